@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,10 @@ from holdfast.checks.tools.rego.interface import (
     results_from_package,
     to_json,
 )
-from holdfast.checks.tools.rego.names import name_problems
-from holdfast.checks.tools.rego.policies import PolicyFile, rules_of, slim
-from holdfast.checks.tools.rego.tokens import without_tests
+from holdfast.checks.tools.rego.policies import PolicyFile, rules_of
+from holdfast.checks.tools.rego.syntax import name_problems, without_tests
 from holdfast.system import processes
 
-_SLIM_FROM = 1_000_000
 _MAX_SIZE = 20_000_000
 """Characters. regopy needs more than a hundred times as many bytes of memory."""
 _SYNTAX_ERROR = re.compile(r"\(error \d+:([^|]+)\|(\d+)\|\d+ \(errormsg \d+:([^()]*)\)")
@@ -56,14 +54,11 @@ class Regopy:
 
     def evaluate(self, policies: Sequence[PolicyFile], documents: Sequence[Document]) -> list[list[Result]]:
         # regopy can crash on a loaded rule with `with input as …`, even if nothing evaluates it.
-        used = [
-            PolicyFile(path=policy.path, text=without_tests(policy.text))
-            for policy in policies
-            if not policy.is_test
-        ]
+        texts = rewrite([policy for policy in policies if not policy.is_test], without_tests)
+        used = [PolicyFile(path=path, text=text) for path, text in texts.items()]
         rules = rules_of(used)
-        inputs = [_input(document, used) for document in documents]
-        modules = {policy.path: exact.rewrite_policy(policy.text) for policy in used}
+        inputs = [_input(document) for document in documents]
+        modules = rewrite(used, exact.rewrite_policy)
         inspects_strings = any(map(exact.inspects_strings, modules.values()))
         answers = self.query(modules, {package: list(heads) for package, heads in rules.items()}, inputs)
         if problems := list(name_problems(used)):
@@ -110,6 +105,17 @@ class Regopy:
         return answers
 
 
+def rewrite(policies: Sequence[PolicyFile], rewrite_text: Callable[[str], str]) -> dict[str, str]:
+    """The rewritten text of each policy, by path."""
+    modules: dict[str, str] = {}
+    for policy in policies:
+        try:
+            modules[policy.path] = rewrite_text(policy.text)
+        except ValueError as error:
+            raise EvaluationError(f"regopy cannot read the policies: {error} ({policy.path})") from None
+    return modules
+
+
 def _results(package: str, heads: Mapping[str, bool], text: object, *, unsafe: bool) -> Iterator[Result]:
     """`undefined`, `<error>` and invalid JSON are errors, never a pass."""
     if unsafe:
@@ -144,10 +150,8 @@ def parse_value(text: object) -> Any:
         return EvaluationError(RULE_FAILED)
 
 
-def _input(document: Document, policies: Sequence[PolicyFile]) -> str:
+def _input(document: Document) -> str:
     text = to_json(document.value)
-    if len(text) > _SLIM_FROM and document.path is None:
-        text = to_json(slim(document.value, policies))
     if len(text) > _MAX_SIZE:
         size = len(text) // 1_000_000
         name = document.stack or document.path

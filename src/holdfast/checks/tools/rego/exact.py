@@ -14,46 +14,30 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.checks.tools.rego import order, steps
+from holdfast.checks.tools.rego import steps
 
 PACKAGE: Final = "holdfast_exact"
-_ARGUMENTS: Final = {
-    **dict.fromkeys(("count", "strings.reverse", "upper", "lower", "base64.encode", "base64url.encode"), 1),
-    **dict.fromkeys(
-        ("base64url.encode_no_pad", "hex.encode", "crypto.md5", "crypto.sha1", "crypto.sha256"), 1
-    ),
-    **dict.fromkeys(("indexof", "indexof_n", "trim", "trim_left", "trim_right", "regex.match"), 2),
-    **dict.fromkeys(("regex.split", "regex.globs_match", "crypto.hmac.sha256", "crypto.hmac.sha512"), 2),
-    **dict.fromkeys(("substring", "regex.find_n", "regex.find_all_string_submatch_n", "regex.replace"), 3),
-    "glob.match": 3,
-    "regex.template_match": 4,
+_CHECKED: Final = {
+    "x": "count strings.reverse base64.encode base64url.encode base64url.encode_no_pad "
+    "crypto.md5 crypto.sha1 crypto.sha256",
+    "xx": "indexof indexof_n trim trim_left trim_right crypto.hmac.sha256 crypto.hmac.sha512",
+    "xxx": "substring",
+    "a": "upper lower hex.encode",
+    "aa": "regex.globs_match",
+    "-a": "regex.match regex.split",
+    "-a-": "regex.find_n regex.find_all_string_submatch_n",
+    "a--": "regex.replace",
+    "--a": "glob.match",
+    "-a--": "regex.template_match",
 }
-_STRING: Final = {
-    "regex.replace": 0,
-    **dict.fromkeys(("regex.match", "regex.split", "regex.template_match", "regex.find_n"), 1),
-    "regex.find_all_string_submatch_n": 1,
-    "glob.match": 2,
-}
-"""Which argument to check where not all are: a pattern may contain backslashes."""
-_ASCII: Final = frozenset(
-    {
-        "upper",
-        "lower",
-        "hex.encode",
-        "glob.match",
-        *(name for name in _ARGUMENTS if name.startswith("regex.")),
-    }
-)
-UNSUPPORTED: Final = (
-    "base64.decode",
-    "base64url.decode",
-    "hex.decode",
-    "urlquery.decode",
-    "urlquery.decode_object",
-    "urlquery.encode",
-    "urlquery.encode_object",
+"""Functions by what each argument must be: `x` without escapes, `a` also ASCII, `-` anything."""
+_ARGUMENTS: Final = {name: kinds for kinds, names in _CHECKED.items() for name in names.split()}
+_UNSUPPORTED: Final = (
+    *("base64.decode", "base64url.decode", "hex.decode", "urlquery.decode", "urlquery.decode_object"),
+    *("urlquery.encode", "urlquery.encode_object"),
 )
 """regopy's results are wrong, or not escaped like all other strings."""
+_CHECKS: Final = {"x": "exact", "a": "ascii"}
 _BREAK: Final = 'to_number("inexact")'
 _OTHERS: Final = {
     "sprintf": f"(f, a) := sprintf(f, a) if {{ formats(f, a) }} else := {_BREAK}",
@@ -74,7 +58,7 @@ _RANKS: Final = ("is_null", "is_boolean", "is_number", "is_string", "is_array", 
 _TOKEN: Final = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*|(?<![\w.])('
     + "|".join(
-        re.escape(name) for name in sorted((*_ARGUMENTS, *UNSUPPORTED, *_OTHERS), key=len, reverse=True)
+        re.escape(name) for name in sorted((*_ARGUMENTS, *_UNSUPPORTED, *_OTHERS), key=len, reverse=True)
     )
     + r")(?=[ \t]*\()"
 )
@@ -90,7 +74,7 @@ def rewrite_policy(text: str) -> str:
     def replacement(token: re.Match[str]) -> str:
         return f"data.{PACKAGE}.{_function(token[1])}" if token[1] else token[0]
 
-    return order.rewrite_comparisons(_TOKEN.sub(replacement, steps.lift_iterations(text)), PACKAGE)
+    return steps.rewrite_comparisons(_TOKEN.sub(replacement, steps.lift_iterations(text)), PACKAGE)
 
 
 def rewrite_tests(text: str) -> str:
@@ -108,7 +92,7 @@ def _function(name: str) -> str:
 
 def inspects_strings(text: str) -> bool:
     """Whether a rewritten policy calls a function that depends on the characters of a string."""
-    return any(f"data.{PACKAGE}.{_function(name)}" in text for name in (*_ARGUMENTS, *UNSUPPORTED))
+    return any(f"data.{PACKAGE}.{_function(name)}" in text for name in (*_ARGUMENTS, *_UNSUPPORTED))
 
 
 def has_control_characters(document: str) -> bool:
@@ -126,17 +110,15 @@ def helper_module() -> str:
         f"exact(x) if {{ is_string(x); {no_escapes} }}",
         "ascii(x) if { exact(x); regex.match(`^[ -~]*$`, x) }",
     ]
-    for name, count in _ARGUMENTS.items():
-        parameters = [f"a{number}" for number in range(count)]
-        strings = [parameters[_STRING[name]]] if name in _STRING else parameters
-        check = "ascii" if name in _ASCII else "exact"
-        head = f"{_function(name)}({', '.join(parameters)})"
-        holds = "; ".join(f"{check}({x})" for x in strings)
-        lines.append(f"{head} := {name}({', '.join(parameters)}) if {{ {holds} }} else := {_BREAK}")
+    for name, kinds in _ARGUMENTS.items():
+        arguments = ", ".join(f"a{number}" for number in range(len(kinds)))
+        holds = "; ".join(f"{_CHECKS[kind]}(a{n})" for n, kind in enumerate(kinds) if kind in _CHECKS)
+        lines.append(
+            f"{_function(name)}({arguments}) := {name}({arguments}) if {{ {holds} }} else := {_BREAK}"
+        )
     lines += [f"{_function(name)}{rest}" for name, rest in _OTHERS.items()]
     lines += [*_FORMATS, *_order()]
-    for name in UNSUPPORTED:
-        lines.append(f"{_function(name)}(_) := {_BREAK}")
+    lines += [f"{_function(name)}(_) := {_BREAK}" for name in _UNSUPPORTED]
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +126,7 @@ def _order() -> Iterator[str]:
     """Values of two types are ordered by type; strings with escapes are an error."""
     for rank, is_type in enumerate(_RANKS):
         yield f"rank(x) := {rank} if {is_type}(x)"
-    for sign, name in order.FUNCTIONS.items():
+    for sign, name in steps.ORDER.items():
         yield (
             f"{name}(a, b) := a {sign} b if {{ is_number(a); is_number(b) }}"
             f" else := rank(a) {sign} rank(b) if {{ rank(a) != rank(b) }}"

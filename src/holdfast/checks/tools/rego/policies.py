@@ -1,4 +1,4 @@
-"""The source of policies in Rego: packages, rules, and which parts of a document they can read. Pure.
+"""The source of policies in Rego: packages, rules, tests. Pure.
 
 This is not a parser: it searches the text outside strings and comments, and if in doubt assumes more.
 """
@@ -139,49 +139,3 @@ def tests_of(policies: Sequence[PolicyFile]) -> tuple[tuple[str, str, str], ...]
             for match in _TEST.finditer(policy.plain)
         )
     )
-
-
-# Which parts of a plan they can read.
-
-_PARTS = (
-    *("applyable", "checks", "complete", "configuration", "errored", "output_changes", "planned_values"),
-    *("prior_state", "relevant_attributes", "resource_changes", "resource_drift", "timestamp", "variables"),
-)
-_CHANGE = ("after", "after_sensitive", "after_unknown", "before", "before_sensitive")
-_INPUT_WHOLE = re.compile(r"\binput\b(?!\.[A-Za-z_])|\bimport[ \t]+input\b")
-_CHANGE_WHOLE = re.compile(r"\bchange\b(?!\.[A-Za-z_])")
-_WHOLE = re.compile(r"\b(?:walk|json\.filter|json\.remove|graph\.reachable|object\.\w+)[ \t]*\(")
-_ANY_KEY = re.compile(
-    r"\[[ \t]*[a-z_]\w*[ \t]*\][ \t]*\[[ \t]*[a-z_]|\bsome[ \t]+\w+[ \t]*,[ \t]*\w+[ \t]+in\b"
-)
-
-
-def slim(plan: Mapping[str, object], policies: Sequence[PolicyFile]) -> dict[str, object]:
-    """The plan without its large parts that no policy names.
-
-    Nothing is left out for a policy that reads the whole input or a whole change (`walk(input)`, `input[x]`),
-    and changes stay complete for one that iterates over keys. No resource is ever left out.
-    """
-    text = "\n".join(policy.plain for policy in policies)
-    named = "\n".join(policy.text for policy in policies)
-    if _INPUT_WHOLE.search(text) or _WHOLE.search(text):
-        return dict(plan)
-    result = {part: value for part, value in plan.items() if part not in _PARTS or _has(part, named)}
-    unread = frozenset(part for part in _CHANGE if not _has(part, named))
-    if unread and not _CHANGE_WHOLE.search(text) and not _ANY_KEY.search(text):
-        for part in ("resource_changes", "resource_drift"):
-            changes = result.get(part)
-            if isinstance(changes, list):
-                result[part] = [_without(change, unread) for change in changes]
-    return result
-
-
-def _has(word: str, text: str) -> bool:
-    return re.search(rf"\b{word}\b", text) is not None
-
-
-def _without(resource: object, parts: frozenset[str]) -> object:
-    change = resource.get("change") if isinstance(resource, dict) else None
-    if not isinstance(resource, dict) or not isinstance(change, dict):
-        return resource
-    return {**resource, "change": {key: value for key, value in change.items() if key not in parts}}

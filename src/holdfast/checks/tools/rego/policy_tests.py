@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.checks.tools.interface import exit_message
 from holdfast.checks.tools.rego import exact, forbidden_calls
-from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value
+from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value, rewrite
 from holdfast.checks.tools.rego.evaluators import Evaluator, find_evaluator
 from holdfast.checks.tools.rego.interface import EvaluationError
 from holdfast.checks.tools.rego.policies import PolicyFile, tests_of
@@ -108,7 +108,7 @@ def _run_with_conftest(evaluator: Conftest, policies: Sequence[PolicyFile]) -> t
 
 def _run_with_regopy(evaluator: Regopy, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
     tests = tests_of(policies)
-    modules = {policy.path: exact.rewrite_tests(policy.text) for policy in policies}
+    modules = rewrite(policies, exact.rewrite_tests)
     # Each test is a separate query: one that fails does not affect the others.
     names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_SKIPPED)}
     (answers,) = evaluator.query(modules, names, ["{}"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from holdfast.checks.tools.rego.policies import (
@@ -11,7 +9,6 @@ from holdfast.checks.tools.rego.policies import (
     changes_policies,
     old_rules,
     rules_of,
-    slim,
     unknown_data,
 )
 from holdfast.checks.tools.rego.policies import tests_of as found_tests
@@ -68,66 +65,6 @@ def test_tests_are_found() -> None:
     """Those to be done later, too: they are shown as skipped."""
     found = found_tests([policy("package m\ntest_a if true\ntodo_test_b if true\nhelper_test := 1\n")])
     assert [name for _, name, _ in found] == ["test_a", "todo_test_b"]
-
-
-PLAN = {
-    "format_version": "1.2",
-    "planned_values": {"big": 1},
-    "prior_state": {"big": 1},
-    "configuration": {"big": 1},
-    "resource_changes": [
-        {"address": "a.b", "type": "a", "change": {"actions": ["create"], "before": None, "after": {"x": 1}}}
-    ],
-}
-
-
-def slimmed(text: str) -> dict[str, object]:
-    return slim(PLAN, [policy(f"package main\n{text}\n")])
-
-
-def test_a_plan_is_slimmed_to_what_policies_name() -> None:
-    """Parts that no policy names are left out, and no resource is."""
-    found = slimmed("deny contains r.address if { some r in input.resource_changes; r.change.after.x == 1 }")
-    assert set(found) == {"format_version", "resource_changes"}
-    changes = found["resource_changes"]
-    assert isinstance(changes, list)
-    assert changes[0]["change"] == {"actions": ["create"], "after": {"x": 1}}
-    assert changes[0]["address"] == "a.b"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "deny contains 1 if { walk(input, [p, v]) }",
-        "deny contains k if { some k; input[k] }",
-        "deny contains 1 if { f(input) }",
-        'deny contains 1 if { object.get(input.resource_changes, "x", 1) }',
-        "import input as plan\ndeny contains 1 if plan.planned_values",
-    ],
-)
-def test_a_policy_that_can_see_everything_is_given_everything(text: str) -> None:
-    """A finding must never be lost to slimming."""
-    assert slimmed(text) == PLAN
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "deny contains 1 if { some r in input.resource_changes; c := r.change; c[k] }",
-        "deny contains 1 if { input.resource_changes[i][j] }",
-        "deny contains 1 if { some r in input.resource_changes; some k, v in r }",
-    ],
-)
-def test_changes_that_are_gone_through_by_key_stay_whole(text: str) -> None:
-    """What is reached by a variable has no name in the policy."""
-    assert slimmed(text)["resource_changes"] == PLAN["resource_changes"]
-
-
-def test_slimming_changes_no_other_plan() -> None:
-    """The plan that was given stays as it was."""
-    before = json.dumps(PLAN)
-    slimmed("deny contains 1 if input.resource_changes")
-    assert json.dumps(PLAN) == before
 
 
 @pytest.mark.parametrize(

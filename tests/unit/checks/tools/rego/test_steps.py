@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from holdfast.checks.tools.rego.names import name_problems
-from holdfast.checks.tools.rego.order import rewrite_comparisons
 from holdfast.checks.tools.rego.policies import PolicyFile
-from holdfast.checks.tools.rego.steps import lift_iterations
+from holdfast.checks.tools.rego.steps import lift_iterations, rewrite_comparisons
+from holdfast.checks.tools.rego.syntax import name_problems
 
 
 @pytest.mark.parametrize(
@@ -89,6 +88,7 @@ def test_order_is_a_function(text: str, call: str) -> None:
         ("deny contains x if { y }", ["x", "y"]),
         ("deny contains msg if { mgs := 1 }", ["msg"]),
         ("deny contains 1 if inptu.resource", ["inptu"]),
+        ("deny contains msg if { msg := mesage }", ["mesage"]),
         ("deny contains 1 if { some r in input.l; startswith(r, prefx) }", ["prefx"]),
         ("deny contains m if { m := helper(1); renamed.z; limit }\nlimit := 3", []),
         ("deny contains 1 if { walk(input, [p, v]); v == 1; input.l[i] }", []),
