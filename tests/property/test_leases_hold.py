@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.system.process_table import Liveness, ProcessId
 

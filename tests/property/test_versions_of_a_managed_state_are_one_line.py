@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from memory_blobs import MemoryBlobs
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateSnapshot
-from holdfast.store.states import ManagedStates
+from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.states import ManagedStates, StateSnapshot
 
 KEY = Key.of(b"k" * 32)
 WRITERS = 3

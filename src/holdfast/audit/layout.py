@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
-from holdfast.store.encrypted_blobs import DecryptedBlob, to_json
+from holdfast.store.blobs import StoredBlob, to_json
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
 
@@ -55,7 +55,7 @@ def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:
                 yield piece
 
 
-def head_from(blob: DecryptedBlob) -> End:
+def head_from(blob: StoredBlob) -> End:
     """An invalid head is an error: the end of the log is unknown then."""
     try:
         document = blob.document()

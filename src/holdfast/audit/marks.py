@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.audit.break_glass import Act, Open, acts_after, breaks_glass, closes
 from holdfast.audit.layout import MARKS, unreadable
 from holdfast.kernel.errors import Busy
-from holdfast.store.blobs import decode_name, encode_name
-from holdfast.store.encrypted_blobs import DecryptedBlob, to_json
+from holdfast.store.blobs import StoredBlob, decode_name, encode_name, to_json
 from holdfast.store.run_store import RunStore
 
 _ATTEMPTS = 100
@@ -57,7 +56,7 @@ def _update(store: RunStore, stack: str, lines: Sequence[Mapping[str, object]]) 
     )
 
 
-def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: DecryptedBlob | None) -> bool:
+def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: StoredBlob | None) -> bool:
     """False if another writer was first."""
     data = to_json({"acts": [act.document() for act in acts]})
     if blob is None:
@@ -67,7 +66,7 @@ def _write(store: RunStore, name: str, acts: tuple[Act, ...], blob: DecryptedBlo
     return store.encrypted.replace(name, data, tag=blob.tag) is not None
 
 
-def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], DecryptedBlob | None]:
+def _read(store: RunStore, stack: str) -> tuple[tuple[Act, ...], StoredBlob | None]:
     blob = store.encrypted.read(_name(stack))
     if blob is None:
         return (), None

@@ -16,8 +16,7 @@ from msgspec import Struct
 from holdfast.audit.chain import Piece, content_of, read
 from holdfast.audit.layout import HEAD, SHIPPED, head_from, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
-from holdfast.store.blobs import BlobStore, encode_name
-from holdfast.store.encrypted_blobs import to_json
+from holdfast.store.blobs import BlobStore, encode_name, to_json
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 
 from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.plans.workdir import StackWorkdir
-from holdfast.store.blobs import encode_name
-from holdfast.store.encrypted_blobs import to_json
+from holdfast.store.blobs import encode_name, to_json
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId

@@ -34,7 +34,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan

@@ -20,7 +20,7 @@ from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.system import clock, process_table
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PLAN_FILE

@@ -53,11 +53,7 @@ def decrypt(key: Key, encrypted: bytes, *, context: str) -> bytes:
     header, body = encrypted[:_HEADER_SIZE], memoryview(encrypted)[_HEADER_SIZE:]
     key_id = key_id_of(encrypted)
     if key_id != key.id:
-        raise WrongKey(
-            "HF-KEY-7",
-            f"{context} was encrypted with key {key_id}, but the current key is {key.id}",
-            hint="Set HOLDFAST_KEY to that key, or restore its key file from your backup.",
-        )
+        raise wrong_key(context, key_id, key)
     prefix = header[-_PREFIX_SIZE:]
     cipher = _cipher(key, header[-_PREFIX_SIZE - _SALT_SIZE : -_PREFIX_SIZE])
     associated = header + context.encode()
@@ -77,6 +73,14 @@ def key_id_of(encrypted: bytes) -> str:
     if encrypted[len(MAGIC)] != _VERSION:
         raise _damaged("this", "a newer version of Holdfast encrypted it")
     return encrypted[len(MAGIC) + 1 :][:_KEY_ID_SIZE].hex()
+
+
+def wrong_key(what: str, key_id: str, key: Key) -> WrongKey:
+    return WrongKey(
+        "HF-KEY-7",
+        f"{what} was encrypted with key {key_id}, but the current key is {key.id}",
+        hint="Set HOLDFAST_KEY to that key, or restore its key file from your backup.",
+    )
 
 
 def _damaged(context: str, reason: str) -> Damaged:

@@ -22,7 +22,7 @@ from holdfast.runs.outcome import close_run, exited_by_itself
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.model import State, UnreadableState, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state

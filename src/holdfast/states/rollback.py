@@ -25,7 +25,7 @@ from holdfast.states.operations import push_content
 from holdfast.states.versions import CURRENT, Loaded, copied, load
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore, StateRecord
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.statefile.diff import StateDiff, diff_states
 from holdfast.terraform.statefile.edit import raise_serial

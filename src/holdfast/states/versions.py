@@ -19,7 +19,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states import operations
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 

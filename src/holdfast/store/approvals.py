@@ -8,8 +8,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.kernel.errors import UnknownOutcome
-from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
+from holdfast.store.blobs import EncryptedBlobs, to_json, unreadable
 from holdfast.system import clock
 
 _FORMAT = 1
@@ -64,8 +63,7 @@ class Approvals:
 
     def author(self, digest: str) -> Mapping[str, object] | None:
         """None: no plan with this digest was saved."""
-        blob = self._encrypted.read(f"makers/{digest}")
-        author = blob.document().get("maker") if blob is not None else None
+        author = (self._encrypted.document(f"makers/{digest}") or {}).get("maker")
         return author if isinstance(author, dict) else None
 
     def of(self, digest: str) -> tuple[Approval, ...]:
@@ -74,20 +72,17 @@ class Approvals:
         return tuple(approval for name in names if (approval := self._read(name, digest)) is not None)
 
     def _read(self, name: str, digest: str) -> Approval | None:
-        blob = self._encrypted.read(name)
-        if blob is None:
+        document = self._encrypted.document(name)
+        if document is None:
             return None
-        document = blob.document()
         try:
             if document.pop("version", None) == _FORMAT and document.get("digest") == digest:
                 return msgspec.convert(document, Approval)
         except msgspec.ValidationError:
             pass
-        raise UnknownOutcome(
-            "HF-STORE-2",
+        raise unreadable(
             f"{name} in the run store is not a valid approval of this plan",
-            hint="A newer Holdfast may have written it. Holdfast does not apply the plan until it is "
-            "readable.",
+            "A newer Holdfast may have written it. Holdfast does not apply the plan until it is readable.",
         )
 
 

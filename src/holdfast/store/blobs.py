@@ -1,15 +1,20 @@
-"""The blob store under a run store: names to bytes, in a folder or in S3.
+"""The blob store under a run store: names to bytes, in a folder or in S3, encrypted.
 
 It guarantees that only one writer creates a name, and that a writer replaces only what it has read. A blob
-that cannot be read is an error, never "absent".
+that cannot be read, was changed or has another key is an error, never "absent".
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
+from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.secret import masked_repr
+from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt, key_id_of, wrong_key
+from holdfast.secrets.keys import Key
 
 
 class StoredBlob(NamedTuple):
@@ -19,6 +24,12 @@ class StoredBlob(NamedTuple):
 
     def __repr__(self) -> str:
         return masked_repr(self)
+
+    def document(self) -> dict[str, object]:
+        document: object = json.loads(self.data)
+        if not isinstance(document, dict):
+            raise UnknownOutcome("HF-STORE-2", "the run store contains a blob that is not a JSON object")
+        return document
 
 
 class BlobStore(Protocol):
@@ -50,6 +61,63 @@ class BlobStore(Protocol):
     def names(self, folder: str) -> tuple[str, ...]:
         """Every full name below `folder/`, sorted."""
         ...
+
+
+class EncryptedBlobs:
+    """Encrypts every blob with the store's key and binds it to its name."""
+
+    def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
+        self.blobs = blobs
+        self._key = key
+
+    def read(self, name: str) -> StoredBlob | None:
+        blob = self.blobs.read(name)
+        return blob._replace(data=self._decrypt(name, blob.data)) if blob is not None else None
+
+    def document(self, name: str) -> dict[str, object] | None:
+        blob = self.read(name)
+        return blob.document() if blob is not None else None
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self.blobs.create(name, self._encrypt(name, data))
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        return self.blobs.replace(name, self._encrypt(name, data), tag=tag)
+
+    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        self.blobs.write(name, self._encrypt(name, data), durable=durable)
+
+    def remove(self, name: str, *, tag: str | None = None) -> bool:
+        return self.blobs.remove(name, tag=tag)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        return self.blobs.names(folder)
+
+    def _decrypt(self, name: str, data: bytes) -> bytes:
+        key, what = self._key(), f"{name} in the run store {self.blobs.shown}"
+        try:
+            return decrypt(key, data, context=_context(name))
+        except WrongKey:
+            raise wrong_key(what, key_id_of(data), key) from None
+        except Damaged:
+            raise unreadable(f"{what} was changed, truncated or replaced by something else") from None
+
+    def _encrypt(self, name: str, data: bytes) -> bytes:
+        return encrypt(self._key(), data, context=_context(name))
+
+
+def _context(name: str) -> str:
+    return f"store\0{name}"
+
+
+def to_json(document: dict[str, object]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def unreadable(
+    message: str, hint: str = "Restore it from a backup. Holdfast runs nothing until the store is readable."
+) -> UnknownOutcome:
+    return UnknownOutcome("HF-STORE-2", message, hint=hint)
 
 
 def encode_name(text: str) -> str:

@@ -10,8 +10,7 @@ import json
 from typing import NamedTuple
 
 from holdfast.kernel.secret import masked_repr
-from holdfast.store.blobs import decode_name, encode_name
-from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
+from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
 
 
 class StoredClaim(NamedTuple):

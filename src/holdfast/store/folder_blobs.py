@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.store.blobs import StoredBlob
+from holdfast.store.blobs import StoredBlob, unreadable
 from holdfast.system import files
 
 _IGNORE = "# The Holdfast run store: states, journals, approvals. Not for Git.\n*\n"
@@ -98,8 +98,5 @@ def _tag(data: bytes) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> UnknownOutcome:
-    return UnknownOutcome(
-        "HF-STORE-2",
-        f"cannot read the run store: {path}: {error.strerror}",
-        hint="Allow this user to read it, or restore it. Holdfast runs nothing until it is readable.",
-    )
+    hint = "Allow this user to read it, or restore it. Holdfast runs nothing until it is readable."
+    return unreadable(f"cannot read the run store: {path}: {error.strerror}", hint)

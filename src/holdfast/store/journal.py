@@ -18,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.kernel.secret import masked_repr
-from holdfast.secrets.encryption import WrongKey
+from holdfast.secrets.encryption import wrong_key
 from holdfast.secrets.keys import Key, derive
 
 _MAGIC = b"HFJRNL1\n"
@@ -128,11 +128,7 @@ def read_journal(key: Key, run: str, content: bytes) -> Journal:
         return Journal(started=None, lines=(), ended=None, whole=False)
     key_id = content[len(_MAGIC) :][:8].hex()
     if key_id != key.id:
-        raise WrongKey(
-            "HF-KEY-7",
-            f"the journal of run {run} was encrypted with key {key_id}, but the current key is {key.id}",
-            hint="Set HOLDFAST_KEY to that key, or restore its key file from your backup.",
-        )
+        raise wrong_key(f"the journal of run {run}", key_id, key)
     cipher = AESGCM(derive(key.secret, purpose=b"journal", salt=content[_HEAD - _SALT : _HEAD]))
     started: dict[str, object] | None = None
     ended: dict[str, object] | None = None

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
-from holdfast.store.encrypted_blobs import DecryptedBlob, EncryptedBlobs, to_json
+from holdfast.store.blobs import EncryptedBlobs, StoredBlob, to_json, unreadable
 from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -149,7 +149,9 @@ class Leases:
                 number=entry.record.number + 1,
                 holder=holder,
                 beat=_now(),
-                taken_from=_taken_from(held, declared) if held is not None else None,
+                taken_from=TakenFrom(holder=held.holder, life=held.life.value, declared=declared)
+                if held is not None
+                else None,
             )
             tag = self._encrypted.replace(_blob_name(name), record.data(), tag=entry.tag)
             if tag is not None:
@@ -202,25 +204,20 @@ class _StoredLease(Struct, frozen=True, kw_only=True):
     tag: str
 
 
-def _taken_from(held: HeldByOther, declared: str | None) -> TakenFrom:
-    return TakenFrom(holder=held.holder, life=held.life.value, declared=declared)
-
-
 def _lease(name: str, holder: Holder, record: _Record, tag: str) -> Lease:
     return Lease(name=name, holder=holder, number=record.number, tag=tag, taken_from=record.taken_from)
 
 
-def _record(name: str, blob: DecryptedBlob) -> _Record:
+def _record(name: str, blob: StoredBlob) -> _Record:
     try:
         document = msgspec.json.decode(blob.data)
         for holder in _holders_in(document):
             holder["process"] = ProcessId.of(holder["process"])
         return msgspec.convert(document, _Record)
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UnknownOutcome(
-            "HF-STORE-2",
+        raise unreadable(
             f"cannot read the lease {name} in the run store: {error}",
-            hint="A newer Holdfast may have written it. Holdfast takes no lease while the holder is unknown.",
+            "A newer Holdfast may have written it. Holdfast takes no lease while the holder is unknown.",
         ) from None
 
 
@@ -240,8 +237,7 @@ def _now() -> str:
 
 
 def _conflicts(name: str) -> UnknownOutcome:
-    return UnknownOutcome(
-        "HF-STORE-2",
+    return unreadable(
         f"the lease {name} in the run store changes faster than it can be read",
-        hint="Check whether a proxy between here and the store changes its answers (ETag).",
+        "Check whether a proxy between here and the store changes its answers (ETag).",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
+from holdfast.store.blobs import EncryptedBlobs, to_json
 from holdfast.store.journal import Journal, read_journal
 
 PULSE = "pulse"
@@ -28,8 +28,7 @@ class RunRecords:
         self._encrypted.write(_outcome(run), to_json(outcome), durable=durable)
 
     def outcome(self, run: str) -> dict[str, object] | None:
-        blob = self._encrypted.read(_outcome(run))
-        return blob.document() if blob is not None else None
+        return self._encrypted.document(_outcome(run))
 
     def journal(self, run: str, key: Key) -> Journal:
         """All pieces, in order."""

@@ -6,7 +6,6 @@ Everything except its own id is encrypted. The store records the id of its key a
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from holdfast.kernel.errors import UnknownOutcome, UsageError
+from holdfast.kernel.errors import UsageError
+from holdfast.kernel.text import json_object
 from holdfast.secrets.keys import Key
-from holdfast.store.blobs import BlobStore, encode_name
+from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
 from holdfast.store.claims import Claims
-from holdfast.store.encrypted_blobs import EncryptedBlobs, to_json
 from holdfast.store.run_records import RunRecords
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
@@ -73,7 +72,9 @@ class RunStore:
         key = self._load_key()
         identity = self._identity() or self._create(key)
         if identity.get("version") != _VERSION:
-            raise _unreadable(self.blobs.shown, f"unknown format {identity.get('version')}")
+            raise unreadable(
+                f"cannot read the run store: {self.blobs.shown}: unknown format {identity.get('version')}"
+            )
         if identity.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
@@ -94,15 +95,12 @@ class RunStore:
         return self._identity() is None
 
     def _identity(self) -> dict[str, object] | None:
-        item = self.blobs.read(IDENTITY)
-        if item is None:
+        blob = self.blobs.read(IDENTITY)
+        if blob is None:
             return None
-        try:
-            document = json.loads(item.data)
-        except ValueError:
-            document = None
-        if not isinstance(document, dict) or "id" not in document:
-            raise _unreadable(self.blobs.shown, f"{IDENTITY} is not valid")
+        document = json_object(blob.data)
+        if "id" not in document:
+            raise unreadable(f"cannot read the run store: {self.blobs.shown}: {IDENTITY} is not valid")
         return document
 
     def _create(self, key: Key) -> dict[str, object]:
@@ -127,8 +125,7 @@ class RunStore:
         return self.encrypted.create(f"used/{digest}", to_json(mark))
 
     def used(self, digest: str) -> dict[str, object] | None:
-        blob = self.encrypted.read(f"used/{digest}")
-        return blob.document() if blob is not None else None
+        return self.encrypted.document(f"used/{digest}")
 
     # Where states are, and their last known version.
 
@@ -136,8 +133,8 @@ class RunStore:
         self.encrypted.write(f"records/{encode_name(stack)}", to_json(asdict(record)))
 
     def last_seen(self, stack: str) -> StateRecord | None:
-        blob = self.encrypted.read(f"records/{encode_name(stack)}")
-        return StateRecord(**blob.document()) if blob is not None else None  # type: ignore[arg-type]
+        document = self.encrypted.document(f"records/{encode_name(stack)}")
+        return StateRecord(**document) if document is not None else None  # type: ignore[arg-type]
 
     def forget(self, stack: str) -> None:
         self.encrypted.remove(f"records/{encode_name(stack)}")
@@ -165,11 +162,3 @@ class RunStore:
         if (kept := self.encrypted.read(name)) is not None:
             self.encrypted.write(f"errored/{encode_name(stack)}/pushed-{clock.new_id()}", kept.data)
             self.encrypted.remove(name, tag=kept.tag)
-
-
-def _unreadable(place: str, why: str) -> UnknownOutcome:
-    return UnknownOutcome(
-        "HF-STORE-2",
-        f"cannot read the run store: {place}: {why}",
-        hint="Restore it from a backup. Holdfast runs nothing until the store is readable.",
-    )

@@ -1,16 +1,74 @@
 """States in the run store: versions of managed states, and backups of states that are stored elsewhere.
 
 A version is written whole, never changed, and numbered in sequence. Of two writers, only one creates a
-version.
+version. One line of JSON describes a state; the state follows, byte for byte.
 """
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.store.blobs import decode_name, encode_name
-from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateSnapshot, pack, unpack
+from holdfast.kernel.secret import masked_repr
+from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, unreadable
 from holdfast.system import clock
+
+if TYPE_CHECKING:
+    from holdfast.terraform.statefile.model import State
+
+_FORMAT = 1
+_NOT_DESCRIBED = ("state", "number", "name")
+
+
+class StateSnapshot(NamedTuple):
+    serial: int
+    lineage: str
+    resources: int | None
+    """Managed resources; None if the state is encrypted."""
+    run: str | None
+    who: str
+    why: str
+    """The operation: apply, push, rollback, adopt."""
+    state: bytes
+    at: str = ""
+    """When it was written; set by the store."""
+    number: int = 0
+    """The version's number, for a managed state."""
+    name: str = ""
+    """The backup's name, which sorts by time."""
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
+
+    @classmethod
+    def of(cls, content: bytes, state: State, *, run: str | None, who: str, why: str) -> StateSnapshot:
+        """`state` is the decoded `content`."""
+        return cls(
+            serial=state.serial,
+            lineage=state.lineage,
+            resources=state.managed,
+            run=run,
+            who=who,
+            why=why,
+            state=content,
+        )
+
+
+def _pack(new: StateSnapshot) -> tuple[bytes, StateSnapshot]:
+    """The bytes to write, and the copy as it will be read back."""
+    new = new._replace(at=clock.now().isoformat())
+    described = {name: value for name, value in new._asdict().items() if name not in _NOT_DESCRIBED}
+    head = json.dumps({"version": _FORMAT, **described}, ensure_ascii=False).encode()
+    return head + b"\n" + new.state, new
+
+
+def _unpack(data: bytes, *, what: str, number: int = 0, name: str = "") -> StateSnapshot:
+    head, _, state = data.partition(b"\n")
+    described = json.loads(head)
+    if described.pop("version") != _FORMAT:
+        raise UnknownOutcome("HF-STORE-2", f"{what} has an unknown format")
+    return StateSnapshot(**described, state=state, number=number, name=name)
 
 
 class ManagedStates:
@@ -32,11 +90,11 @@ class ManagedStates:
         blob = self._encrypted.read(_version_name(stack, number))
         if blob is None:
             return None
-        return unpack(blob.data, what=f"version {number} of the state of {stack}", number=number)
+        return _unpack(blob.data, what=f"version {number} of the state of {stack}", number=number)
 
     def add(self, stack: str, new: StateSnapshot, *, after: int) -> StateSnapshot | None:
         """The version after `after`; None if another writer has created it."""
-        data, copy = pack(new)
+        data, copy = _pack(new)
         # A number can also be free because its version was removed.
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
@@ -66,7 +124,7 @@ class Backups:
     def add(self, stack: str, new: StateSnapshot, *, name: str | None = None) -> StateSnapshot:
         """Durable, because what follows may destroy the original. `name` is the id of its run."""
         name = name or clock.new_id()
-        data, copy = pack(new)
+        data, copy = _pack(new)
         if not self._encrypted.create(_backup_name(stack, name), data):
             return self._existing(stack, name, new.state)
         return copy._replace(name=name)
@@ -88,7 +146,7 @@ class Backups:
         blob = self._encrypted.read(_backup_name(stack, name))
         if blob is None:
             return None
-        return unpack(blob.data, what=f"the backup {name} of {stack}", name=name)
+        return _unpack(blob.data, what=f"the backup {name} of {stack}", name=name)
 
     def last(self, stack: str) -> StateSnapshot | None:
         names = self.names(stack)
@@ -101,10 +159,9 @@ class Backups:
 def _number(name: str) -> int:
     last = name.rpartition("/")[2]
     if not last.isascii() or not last.isdigit():
-        raise UnknownOutcome(
-            "HF-STORE-2",
+        raise unreadable(
             f"the run store contains {name}, which is not a version of a state",
-            hint="Holdfast does not create such names: find out who did, and remove it.",
+            "Holdfast does not create such names: find out who did, and remove it.",
         )
     return int(last)
 

@@ -14,7 +14,7 @@ from holdfast.states.versions import _chosen, _Row
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 
 STACK = "prod/net"
 

@@ -20,7 +20,7 @@ from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.store.run_store import RunStore, StateRecord
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 
 SECRET = b"k" * 32
 KEY = Key.of(SECRET)
@@ -33,7 +33,7 @@ from holdfast.secrets.keys import Key
 from holdfast.store.claims import StoredClaim
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.run_store import RunStore
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 
 folder, go, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 store = RunStore(FolderBlobs(folder), lambda: Key.of(b"k" * 32))

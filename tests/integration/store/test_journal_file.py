@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import EncryptedBlobs
+from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter, read_journal
 from holdfast.store.run_records import RunRecords, journal_name

@@ -14,9 +14,8 @@ from memory_backend import state
 from memory_blobs import MemoryBlobs
 
 from holdfast.store import shipping
-from holdfast.store.blobs import BlobStore
+from holdfast.store.blobs import BlobStore, EncryptedBlobs
 from holdfast.store.claims import Claims, StoredClaim
-from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import RunRecords, journal_name

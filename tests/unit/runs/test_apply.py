@@ -23,7 +23,7 @@ from holdfast.plans.status import Status
 from holdfast.runs.apply import ApplyFailed, apply_plan
 from holdfast.runs.record import stored_run_secrets
 from holdfast.runs.run import new_run
-from holdfast.store.snapshots import StateSnapshot
+from holdfast.store.states import StateSnapshot
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.engine.interface import CommandResult, SupervisorReport
 from holdfast.terraform.engine.pool import NotStarted

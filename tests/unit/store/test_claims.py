@@ -7,8 +7,8 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
+from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.claims import Claims, StoredClaim
-from holdfast.store.encrypted_blobs import EncryptedBlobs
 from holdfast.store.run_records import RunRecords, journal_name
 
 KEY = Key.of(b"k" * 32)

@@ -9,9 +9,8 @@ from recovery_made import state as state_file
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
-from holdfast.store.encrypted_blobs import EncryptedBlobs
-from holdfast.store.snapshots import StateSnapshot
-from holdfast.store.states import Backups, ManagedStates
+from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.states import Backups, ManagedStates, StateSnapshot
 from holdfast.terraform.statefile.model import State, read_state
 
 KEY = Key.of(b"k" * 32)
