@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from holdfast.system.environment import Environment
 
@@ -51,15 +52,7 @@ class Actor(Struct, frozen=True, kw_only=True):
         return f"{self.name}@{self.host}"
 
     def document(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "shown": self.shown,
-            "host": self.host,
-            "proved": self.proved,
-            "because": self.because,
-            "claims": dict(self.claims),
-        }
+        return {**asdict(self), "shown": self.shown, "claims": dict(self.claims)}
 
 
 def current_actor(environment: Environment) -> Actor:

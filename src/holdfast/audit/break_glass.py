@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from holdfast.audit.entry import BREAK_GLASS
 
@@ -35,21 +36,11 @@ class Act(Struct, frozen=True, kw_only=True):
             what=str(line.get("what")),
             at=str(line.get("at")),
             who=str(shown or "unknown"),
-            reason=_text(line.get("reason")),
-            run=_text(line.get("run")),
-            digest=_text(line.get("digest")),
+            **{name: _text(line.get(name)) for name in ("reason", "run", "digest")},
         )
 
     def document(self) -> dict[str, object]:
-        return {
-            "seq": self.seq,
-            "what": self.what,
-            "at": self.at,
-            "who": {"shown": self.who},
-            "reason": self.reason,
-            "run": self.run,
-            "digest": self.digest,
-        }
+        return {**asdict(self), "who": {"shown": self.who}}
 
     @property
     def shown(self) -> str:

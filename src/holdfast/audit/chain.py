@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -67,7 +67,6 @@ def read(line: bytes) -> dict[str, object] | None:
     return json_object(line) or None
 
 
-def documents_in(pieces: Sequence[Piece]) -> tuple[dict[str, object], ...]:
+def documents_of(lines: Iterable[bytes]) -> list[Mapping[str, object]]:
     """Every readable line, in order."""
-    documents = (read(line) for piece in pieces for line in piece.lines or ())
-    return tuple(document for document in documents if document is not None)
+    return [document for line in lines if (document := read(line)) is not None]

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from holdfast.audit.actor import Actor
 from holdfast.secrets.redact import Redactor
-from holdfast.secrets.redact_document import Structure, clean_document
+from holdfast.secrets.redact_document import Structure, clean_document, reasons_by_field
 
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "cancel", "unlock", "holder-dead",
@@ -25,19 +26,14 @@ HEAD_LOST: Final = "head-lost"
 """Written by the log itself when it finds lines without a head."""
 
 _STRUCTURE: Final = Structure(
-    fields={
-        "at": "a time",
-        "until": "a time",
-        "what": "one of a closed set",
-        "outcome": "one of a closed set",
-        "decision": "one of a closed set",
-        "error": "a code",
-        "kind": "one of a closed set",
-        "stack": "a name from the configuration",
-        "run": "an id",
-        "change": "an id",
-        "digest": "a digest",
-    },
+    fields=reasons_by_field(
+        {
+            "a name from the configuration": "stack",
+            "one of a closed set": "what outcome decision kind error",
+            "an id or a digest": "run change digest",
+            "a time": "at until",
+        }
+    ),
     values=frozenset(),
 )
 
@@ -73,19 +69,9 @@ def document_of(
     """The line without its position in the chain. Redacted, because hashed lines cannot change later."""
     document: dict[str, object] = {
         "at": at,
-        "what": entry.what,
-        "stack": entry.stack,
-        "run": entry.run,
+        **asdict(entry),
         "change": change,
-        "digest": entry.digest,
-        "decision": entry.decision,
-        "rules": list(entry.rules),
-        "reason": entry.reason,
-        "outcome": entry.outcome,
-        "error": entry.error,
         "break_glass": entry.break_glass or entry.what in BREAK_GLASS,
-        "until": entry.until,
-        "details": dict(entry.details),
         "who": who.document(),
     }
     cleaned = clean_document(redactor, document, _STRUCTURE)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.audit.actor import Actor
-from holdfast.audit.chain import End, Piece, content_of, hash_of, link, read, start_of
+from holdfast.audit.chain import End, Piece, content_of, documents_of, hash_of, link, start_of
 from holdfast.audit.entry import HEAD_LOST, Entry, document_of
 from holdfast.audit.layout import HEAD, head_data, head_from, piece_name, piece_seqs, read_piece, unreadable
 from holdfast.audit.marks import update_marks
@@ -142,7 +142,7 @@ class _Chain:
             lines, new = link(end, pending)
             created = self._store.encrypted.create(piece_name(end.seq + 1), content_of(lines))
             written = lines if created else _lines_of(read_piece(self._store, end.seq + 1), end.seq + 1)
-            self._unmarked += _read_all(written)
+            self._unmarked += documents_of(written)
             end = self._end = new if created else End(seq=end.seq + len(written), hash=hash_of(written[-1]))
             if written == lines[: len(written)]:
                 # This command's lines: created now, or by an attempt whose answer was lost.
@@ -214,7 +214,3 @@ def _lines_of(piece: Piece | None, seq: int) -> tuple[bytes, ...]:
         hint="Find out what is wrong: holdfast audit verify. Restore the entry from a backup of the run "
         "store.",
     )
-
-
-def _read_all(lines: Sequence[bytes]) -> list[Mapping[str, object]]:
-    return [document for line in lines if (document := read(line)) is not None]

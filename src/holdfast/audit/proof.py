@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.audit.actor import CLAIMS, GITHUB_ACTIONS, Actor
 from holdfast.kernel.text import json_object
@@ -50,19 +51,12 @@ def verify_actor(who: Actor, environment: Environment, *, issuer: str = GITHUB) 
 def with_claims(who: Actor, claims: Claims | Unverified, *, issuer: str) -> Actor:
     """Signed claims replace the variables; they are never mixed. Pure."""
     if isinstance(claims, Unverified):
-        return Actor(
-            kind=who.kind,
-            name=who.name,
-            host=who.host,
-            proved=False,
-            because=f"the variables of the job, without a verified token: {claims.why}",
-            claims=who.claims,
-        )
+        because = f"the variables of the job, without a verified token: {claims.why}"
+        return replace(who, proved=False, because=because)
     signed = {name: str(claims[name]) for name in (*CLAIMS, "sub", "environment") if claims.get(name)}
-    return Actor(
-        kind=who.kind,
+    return replace(
+        who,
         name=signed.get("actor") or who.name,
-        host=who.host,
         proved="actor" in signed,
         because=f"a token signed by {issuer}" if "actor" in signed else "the token names no actor",
         claims=signed,

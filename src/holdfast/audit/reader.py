@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.audit.break_glass import open_acts
-from holdfast.audit.chain import End, Piece, documents_in, read, start_of
+from holdfast.audit.chain import End, Piece, documents_of, start_of
 from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.audit.marks import open_break_glass
 from holdfast.audit.verify import Break, Verification, check
@@ -34,8 +34,7 @@ def newest(
             continue
         if piece.lines is None:
             on_unreadable(piece)
-        lines = (read(line) for line in reversed(piece.lines or ()))
-        result += [line for line in lines if line is not None and wanted(line)]
+        result += filter(wanted, documents_of(reversed(piece.lines or ())))
         if len(result) >= limit:
             break
     return tuple(result[:limit])
@@ -59,7 +58,7 @@ def verify(store: RunStore) -> Verification:
     if not pieces and head is None and unreadable is None:
         return _NOTHING
     verdict = check(pieces, head=head, unreadable_head=unreadable, start=start_of(store.id()))
-    breaks, notes = _marks(store, documents_in(pieces), head)
+    breaks, notes = _marks(store, documents_of(line for piece in pieces for line in piece.lines or ()), head)
     return structs.replace(
         verdict,
         breaks=tuple(sorted((*verdict.breaks, *breaks), key=lambda break_: break_.seq)),
@@ -76,9 +75,7 @@ def _head(store: RunStore) -> tuple[End | None, str | None]:
         return None, error.problem.message
 
 
-def _marks(
-    store: RunStore, lines: tuple[Mapping[str, object], ...], head: End | None
-) -> tuple[list[Break], list[str]]:
+def _marks(store: RunStore, lines: list[Line], head: End | None) -> tuple[list[Break], list[str]]:
     """Only a normal apply removes a mark. One that is missing without it was tampered with."""
     breaks: list[Break] = []
     notes: list[str] = []

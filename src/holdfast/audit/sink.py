@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast.audit.chain import Piece, content_of, read
 from holdfast.audit.layout import HEAD, SHIPPED, head_from, read_piece
 from holdfast.kernel.errors import Failed, HoldfastError
+from holdfast.kernel.text import plural
 from holdfast.store.blobs import BlobStore, encode_name, to_json
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
@@ -37,7 +38,7 @@ class Shipped(Struct, frozen=True, kw_only=True):
         """None if everything was shipped."""
         if not self.waiting:
             return None
-        entries = "1 entry" if self.waiting == 1 else f"{self.waiting} entries"
+        entries = plural(self.waiting, "entry", "entries")
         return f"{entries} of the audit log could not be shipped ({self.why}); the next command tries again"
 
 

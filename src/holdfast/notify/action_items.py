@@ -54,14 +54,7 @@ def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str
     """As many as fit, or None if not even the first does."""
     if page.fits("\n".join([head, *items]), reserved):
         return items
-    left = (page.left(reserved) or 0) - page.size(head)
-    chosen = []
-    for item in items:
-        left -= page.size(item)
-        if left < 0:
-            break
-        chosen.append(item)
-    return chosen or None
+    return page.fitting(items, (page.left(reserved) or 0) - page.size(head)) or None
 
 
 def _title(stack: StackReport) -> str:
@@ -107,7 +100,7 @@ def _items(stack: StackReport) -> Iterator[str]:
 
 
 def _trouble(trouble: Trouble) -> str:
-    place = f" {code(_place(trouble.file, trouble.line), _ADDRESS_WIDTH)}" if trouble.file else ""
+    place = f" {code(trouble.place, _ADDRESS_WIDTH)}" if trouble.file else ""
     hint = f"<br>{quoted(trouble.hint, TEXT_WIDTH)}" if trouble.hint else ""
     return f"- {_code(trouble.code)}{place} {quoted(trouble.message, TEXT_WIDTH)}{hint}"
 
@@ -123,10 +116,6 @@ def _next_step(stack: StackReport) -> str | None:
         command = f'holdfast runs approve {stack.run if stack.digest else "RUN"} --reason "why"'
         return f"- To approve: {before}{code(command)}"
     return None
-
-
-def _place(file: str, line: int | None) -> str:
-    return file if line is None else f"{file}:{line}"
 
 
 def is_own_code(text: str) -> bool:

@@ -1,18 +1,20 @@
-"""GitHub Actions annotations and log groups of a report."""
+"""What GitHub Actions gets of a report: annotations, log groups, and outputs for later steps."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from holdfast.notify.report import ChangeReport, StackReport, Trouble
-from holdfast.notify.verdict import Verdict, verdict_of_stack
+from holdfast.notify.report import BY_SEVERITY, ChangeReport, StackReport, Trouble
+from holdfast.notify.verdict import Verdict, verdict_of, verdict_of_stack
 from holdfast.system.markup import one_line, visible
 from holdfast.system.workflow_commands import MAX_ANNOTATIONS, WIDEST, command, data, escape_line
 
 _ERRORS = frozenset({Verdict.UNKNOWN, Verdict.FAILED, Verdict.REFUSED, Verdict.LOCKED})
 _WARNINGS = frozenset({Verdict.APPROVAL, Verdict.CAREFUL})
 _TOKEN = re.compile(r"[0-9a-f]{16,}\Z")
+_COUNTS = ("create", "update", "replace", "delete", "forget", "import", "move")
+_CHANGED = frozenset({"planned", "applied", "refused", "waiting"})
 
 
 def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
@@ -66,3 +68,25 @@ def log_group(title: str, lines: Iterable[str], token: str) -> list[str]:
     inside = (escape_line(visible(line)) for line in lines)
     head = data(one_line(title, WIDEST))
     return [f"::group::{head}", f"::stop-commands::{token}", *inside, f"::{token}::", "::endgroup::"]
+
+
+def outputs_of(report: ChangeReport, *, exit_code: int) -> dict[str, str]:
+    """`steps.ID.outputs.verdict` and others, documented in docs/pull-requests.md; names are only added."""
+    statuses, totals = report.statuses, report.totals
+    changed = sorted(stack.name for stack in report.stacks if stack.status in _CHANGED)
+    return {
+        "verdict": str(verdict_of(report)),
+        "exit-code": str(exit_code),
+        "stacks": str(len(report.stacks)),
+        **{status: str(statuses[status]) for status in BY_SEVERITY},
+        **{name: str(totals[name]) for name in _COUNTS},
+        "changed-stacks": "\n".join(map(one_line, changed)),
+    }
+
+
+def output_lines(outputs: Mapping[str, str], token: str) -> str:
+    """The text for GITHUB_OUTPUT. No value can contain its own delimiter."""
+    end = f"holdfast_{token}"
+    if any(end in value for value in outputs.values()):
+        raise ValueError("a value contains the random delimiter")
+    return "".join(f"{name}<<{end}\n{value}\n{end}\n" for name, value in outputs.items())

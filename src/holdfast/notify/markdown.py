@@ -107,13 +107,7 @@ def _table(page: Page, rows: list[str]) -> int:
     left = page.left()
     shown = rows
     if left is not None and _size_of(page, rows) > left:
-        shown = []
-        left -= page.size(_HEAD)
-        for row in rows:
-            left -= page.size(row)
-            if left < 0:
-                break
-            shown.append(row)
+        shown = page.fitting(rows, left - page.size(_HEAD))
     if shown:
         page.add("\n".join([_HEAD, *shown]))
     return len(rows) - len(shown)
@@ -135,12 +129,8 @@ def _findings(page: Page, report: ChangeReport) -> int:
 
 
 def _finding(sign: str, finding: Trouble) -> str:
-    where = f"{code(_place(finding), NAME_WIDTH)} " if finding.file is not None else ""
+    where = f"{code(finding.place, NAME_WIDTH)} " if finding.file is not None else ""
     return f"- {sign} {code(finding.code, NAME_WIDTH)} {where}{quoted(finding.message, TEXT_WIDTH)}"
-
-
-def _place(finding: Trouble) -> str:
-    return f"{finding.file}:{finding.line}" if finding.line is not None else str(finding.file)
 
 
 # Plans, folded
@@ -161,25 +151,13 @@ def _add_plan(page: Page, stack: StackReport) -> bool:
     left = page.left()
     if (left is None or sum(map(len, stack.diff)) < left) and page.add(_folded(stack, list(stack.diff))):
         return True
-    cut = _cut(page, stack)
-    if cut is not None:
-        page.add(cut)
-    return False
-
-
-def _cut(page: Page, stack: StackReport) -> str | None:
     left = page.left() or 0
     if left < _MIN_PLAN:
-        return None
-    left -= page.size(_folded(stack, ["…"]))
-    chosen = []
-    for line in stack.diff:
-        left -= page.size(line)
-        if left < 0:
-            break
-        chosen.append(line)
-    cut = _folded(stack, [*chosen, "…"])
-    return cut if chosen and page.fits(cut) else None
+        return False
+    chosen = page.fitting(stack.diff, left - page.size(_folded(stack, ["…"])))
+    if chosen:
+        page.add(_folded(stack, [*chosen, "…"]))
+    return False
 
 
 def _folded(stack: StackReport, lines: list[str]) -> str:

@@ -14,11 +14,9 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import ActionsRun
-from holdfast.notify.commands import annotation_lines
-from holdfast.notify.comment import REPLACED, marker, plan_comment
-from holdfast.notify.github_api import GithubApi, GithubError
+from holdfast.notify.commands import annotation_lines, output_lines, outputs_of
+from holdfast.notify.github_api import REPLACED, GithubApi, GithubError, marker, plan_comment
 from holdfast.notify.markdown import Frame, markdown
-from holdfast.notify.outputs import output_lines, outputs_of
 from holdfast.notify.report import ChangeReport
 from holdfast.notify.retry import RetriesExhaustedError, RetryLimits
 from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, encoded

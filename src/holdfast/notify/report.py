@@ -53,6 +53,10 @@ class Trouble(Struct, frozen=True, kw_only=True):
     file: str | None = None
     line: int | None = None
 
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line is not None else str(self.file)
+
 
 class StackReport(MaskedStruct, frozen=True, kw_only=True):
     name: str
@@ -89,7 +93,7 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     operation: str
     """`plan`, `apply` or `destroy`."""
     headline: str
-    """`3 of 214 stacks are touched by 2 changed files`"""
+    """`3 of 214 stacks are affected by 2 changed files`"""
     stacks: tuple[StackReport, ...]
     troubles: tuple[Trouble, ...] = ()
     """Errors of the whole change: then there are no stacks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -48,8 +48,18 @@ class Page:
     def size(self, text: str) -> int:
         return self._budget.measure(text) + 2
 
-    def add(self, text: str, reserved: int = 0) -> bool:
-        if not self.fits(text, reserved):
+    def fitting(self, blocks: Iterable[str], left: int) -> list[str]:
+        """The first ones, as many as fit."""
+        shown = []
+        for block in blocks:
+            left -= self.size(block)
+            if left < 0:
+                break
+            shown.append(block)
+        return shown
+
+    def add(self, text: str) -> bool:
+        if not self.fits(text):
             return False
         self._left -= self.size(text)
         self._blocks.append(text)

@@ -26,12 +26,12 @@ class Structure(Struct, frozen=True, kw_only=True):
     """Fields with foreign content: nothing below them is structural, and numbers are redacted too."""
 
 
-def _by_field(reasons: Mapping[str, str]) -> Mapping[str, str]:
+def reasons_by_field(reasons: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({field: why for why, fields in reasons.items() for field in fields.split()})
 
 
 OURS: Final = Structure(
-    fields=_by_field(
+    fields=reasons_by_field(
         {
             "a name from the configuration": "name stack stacks environment account region target lane"
             " workspace depends_on backend.type",
@@ -47,7 +47,7 @@ OURS: Final = Structure(
     values=frozenset({"value"}),
 )
 TERRAFORM: Final = Structure(
-    fields=_by_field(
+    fields=reasons_by_field(
         {
             "a name in the code": "name type mode index deposed",
             "the address of a resource": "address previous_address module_address to_display",

@@ -14,7 +14,7 @@ from reports_made import losing, ready, refused, report
 
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import read_run
-from holdfast.notify.comment import marker
+from holdfast.notify.github_api import marker
 from holdfast.notify.publish import REPORT_FILE, Publication, publish
 from holdfast.notify.report import ChangeReport
 from holdfast.notify.retry import RetryLimits

@@ -15,7 +15,7 @@ import yaml
 from reports_made import ready, report
 
 from holdfast.cli.app import app
-from holdfast.notify.outputs import outputs_of
+from holdfast.notify.commands import outputs_of
 
 ROOT = Path(__file__).parent.parent.parent.parent
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from holdfast.audit.chain import End, Piece, documents_in, hash_of, link, start_of
+from holdfast.audit.chain import End, Piece, documents_of, hash_of, link, start_of
 from holdfast.audit.verify import Verification, check
 
 BEGINS = start_of("01STORE")
@@ -39,7 +39,7 @@ def test_a_line_nested_without_end_is_a_changed_line() -> None:
     pieces, end = made(1, 1)
     pieces[1] = Piece(seq=2, lines=(b"[" * 100_000,))
     assert not verdict(pieces, end).whole
-    assert [one["seq"] for one in documents_in(pieces)] == [1]
+    assert [one["seq"] for one in documents_of(line for piece in pieces for line in piece.lines or ())] == [1]
 
 
 def test_a_changed_line_is_named_with_what_was_expected() -> None:

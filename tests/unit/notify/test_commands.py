@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from reports_made import checked, failed, losing, plain, ready, refused, report
 
-from holdfast.notify.commands import annotation_lines, log_group
-from holdfast.notify.outputs import output_lines, outputs_of
+from holdfast.notify.commands import annotation_lines, log_group, output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
 from holdfast.system.workflow_commands import escape_commands
 

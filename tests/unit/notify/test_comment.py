@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.notify.comment import Comment, CommentPlan, marker, plan_comment
+from holdfast.notify.github_api import Comment, CommentPlan, marker, plan_comment
 
 US = "github-actions[bot]"
 
