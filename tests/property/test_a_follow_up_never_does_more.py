@@ -10,7 +10,7 @@ from plans_made import change, plan
 
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.tables.refused_creates import RefusedCreate
+from holdfast.terraform.tables.transient import RefusedCreate
 
 ADDRESSES = [f"lab_object.o{number}" for number in range(4)]
 ACTIONS = [("no-op",), ("create",), ("update",), ("delete",), ("delete", "create"), ("create", "delete")]

@@ -1,4 +1,4 @@
-"""Small rules of English for messages, and JSON that others wrote."""
+"""Small rules for texts: English for messages, values of Terraform, and JSON that others wrote."""
 
 from __future__ import annotations
 
@@ -18,3 +18,18 @@ def json_object(data: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def plain_text(value: object) -> str | None:
+    """A primitive value as Terraform writes it in a name or an id; None for anything else."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(value)
+        case float():
+            return str(int(value)) if value.is_integer() else repr(value)
+        case _:
+            return None

@@ -16,6 +16,7 @@ from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
+from holdfast.kernel.text import plain_text
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_scripts import (
     LARGEST,
@@ -27,7 +28,7 @@ from holdfast.onboarding.scan_scripts import (
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
-from holdfast.stacks.variables import ReadValues, plain_text, variables_reader
+from holdfast.stacks.variables import ReadValues, variables_reader
 
 _CI_FOLDERS: Final = (".github", ".circleci")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")

@@ -46,7 +46,7 @@ from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.stream import CommandOutput
-from holdfast.terraform.tables.refused_creates import RefusedCreate, shipped_refused
+from holdfast.terraform.tables.transient import RefusedCreate, shipped_refused
 
 
 async def apply_plan(

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Change, OutputChange, Plan, ResourceChange
-from holdfast.terraform.tables.refused_creates import RefusedCreate
-from holdfast.terraform.tables.transient import Phase, shipped_table
+from holdfast.terraform.tables.transient import Phase, RefusedCreate, shipped_table
 
 _SEEN_AGAIN = frozenset({"update", "delete", "read"})
 """After these the state knows the object: the next plan looks at it and sees what was done."""

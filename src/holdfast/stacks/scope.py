@@ -14,10 +14,11 @@ from holdfast.config.settings import Config
 from holdfast.config.shapes import shortest_path
 from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.kernel.errors import HoldfastError, Problem
+from holdfast.kernel.text import plain_text
 from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.stack import name_from_path
-from holdfast.stacks.variables import ReadValues, plain_text
+from holdfast.stacks.variables import ReadValues
 
 ENVIRONMENT_VARIABLES: Final = ("environment", "env")
 _TEXT_KEYS: Final = ("environment", "account", "region", "target", "name")

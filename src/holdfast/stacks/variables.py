@@ -36,18 +36,3 @@ def variables_reader(root: Path) -> ReadValues:
 def _error(path: str, message: str) -> ConfigError:
     hint = "Check that it is the right file and that you may read it."
     return ConfigError((Problem(code="HF-STACK-13", message=message, hint=hint, place=Place(file=path)),))
-
-
-def plain_text(value: object) -> str | None:
-    """A primitive value as part of a name or path; None for lists, maps and unknown values."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case int():
-            return str(value)
-        case float():
-            return str(int(value)) if value.is_integer() else repr(value)
-        case _:
-            return None

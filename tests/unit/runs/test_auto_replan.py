@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from plans_made import LAB, change, plan
 
+from holdfast.config.engine import MEANINGLESS
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, extra_changes, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic
-from holdfast.terraform.tables.refused_creates import RefusedCreate, read_refused, shipped_refused
+from holdfast.terraform.tables.transient import RefusedCreate, shipped_refused
 
 SLOW_DOWN = "Throttling: Rate exceeded"
 NOT_READY = "the shelf is not ready"
@@ -213,8 +215,8 @@ def test_an_output_changes_only_as_it_was_shown(shown: tuple[str, object], now: 
 @pytest.mark.parametrize("text", ["429", "Too Many Requests", "HTTP status code: 429 Too Many Requests", ""])
 def test_too_many_requests_alone_is_no_row(text: str) -> None:
     """A bare 429 proves nothing about a create, so no table may hold it."""
-    with pytest.raises(ValueError, match="proves nothing"):
-        read_refused(f'[[refused]]\nprovider = "hashicorp/aws"\ntext = "{text}"\nwhy = "so"\n')
+    assert re.fullmatch(MEANINGLESS, text)
+    assert not any(row.text == text for row in shipped_refused())
 
 
 def test_the_shipped_rows_are_for_real_providers() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.kernel.text import plain_text
 from holdfast.terraform.plan.model import ResourceChange
 
 
@@ -23,7 +24,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     """An attribute for tags has an unknown shape."""
 
 
-class _Object(msgspec.Struct, frozen=True, gc=False):
+class _Attributes(msgspec.Struct, frozen=True, gc=False):
     """The attributes in which providers store tags. All others are skipped."""
 
     tags: Any = None
@@ -42,7 +43,7 @@ class _UnreadableError(Exception):
     pass
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
+_ATTRIBUTES = msgspec.json.Decoder(_Attributes)
 _PAIRS = (("key", "value"), ("name", "value"))
 _OF_METADATA = ("labels", "annotations")
 
@@ -50,13 +51,13 @@ _OF_METADATA = ("labels", "annotations")
 def tags_before(change: ResourceChange) -> Tags:
     """The tags before the change, not after: a plan must not remove a protection and profit from that."""
     try:
-        found = _OBJECT.decode(change.change.before)
+        attributes = _ATTRIBUTES.decode(change.change.before)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Tags(unreadable=True)
     tags: list[tuple[str, str | None]] = []
     unreadable = False
-    parts = [getattr(found, name) for name in _Object.__struct_fields__ if name != "metadata"]
-    for part in (*parts, *_inside(found.metadata)):
+    parts = [getattr(attributes, name) for name in _Attributes.__struct_fields__ if name != "metadata"]
+    for part in (*parts, *_inside(attributes.metadata)):
         if part is None:
             continue
         try:
@@ -78,7 +79,7 @@ def _inside(metadata: Any) -> Iterator[Any]:
 def _pairs(part: Any) -> Iterator[tuple[str, str | None]]:
     match part:
         case dict():
-            yield from ((name, _text(value)) for name, value in part.items())
+            yield from ((name, plain_text(value)) for name, value in part.items())
         case list():
             for item in part:
                 yield from _of_item(item)
@@ -91,26 +92,13 @@ def _of_item(item: Any) -> Iterator[tuple[str, str | None]]:
     if isinstance(item, dict):
         for name, value in _PAIRS:
             if isinstance(item.get(name), str):
-                yield item[name], _text(item.get(value))
+                yield item[name], plain_text(item.get(value))
                 return
-    text = _text(item)
+    text = plain_text(item)
     if text is None:
         raise _UnreadableError
     yield text, ""
     for sign in ":=":
-        name, found, value = text.partition(sign)
-        if found:
+        name, separator, value = text.partition(sign)
+        if separator:
             yield name, value
-
-
-def _text(value: Any) -> str | None:
-    """As a person would write it; None for a collection."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return str(value)
-        case _:
-            return None

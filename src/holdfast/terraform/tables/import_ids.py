@@ -6,17 +6,15 @@ next plan would then change. So an id is returned only when every part of it is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
-from holdfast.kernel.values import MaskedStruct
-from holdfast.terraform.tables.import_template import Filled, Missing, Template, fill, parse
+from holdfast.terraform.tables.import_template import Missing, fill, parse
 
 _ID = parse("{id}")
 _AWS = "aws_"
@@ -51,18 +49,18 @@ class RecreatableType(Struct, frozen=True, kw_only=True):
 
     type: str
     why: str
-    template: Template | None
-    unless: str | None
+    template: str | None = field(name="import", default=None)
+    unless: str | None = None
     """With this attribute set, an import would be undone by the next plan."""
 
 
-class ImportIdTable(MaskedStruct, frozen=True, kw_only=True):
-    templates: Mapping[str, str]
+class ImportIdTable(Struct, frozen=True, kw_only=True):
+    templates: dict[str, str]
     never: frozenset[str]
     looked_up: frozenset[str]
-    since: Mapping[str, str]
-    notes: Mapping[str, str]
-    made_again: tuple[RecreatableType, ...]
+    since: dict[str, str]
+    notes: dict[str, str]
+    recreatable: tuple[RecreatableType, ...]
 
     def template(self, type_: str) -> str | None:
         """An exact rule wins over one with a *."""
@@ -72,7 +70,7 @@ class ImportIdTable(MaskedStruct, frozen=True, kw_only=True):
         return next(matches, None)
 
     def row(self, type_: str) -> RecreatableType | None:
-        return next((row for row in self.made_again if fnmatchcase(type_, row.type)), None)
+        return next((row for row in self.recreatable if fnmatchcase(type_, row.type)), None)
 
     def note(self, type_: str) -> str | None:
         if type_ in self.since:
@@ -80,28 +78,10 @@ class ImportIdTable(MaskedStruct, frozen=True, kw_only=True):
         return self.notes.get(type_)
 
 
-def read_table(text: str) -> ImportIdTable:
-    """Raises ValueError for an invalid table. It is part of Holdfast, so a test finds that, not a user."""
-    document = json.loads(text)
-    table = ImportIdTable(
-        templates=document.get("templates", {}),
-        never=frozenset(document.get("never", ())),
-        looked_up=frozenset(document.get("looked_up", ())),
-        since=document.get("since", {}),
-        notes=document.get("notes", {}),
-        made_again=tuple(_made_again(row) for row in document.get("made_again", ())),
-    )
-    if both := table.never & table.templates.keys():
-        raise ValueError(f"{', '.join(sorted(both))}: both in templates and in never")
-    if strangers := table.looked_up - table.templates.keys():
-        raise ValueError(f"{', '.join(sorted(strangers))}: in looked_up without a template")
-    return table
-
-
 @cache
 def shipped_table() -> ImportIdTable:
     """Read as a file: `importlib.resources` would cost every apply ten milliseconds."""
-    return read_table(Path(__file__).with_name("import_ids.json").read_text("utf-8"))
+    return msgspec.json.decode(Path(__file__).with_name("import_ids.json").read_bytes(), type=ImportIdTable)
 
 
 def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, object]) -> ImportIdResult:
@@ -118,8 +98,8 @@ def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, obje
         return NotImportable(reason="the provider does not support import for it", note=note)
     text = table.template(type_)
     filled = fill(parse(text) if text is not None else _ID, _known(type_, id_, attributes))
-    if isinstance(filled, Filled) and filled.text:
-        return ImportId(value=_in_region(type_, filled.text, attributes), note=note)
+    if filled and isinstance(filled, str):
+        return ImportId(value=_in_region(type_, filled, attributes), note=note)
     needs = filled.names if isinstance(filled, Missing) else ("id",)
     reason = _reason(needs, text, looked_up=type_ in table.looked_up)
     return NotKnown(needs=needs, reason=reason, note=note)
@@ -131,7 +111,7 @@ def attributes_needed(type_: str) -> frozenset[str]:
     table = shipped_table()
     row = table.row(type_)
     if row is not None:
-        needed = row.template.attributes if row.template is not None else frozenset()
+        needed = parse(row.template).attributes if row.template is not None else frozenset()
         return (needed | ({row.unless} if row.unless is not None else frozenset())) - {"id"}
     needed = parse(table.template(type_) or "{id}").attributes
     if "base" in needed:
@@ -141,22 +121,11 @@ def attributes_needed(type_: str) -> frozenset[str]:
     return needed - {"id", "base"}
 
 
-def _made_again(row: Mapping[str, Any]) -> RecreatableType:
-    if not row["type"].strip("*") or not row["why"]:
-        raise ValueError(f"an empty row of made_again: {row['type']}")
-    return RecreatableType(
-        type=row["type"],
-        why=row["why"],
-        template=parse(row["import"]) if "import" in row else None,
-        unless=row.get("unless"),
-    )
-
-
 def _recreate(row: RecreatableType, known: Mapping[str, object]) -> ImportIdResult:
     if row.template is not None and (row.unless is None or known.get(row.unless, "not known") in (None, {})):
-        filled = fill(row.template, known)
-        if isinstance(filled, Filled):
-            return ImportId(value=filled.text)
+        filled = fill(parse(row.template), known)
+        if isinstance(filled, str):
+            return ImportId(value=filled)
     return NotImportable(reason=row.why, harmless=True)
 
 
@@ -173,12 +142,12 @@ def _known(type_: str, id_: str | None, attributes: Mapping[str, object]) -> dic
 def _base(type_: str, id_: str, role: object) -> str | None:
     """The resource that a policy member belongs to. The id continues with the role, or /audit_config/."""
     if type_.endswith("_iam_audit_config"):
-        base, found, _ = id_.partition("/audit_config/")
-        return base if found else None
+        base, separator, _ = id_.partition("/audit_config/")
+        return base if separator else None
     if not isinstance(role, str) or not role:
         return None
-    base, found, _ = f"{id_}/".partition(f"/{role}/")
-    return base if found else None
+    base, separator, _ = f"{id_}/".partition(f"/{role}/")
+    return base if separator else None
 
 
 def _in_region(type_: str, value: str, attributes: Mapping[str, object]) -> str:

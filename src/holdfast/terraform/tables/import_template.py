@@ -15,6 +15,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+from holdfast.kernel.text import plain_text
+
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _QUOTED = re.compile(r'"([^"]*)"')
 _VALUE = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:(=~|[~*?])(.+))?", re.DOTALL)
@@ -66,10 +68,6 @@ class Template(Struct, frozen=True, kw_only=True):
         return frozenset(str(value.path[0]) for part in self.parts for value in _values(part))
 
 
-class Filled(Struct, frozen=True, kw_only=True):
-    text: str
-
-
 class Missing(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     """What is unknown, or empty although required."""
@@ -88,7 +86,7 @@ def parse(text: str) -> Template:
     return Template(parts=tuple(parts))
 
 
-def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
+def fill(template: Template, values: Mapping[str, object]) -> str | Missing:
     """A name that is missing in `values` is unknown; None is empty."""
     texts: list[str] = []
     missing: list[str] = []
@@ -108,7 +106,7 @@ def fill(template: Template, values: Mapping[str, object]) -> Filled | Missing:
                     texts.append(text)
                 else:
                     missing += tuple(_unknown_names(part, values)) or (value.name for value in _values(part))
-    return Missing(names=tuple(dict.fromkeys(missing))) if missing else Filled(text="".join(texts))
+    return Missing(names=tuple(dict.fromkeys(missing))) if missing else "".join(texts)
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
@@ -131,16 +129,16 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 def _parts(text: str) -> Iterator[Literal | Alternatives]:
     end = 0
-    for found in _PLACEHOLDER.finditer(text):
-        if found.start() > end:
-            yield Literal(text=text[end : found.start()])
-        yield _choice(found[1])
-        end = found.end()
+    for match in _PLACEHOLDER.finditer(text):
+        if match.start() > end:
+            yield Literal(text=text[end : match.start()])
+        yield _alternatives(match[1])
+        end = match.end()
     if end < len(text):
         yield Literal(text=text[end:])
 
 
-def _choice(text: str) -> Alternatives:
+def _alternatives(text: str) -> Alternatives:
     """A regular expression may contain `|`, so it must be the last alternative."""
     alternatives: list[Literal | Value] = []
     more = "|"
@@ -156,11 +154,11 @@ def _choice(text: str) -> Alternatives:
 def _alternative(text: str) -> Literal | Value:
     if quoted := _QUOTED.fullmatch(text):
         return Literal(text=quoted[1])
-    found = _VALUE.fullmatch(text)
-    if found is None:
+    match = _VALUE.fullmatch(text)
+    if match is None:
         raise ValueError(f"{{{text}}} is invalid")
-    path = tuple(int(step) if step.isdigit() else step for step in found[1].split("."))
-    value = Value(path=path, way=Way(found[2] or ""), with_=found[3] or "")
+    path = tuple(int(step) if step.isdigit() else step for step in match[1].split("."))
+    value = Value(path=path, way=Way(match[2] or ""), with_=match[3] or "")
     if value.way is Way.GROUP and re.compile(value.with_).groups != 1:
         raise ValueError(f"{{{text}}} needs one group")
     return value
@@ -195,53 +193,37 @@ def _part(part: Literal | Alternatives, values: Mapping[str, object]) -> str | N
 
 
 def _read(value: Value, values: Mapping[str, object]) -> str | None:
-    found: object = values
+    current: object = values
     for step in value.path:
-        if isinstance(found, Mapping):
-            if step not in found:
+        if isinstance(current, Mapping):
+            if step not in current:
                 return _UNKNOWN
-            found = found[step]
-        elif isinstance(found, list) and isinstance(step, int):
-            if step >= len(found):
+            current = current[step]
+        elif isinstance(current, list) and isinstance(step, int):
+            if step >= len(current):
                 return ""
-            found = found[step]
-            if found is None:
+            current = current[step]
+            if current is None:
                 return _UNKNOWN
         else:
-            return "" if found is None else _UNKNOWN
-    return "" if found is None else _made(found, value)
+            return "" if current is None else _UNKNOWN
+    return "" if current is None else _convert(current, value)
 
 
-def _made(found: object, value: Value) -> str | None:
+def _convert(current: object, value: Value) -> str | None:
     match value.way:
         case Way.FLAG:
-            return (value.with_ if found else "") if isinstance(found, bool) else _UNKNOWN
+            return (value.with_ if current else "") if isinstance(current, bool) else _UNKNOWN
         case Way.JOINED:
-            texts = [_text(each) for each in found] if isinstance(found, list) else [_UNKNOWN]
+            texts = [plain_text(each) for each in current] if isinstance(current, list) else [_UNKNOWN]
             # In a list of a plan, null is an element that is not yet known.
             return _UNKNOWN if _UNKNOWN in texts else value.with_.join(text or "" for text in texts)
         case Way.TAIL:
-            text = _text(found)
+            text = plain_text(current)
             return text.rpartition(value.with_)[2] if text is not _UNKNOWN else _UNKNOWN
         case Way.GROUP:
-            text = _text(found)
+            text = plain_text(current)
             inside = re.search(value.with_, text) if text is not _UNKNOWN else None
             return _UNKNOWN if text is _UNKNOWN else (inside[1] or "" if inside is not None else "")
         case Way.WHOLE:
-            return _text(found)
-
-
-def _text(found: object) -> str | None:
-    match found:
-        case str():
-            return found
-        case bool():
-            return "true" if found else "false"
-        case int():
-            return str(found)
-        case float() if found.is_integer():
-            return str(int(found))
-        case float():
-            return repr(found)
-        case _:
-            return _UNKNOWN
+            return plain_text(current)

@@ -1,6 +1,6 @@
-"""Which errors are worth a retry, by the table `transient.toml` beside this file.
+"""Errors worth a retry, by `transient.toml`, and creates that an API refused, by `refused_creates.toml`.
 
-Only phases that change nothing are retried. An apply is never run again, so no row may name it.
+Only phases that change nothing are retried. An apply is never run again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import tomllib
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 _BLANKS = re.compile(r"[\s│╷╵]+")
@@ -29,13 +29,13 @@ RETRIED: frozenset[Phase] = frozenset({Phase.INIT, Phase.PLAN, Phase.SHOW})
 
 class TransientRow(Struct, frozen=True, kw_only=True):
     id: str
-    patterns: tuple[re.Pattern[str], ...]
-    """All of them must match."""
-    phases: frozenset[Phase]
+    all: tuple[str, ...]
+    """Regular expressions; all of them must match."""
     why: str
+    phases: frozenset[Phase] = frozenset()
 
     def matches(self, text: str) -> bool:
-        return all(pattern.search(text) for pattern in self.patterns)
+        return all(re.search(pattern, text, re.IGNORECASE) for pattern in self.all)
 
 
 class TransientTable(Struct, frozen=True, kw_only=True):
@@ -50,38 +50,31 @@ class TransientTable(Struct, frozen=True, kw_only=True):
     def transient_row(self, text: str, phase: Phase) -> TransientRow | None:
         """The row that allows a retry, or None. A permanent row anywhere in the text wins."""
         flat = _BLANKS.sub(" ", text)
-        if self.permanent_row(flat) is not None:
+        if phase not in RETRIED or self.permanent_row(flat) is not None:
             return None
         return next((row for row in self.transient if phase in row.phases and row.matches(flat)), None)
 
 
-def read_table(text: str) -> TransientTable:
-    """Raises ValueError for an invalid table. It is part of Holdfast, so a test finds that, not a user."""
-    document = tomllib.loads(text)
-    table = TransientTable(
-        permanent=tuple(_row(row, frozenset()) for row in document.get("permanent", ())),
-        transient=tuple(_row(row, _phases(row)) for row in document.get("transient", ())),
-    )
-    ids = [row.id for row in (*table.permanent, *table.transient)]
-    if len(ids) != len(set(ids)):
-        raise ValueError("two rows have the same id")
-    return table
+@cache
+def shipped_table() -> TransientTable:
+    return msgspec.convert(_toml("transient.toml"), TransientTable)
+
+
+class RefusedCreate(Struct, frozen=True, kw_only=True):
+    provider: str
+    """Its address, or the end of it: `hashicorp/aws`."""
+    text: str
+    why: str = ""
+
+    def matches(self, provider: str, text: str) -> bool:
+        named = provider == self.provider or provider.endswith(f"/{self.provider}")
+        return named and self.text.casefold() in " ".join(text.split()).casefold()
 
 
 @cache
-def shipped_table() -> TransientTable:
-    return read_table(Path(__file__).with_name("transient.toml").read_text("utf-8"))
+def shipped_refused() -> tuple[RefusedCreate, ...]:
+    return msgspec.convert(_toml("refused_creates.toml")["refused"], tuple[RefusedCreate, ...])
 
 
-def _row(row: dict[str, Any], phases: frozenset[Phase]) -> TransientRow:
-    patterns = tuple(re.compile(pattern, re.IGNORECASE) for pattern in row["all"])
-    if not patterns:
-        raise ValueError(f"row {row['id']} matches everything")
-    return TransientRow(id=row["id"], patterns=patterns, phases=phases, why=row["why"])
-
-
-def _phases(row: dict[str, Any]) -> frozenset[Phase]:
-    phases = frozenset(Phase(phase) for phase in row["phases"])
-    if not phases or phases - RETRIED:
-        raise ValueError(f"row {row['id']} names no phase, or one that is never retried")
-    return phases
+def _toml(name: str) -> dict[str, object]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
