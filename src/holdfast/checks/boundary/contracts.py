@@ -20,15 +20,6 @@ from holdfast.kernel.errors import Place, Problem
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import OutputChange, Plan
 
-SETTINGS = (
-    "Contracts are assigned in `holdfast.yaml`:\n\n"
-    "```yaml\ntargets:\n  aws:\n    owner: ci\n"
-    "    contract: { schema: platform-v1, stacks: [aws/cluster] }\n```\n\n"
-    "`schema` is `platform-v1`, which is part of Holdfast, or the path of your own file "
-    "([the output contract](../contract.md)). Without `stacks` it applies to all stacks of the target. "
-    "Outputs are checked in the code, the plan and the state; values that the code does not show are skipped."
-)
-
 
 def for_contracts(kind: DifferenceKind) -> dict[str, Any]:
     """The functions of a `Rule` about outputs that differ from the contract in this way."""

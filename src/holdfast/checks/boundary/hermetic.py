@@ -73,9 +73,3 @@ def planned_data(plan: CheckedPlan, types: tuple[str, ...], resources: tuple[str
         for resource in module.resources or ():
             if resource.address.startswith(beginnings):
                 yield f"{prefix}{resource.address}"
-
-
-SHARED = (
-    "Applies to stacks in production and to stacks whose target CI owns (`owner: ci`). Code that no selected "
-    "stack uses is reported as not evaluated. With a plan the rule also sees external modules."
-)

@@ -26,12 +26,12 @@ from holdfast.checks.iam.policies import IamPolicy, MalformedPolicy, Policies, m
 from holdfast.checks.iam.policy_types import (
     BOUNDARY,
     RESOURCE_CONTROL,
-    USES,
     PolicyKind,
     PolicyUse,
     combine_uses,
     guess_use,
     looks_like_policy,
+    uses_by_type,
 )
 from holdfast.checks.iam.unknowns import has_relevant_unknowns
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, finding
@@ -64,10 +64,6 @@ _CLOUDS: Final = (
     *("alicloud", "baiducloud", "byteplus", "flexibleengine", "huaweicloud", "ksyun", "opentelekomcloud"),
     *("sbercloud", "scaleway", "tencentcloud", "volcengine"),
 )
-_TYPES: Final = frozenset(type_ for type_, _ in USES)
-_USES: Final = {
-    type_: tuple((name, use) for (other, name), use in USES.items() if other == type_) for type_ in _TYPES
-}
 
 
 def policies_of_module(module: Module) -> Policies:
@@ -107,7 +103,7 @@ class _Search:
     def all(self) -> Policies:
         bounding = boundary_policies(self._module)
         for resource in self._module.resources(mode="managed"):
-            if resource.type in _TYPES:
+            if resource.type in uses_by_type():
                 self._resource(resource, bounding=resource.address in bounding)
         self._data_sources()
         self._elsewhere()
@@ -126,7 +122,7 @@ class _Search:
         )
 
     def _resource(self, resource: Resource, *, bounding: bool) -> None:
-        for name, listed in _USES[resource.type]:
+        for name, listed in uses_by_type()[resource.type].items():
             use = resolve_use(resource, listed, bounding=bounding)
             block, _, inner = name.rpartition(".")
             bodies = [one.body for one in nested(resource.body, block)] if block else [resource.body]
@@ -267,7 +263,7 @@ def _may_be_document(part: Expression) -> bool:
 def _is_read(block: Block) -> bool:
     """A block whose documents were already found by their use."""
     kind = (block.type, block.labels[0] if block.labels else "")
-    return (kind[0] == "resource" and kind[1] in _TYPES) or kind == ("data", DATA_SOURCE)
+    return (kind[0] == "resource" and kind[1] in uses_by_type()) or kind == ("data", DATA_SOURCE)
 
 
 def _is_foreign(block: Block) -> bool:

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from holdfast.checks.iam.arns import parse_arn
 from holdfast.checks.iam.document import HOLE
 from holdfast.checks.iam.statements import covers
 
-ESCALATING: Final[Mapping[str, str]] = {
-    "iam:PassRole": "any role of the account can be given to a service and used through it",
-    "sts:AssumeRole": "any role that trusts the account can be taken on",
-    "iam:CreateAccessKey": "keys can be made for any user",
-    "iam:CreateLoginProfile": "a password can be set for any user",
-    "iam:UpdateLoginProfile": "the password of any user can be changed",
-    "iam:AttachUserPolicy": "any policy can be attached to any user",
-    "iam:AttachGroupPolicy": "any policy can be attached to any group",
-    "iam:AttachRolePolicy": "any policy can be attached to any role",
-    "iam:PutUserPolicy": "any rights can be written into any user",
-    "iam:PutGroupPolicy": "any rights can be written into any group",
-    "iam:PutRolePolicy": "any rights can be written into any role",
-    "iam:CreatePolicyVersion": "any policy can be rewritten",
-    "iam:SetDefaultPolicyVersion": "an older, wider version of any policy can be made to count",
-    "iam:AddUserToGroup": "any user can be put into any group",
-    "iam:UpdateAssumeRolePolicy": "anyone can be let into any role",
-    "iam:DeleteRolePermissionsBoundary": "the bounds of any role can be taken away",
-    "iam:PutRolePermissionsBoundary": "the bounds of any role can be moved",
-    "lambda:UpdateFunctionCode": "the code of any function can be replaced, and runs with that one's rights",
-    "lambda:AddPermission": "anyone can be let call any function",
-    "kms:PutKeyPolicy": "the policy of any key can be rewritten",
-    "kms:CreateGrant": "any key can be handed to anyone",
-    "kms:ScheduleKeyDeletion": "any key can be destroyed, and all that it encrypts with it",
-    "s3:PutBucketPolicy": "any bucket can be opened to anyone",
-    "organizations:LeaveOrganization": "the account can be taken out of its organization's bounds",
-}
-REVEALING: Final[Mapping[str, str]] = {
-    "secretsmanager:GetSecretValue": "every secret can be read",
-    "ssm:GetParameter": "every parameter can be read, secret ones too",
-    "kms:Decrypt": "whatever any key encrypts can be read",
-}
-
+_TABLES: Final = msgspec.json.decode(
+    Path(__file__).with_name("dangerous_actions.json").read_bytes(), type=dict[str, dict[str, str]]
+)
+ESCALATING: Final = _TABLES["escalating"]
+REVEALING: Final = _TABLES["revealing"]
+"""Actions with their consequences, the most dangerous first."""
 
 _OF: Final[Mapping[str, str]] = {
     "lambda": "function",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Node, flatten, is_fully_known
@@ -61,7 +63,6 @@ class PolicyUse(Struct, frozen=True):
     """The maximum to which AWS can raise the limit."""
 
 
-MANAGED: Final = PolicyUse(PolicyKind.IDENTITY, 6144)
 BOUNDARY: Final = PolicyUse(PolicyKind.BOUNDARY, 6144)
 TRUST: Final = PolicyUse(PolicyKind.TRUST, 2048, 8192)
 KEY: Final = PolicyUse(PolicyKind.KEY, 32768)
@@ -69,85 +70,25 @@ BUCKET: Final = PolicyUse(PolicyKind.BUCKET, 20480)
 RESOURCE: Final = PolicyUse(PolicyKind.RESOURCE)
 RESOURCE_CONTROL: Final = PolicyUse(PolicyKind.RESOURCE_CONTROL, 5120)
 _ENDPOINT: Final = PolicyUse(PolicyKind.ENDPOINT, 20480)
-_QUEUE: Final = PolicyUse(PolicyKind.RESOURCE, 8192)
-_ROLE: Final = PolicyUse(PolicyKind.IDENTITY, 10240)
 
-USES: Final[Mapping[tuple[str, str], PolicyUse]] = {
-    ("aws_iam_role", "assume_role_policy"): TRUST,
-    ("aws_iam_role", "inline_policy.policy"): _ROLE,
-    ("aws_iam_role_policy", "policy"): _ROLE,
-    ("aws_iam_user_policy", "policy"): PolicyUse(PolicyKind.IDENTITY, 2048),
-    ("aws_iam_group_policy", "policy"): PolicyUse(PolicyKind.IDENTITY, 5120),
-    ("aws_iam_policy", "policy"): MANAGED,
-    ("aws_ssoadmin_permission_set_inline_policy", "inline_policy"): PolicyUse(PolicyKind.IDENTITY, 32768),
-    ("aws_kms_key", "policy"): KEY,
-    ("aws_kms_key_policy", "policy"): KEY,
-    ("aws_kms_external_key", "policy"): KEY,
-    ("aws_kms_replica_key", "policy"): KEY,
-    ("aws_kms_replica_external_key", "policy"): KEY,
-    ("aws_s3_bucket", "policy"): BUCKET,
-    ("aws_s3_bucket_policy", "policy"): BUCKET,
-    ("aws_vpc_endpoint", "policy"): _ENDPOINT,
-    ("aws_vpc_endpoint_policy", "policy"): _ENDPOINT,
-    ("aws_organizations_policy", "content"): PolicyUse(PolicyKind.ORGANIZATION, 5120),
-    ("aws_iot_policy", "policy"): PolicyUse(PolicyKind.IDENTITY),
-    ("aws_rolesanywhere_profile", "session_policy"): PolicyUse(PolicyKind.BOUNDARY),
-    ("aws_transfer_access", "policy"): PolicyUse(PolicyKind.BOUNDARY),
-    ("aws_transfer_user", "policy"): PolicyUse(PolicyKind.BOUNDARY),
-    ("aws_sqs_queue", "policy"): _QUEUE,
-    ("aws_sqs_queue_policy", "policy"): _QUEUE,
-    **dict.fromkeys(
-        (
-            ("aws_acmpca_policy", "policy"),
-            ("aws_api_gateway_rest_api", "policy"),
-            ("aws_api_gateway_rest_api_policy", "policy"),
-            ("aws_backup_vault_policy", "policy"),
-            ("aws_cloudwatch_event_bus_policy", "policy"),
-            ("aws_cloudwatch_log_destination_policy", "access_policy"),
-            ("aws_cloudwatch_log_resource_policy", "policy_document"),
-            ("aws_codeartifact_domain_permissions_policy", "policy_document"),
-            ("aws_codeartifact_repository_permissions_policy", "policy_document"),
-            ("aws_dynamodb_resource_policy", "policy"),
-            ("aws_ecr_registry_policy", "policy"),
-            ("aws_ecr_repository_policy", "policy"),
-            ("aws_ecrpublic_repository_policy", "policy"),
-            ("aws_efs_file_system_policy", "policy"),
-            ("aws_elasticsearch_domain", "access_policies"),
-            ("aws_elasticsearch_domain_policy", "access_policies"),
-            ("aws_glacier_vault", "access_policy"),
-            ("aws_glacier_vault_lock", "policy"),
-            ("aws_glue_resource_policy", "policy"),
-            ("aws_kinesis_resource_policy", "policy"),
-            ("aws_media_store_container_policy", "policy"),
-            ("aws_msk_cluster_policy", "policy"),
-            ("aws_networkfirewall_resource_policy", "policy"),
-            ("aws_opensearch_domain", "access_policies"),
-            ("aws_opensearch_domain_policy", "access_policies"),
-            ("aws_organizations_resource_policy", "content"),
-            ("aws_redshift_resource_policy", "policy"),
-            ("aws_redshiftserverless_resource_policy", "policy"),
-            ("aws_s3_access_point", "policy"),
-            ("aws_s3control_access_point_policy", "policy"),
-            ("aws_s3control_bucket_policy", "policy"),
-            ("aws_s3control_multi_region_access_point_policy", "details.policy"),
-            ("aws_s3control_object_lambda_access_point_policy", "policy"),
-            ("aws_s3tables_table_bucket_policy", "resource_policy"),
-            ("aws_s3tables_table_policy", "resource_policy"),
-            ("aws_schemas_registry_policy", "policy"),
-            ("aws_secretsmanager_secret", "policy"),
-            ("aws_secretsmanager_secret_policy", "policy"),
-            ("aws_ses_identity_policy", "policy"),
-            ("aws_sesv2_email_identity_policy", "policy"),
-            ("aws_sns_topic", "policy"),
-            ("aws_sns_topic_policy", "policy"),
-            ("aws_vpclattice_auth_policy", "policy"),
-            ("aws_vpclattice_resource_policy", "policy"),
-            ("aws_xray_resource_policy", "policy_document"),
-        ),
-        RESOURCE,
-    ),
-}
-"""The arguments of AWS resources that contain a policy. A dot: inside a nested block."""
+
+class _UseOfArguments(PolicyUse, frozen=True, kw_only=True):
+    """A row of the table: the arguments with this use, each after its resource type."""
+
+    arguments: list[str]
+
+
+@functools.cache
+def uses_by_type() -> dict[str, dict[str, PolicyUse]]:
+    """The arguments of AWS resources that contain a policy. A dot: inside a nested block."""
+    table = Path(__file__).with_name("policy_arguments.json").read_bytes()
+    uses: dict[str, dict[str, PolicyUse]] = {}
+    for row in msgspec.json.decode(table, type=list[_UseOfArguments]):
+        for path in row.arguments:
+            type_, _, argument = path.partition(".")
+            uses.setdefault(type_, {})[argument] = PolicyUse(row.kind, row.limit, row.hard)
+    return uses
+
 
 _TRUST_NAME = pattern(r"trust|assume[-_. ]?role|assumerole")
 _KEY_NAME = pattern(r"(?:kms|key)[-_. ]?(?:key[-_. ]?)?policy|key-policy")

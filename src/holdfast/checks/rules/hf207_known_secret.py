@@ -73,8 +73,6 @@ def _digests(checkout: Checkout) -> Iterator[str]:
             yield from (secret.digest for secret in known_in(checkout.text(path) or ""))
 
 
-_EXAMPLE = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
-
 RULE = Rule(
     id="HF207",
     title="Secret in the code",

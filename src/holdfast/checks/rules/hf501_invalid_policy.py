@@ -39,19 +39,6 @@ def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
     yield from _all(policies_of_variables(variables))
 
 
-_BAD = """\
-resource "aws_iam_role" "deploy" {
-  assume_role_policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "allow"
-      Principal = { Service = "lambda.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
-  })
-}
-"""
-
 RULE = Rule(
     id="HF501",
     title="Policy document that AWS would reject",

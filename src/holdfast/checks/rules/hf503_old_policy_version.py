@@ -19,20 +19,6 @@ def _judge(policy: IamPolicy) -> Iterator[Issue]:
         yield Issue(f"the policy uses version 2008-10-17{lost}", version)
 
 
-_BAD = """\
-resource "aws_sqs_queue_policy" "orders" {
-  policy = jsonencode({
-    Version = "2008-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { AWS = "111122223333" }
-      Action    = "sqs:SendMessage"
-      Resource  = "*"
-    }]
-  })
-}
-"""
-
 RULE = Rule(
     id="HF503",
     title="Old policy language version",

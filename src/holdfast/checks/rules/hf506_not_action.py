@@ -22,15 +22,6 @@ def _judge(policy: IamPolicy) -> Iterator[Issue]:
             )
 
 
-_BAD = """\
-data "aws_iam_policy_document" "power" {
-  statement {
-    not_actions = ["iam:*"]
-    resources   = ["*"]
-  }
-}
-"""
-
 RULE = Rule(
     id="HF506",
     title="Allow with NotAction or NotResource",

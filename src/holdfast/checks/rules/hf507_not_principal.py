@@ -14,19 +14,6 @@ def _judge(policy: IamPolicy) -> Iterator[Issue]:
             yield Issue("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
 
 
-_BAD = """\
-data "aws_iam_policy_document" "bucket" {
-  statement {
-    actions   = ["s3:GetObject"]
-    resources = ["arn:aws:s3:::acme-reports/*"]
-    not_principals {
-      type        = "AWS"
-      identifiers = ["arn:aws:iam::111122223333:role/guest"]
-    }
-  }
-}
-"""
-
 RULE = Rule(
     id="HF507",
     title="Allow with NotPrincipal",

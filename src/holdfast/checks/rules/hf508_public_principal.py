@@ -64,21 +64,6 @@ def _covers(other: Statement, allowed: Statement) -> bool:
     return all(any(covers(pattern, str(item.content)) for pattern in patterns) for item in resources.all)
 
 
-_BAD = """\
-resource "aws_s3_bucket_policy" "reports" {
-  bucket = "acme-reports"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = "*"
-      Action    = "s3:GetObject"
-      Resource  = "arn:aws:s3:::acme-reports/*"
-    }]
-  })
-}
-"""
-
 RULE = Rule(
     id="HF508",
     title="Policy that allows everyone",

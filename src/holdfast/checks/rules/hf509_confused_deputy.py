@@ -71,21 +71,6 @@ def _writes_own_logs(who: PrincipalName, statement: Statement) -> bool:
     )
 
 
-_BAD = """\
-resource "aws_sns_topic_policy" "alarms" {
-  arn = "arn:aws:sns:eu-west-1:111122223333:alarms"
-  policy = jsonencode({
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "cloudwatch.amazonaws.com" }
-      Action    = "sns:Publish"
-      Resource  = "*"
-    }]
-  })
-}
-"""
-
 RULE = Rule(
     id="HF509",
     title="Service allowed for any account (confused deputy)",

@@ -86,18 +86,6 @@ def _single_tenant(who: PrincipalName, host: str, by_others: list[ConditionTest]
                 yield Issue(f"`{value.content}`: pods of every namespace are allowed", value, severe=False)
 
 
-_BAD = """\
-data "aws_iam_policy_document" "trust" {
-  statement {
-    actions = ["sts:AssumeRoleWithWebIdentity"]
-    principals {
-      type        = "Federated"
-      identifiers = ["arn:aws:iam::111122223333:oidc-provider/gitlab.com"]
-    }
-  }
-}
-"""
-
 RULE = Rule(
     id="HF512",
     title="Identity provider trusted without conditions",
