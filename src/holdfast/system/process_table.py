@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -50,7 +51,13 @@ class ProcessId(NamedTuple):
 
 
 def this_process() -> ProcessId:
-    return process(os.getpid())
+    return _own(os.getpid())
+
+
+@functools.cache
+def _own(pid: int) -> ProcessId:
+    """Of the process itself, for which nothing of this changes."""
+    return process(pid)
 
 
 def process(pid: int) -> ProcessId:
