@@ -52,5 +52,6 @@ def test_less_than_production_is_always_somebodys_word(sources: Sources, known: 
     if not verdict.production:
         matches = [recognise(value, known) for value in sources if value is not None]
         assert any(
-            one is not None and (one.name, one.production) == (verdict.environment, False) for one in matches
+            one is not None and (one.environment, one.production) == (verdict.environment, False)
+            for one in matches
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import re
 
 import tree_sitter_hcl
@@ -198,8 +197,8 @@ def read_not_utf8(data: bytes, path: str) -> File:
     invalid = [at for at, (before, after) in enumerate(zip(data, replaced, strict=True)) if before != after]
     if path.endswith(".json") or b"\0" in data:
         return File(path=path, body=Body(), problems=(_not_utf8(data, invalid[0], path),))
-    comments = _comments(replaced)
-    outside = next((at for at in invalid if not _inside(comments, at)), None)
+    root = tree(replaced)
+    outside = next((at for at in invalid if not _in_comment(root, at)), None)
     file = read_native(replaced, path)
     if outside is None:
         return file
@@ -208,20 +207,9 @@ def read_not_utf8(data: bytes, path: str) -> File:
     return File(path=path, body=file.body, problems=(_not_utf8(data, outside, path), *others))
 
 
-def _comments(data: bytes) -> list[tuple[int, int]]:
-    comments: list[tuple[int, int]] = []
-    waiting = [tree(data)]
-    while waiting:
-        node = waiting.pop()
-        if node.type == "comment":
-            comments.append((node.start_byte, node.end_byte))
-        waiting.extend(node.children)
-    return sorted(comments)
-
-
-def _inside(spans: list[tuple[int, int]], at: int) -> bool:
-    before = bisect.bisect_right(spans, at, key=lambda span: span[0]) - 1
-    return before >= 0 and at < spans[before][1]
+def _in_comment(root: Node, at: int) -> bool:
+    node = root.descendant_for_byte_range(at, at + 1)
+    return node is not None and node.type == "comment"
 
 
 def _not_utf8(data: bytes, at: int, path: str) -> Problem:

@@ -10,14 +10,6 @@ from msgspec import Struct
 from holdfast.config.settings import PRODUCTION_NAMES, Environment
 
 
-class EnvironmentMatch(Struct, frozen=True, kw_only=True):
-    """The environment that a value stands for."""
-
-    name: str
-    production: bool
-    reason: str
-
-
 class EnvironmentDecision(Struct, frozen=True, kw_only=True):
     environment: str | None
     production: bool
@@ -26,27 +18,30 @@ class EnvironmentDecision(Struct, frozen=True, kw_only=True):
     """It counts as production only because its environment is unknown or contradictory."""
 
 
-def recognise(value: str, environments: Sequence[Environment]) -> EnvironmentMatch | None:
-    """An exact name or value wins over a glob; among equals a production environment wins.
+def recognise(
+    value: str, environments: Sequence[Environment], prefix: str = ""
+) -> EnvironmentDecision | None:
+    """The environment of a value: an exact name or value wins over a glob, and production wins among equals.
 
     The built-in names for production are exact names too, unless the configuration defines them: a glob
     that happens to match `prod` does not make it anything less.
     """
-    exact = [env for env in environments if value == env.name or value in env.match]
-    if exact:
-        return _strictest(exact, value)
-    if value in PRODUCTION_NAMES:
-        return EnvironmentMatch(name=value, production=True, reason=f'"{value}" is a name for production')
-    globbed = [env for env in environments if any(fnmatch.fnmatchcase(value, glob) for glob in env.match)]
-    return _strictest(globbed, value) if globbed else None
-
-
-def _strictest(candidates: Sequence[Environment], value: str) -> EnvironmentMatch:
-    environment = next((candidate for candidate in candidates if candidate.production), candidates[0])
-    kind = "production" if environment.production else "not production"
-    what = f'environment "{environment.name}"'
-    reason = f"{what} is {kind}" if value == environment.name else f'"{value}" belongs to {what}, {kind}'
-    return EnvironmentMatch(name=environment.name, production=environment.production, reason=reason)
+    matches = [env for env in environments if value == env.name or value in env.match]
+    if not matches and value in PRODUCTION_NAMES:
+        reason = f'{prefix}"{value}" is a name for production'
+        return EnvironmentDecision(environment=value, production=True, reason=reason)
+    matches = matches or [
+        env for env in environments if any(fnmatch.fnmatchcase(value, glob) for glob in env.match)
+    ]
+    if not matches:
+        return None
+    match = next((env for env in matches if env.production), matches[0])
+    kind = "production" if match.production else "not production"
+    what = f'environment "{match.name}"'
+    reason = f"{what} is {kind}" if value == match.name else f'"{value}" belongs to {what}, {kind}'
+    return EnvironmentDecision(
+        environment=match.name, production=match.production, reason=f"{prefix}{reason}"
+    )
 
 
 def decide(
@@ -58,20 +53,28 @@ def decide(
 ) -> EnvironmentDecision:
     """`stated` comes from the configuration or the path; account and files are used only without it.
 
-    The files are read only if they can make a difference.
+    The account decides, unless only the variables name a production environment. The files are read only if
+    they can make a difference.
     """
     if stated is not None:
         return _from_value(stated, environments)
-    by_account = recognise(account, environments) if account is not None else None
-    if by_account is not None:
-        return _from_account(by_account, account, in_files, environments)
-    value = in_files()
-    if value is not None:
+    by_account = recognise(account, environments, "by its account: ") if account is not None else None
+    value = in_files() if by_account is None or not by_account.production else None
+    if by_account is None and value is not None:
         return _from_value(value, environments, prefix="by its variables: ")
-    reason = "its environment is not set anywhere"
-    if account is not None:
-        reason = f'no environment matches its account "{account}", and its variables set none'
-    return _unclear(None, reason)
+    if by_account is None:
+        reason = "its environment is not set anywhere"
+        if account is not None:
+            reason = f'no environment matches its account "{account}", and its variables set none'
+        return _unclear(None, reason)
+    by_file = recognise(value, environments) if value is not None else None
+    if by_file is None or not by_file.production:
+        return by_account
+    reason = (
+        f'its variables say "{value}", which is production, although its account "{account}" '
+        f'belongs to environment "{by_account.environment}"'
+    )
+    return _unclear(by_file.environment, reason)
 
 
 def _unclear(environment: str | None, reason: str) -> EnvironmentDecision:
@@ -79,32 +82,6 @@ def _unclear(environment: str | None, reason: str) -> EnvironmentDecision:
     return EnvironmentDecision(environment=environment, production=True, reason=reason, unclear=True)
 
 
-def _from_account(
-    match: EnvironmentMatch,
-    account: str | None,
-    in_files: Callable[[], str | None],
-    environments: Sequence[Environment],
-) -> EnvironmentDecision:
-    """The account's name decides, unless only the variables name a production environment."""
-    value = in_files() if not match.production else None
-    by_file = recognise(value, environments) if value is not None else None
-    if by_file is None or not by_file.production:
-        return _from_match(match, prefix="by its account: ")
-    reason = (
-        f'its variables say "{value}", which is production, although its account "{account}" '
-        f'belongs to environment "{match.name}"'
-    )
-    return _unclear(by_file.name, reason)
-
-
 def _from_value(value: str, environments: Sequence[Environment], prefix: str = "") -> EnvironmentDecision:
-    match = recognise(value, environments)
-    if match is not None:
-        return _from_match(match, prefix=prefix)
-    return _unclear(value, f'{prefix}no environment matches "{value}"')
-
-
-def _from_match(match: EnvironmentMatch, prefix: str) -> EnvironmentDecision:
-    return EnvironmentDecision(
-        environment=match.name, production=match.production, reason=prefix + match.reason
-    )
+    decision = recognise(value, environments, prefix)
+    return decision or _unclear(value, f'{prefix}no environment matches "{value}"')

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import PathKind
-from holdfast.stacks.reads.inputs import InputKind, StackInputs, affecting_change, reason_text
+from holdfast.stacks.reads.inputs import InputChange, InputKind, StackInputs, affecting_change, reason_text
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import RemovedStack, Selected, Stack
 
@@ -47,13 +47,10 @@ def select(
 
 def reasons_for(inputs: StackInputs, changed: Iterable[str]) -> tuple[str, ...]:
     """One reason per kind of input that changed, the most direct first, with the changed paths."""
-    grouped: dict[tuple[InputKind, str], set[str]] = {}
+    grouped: dict[InputChange, set[str]] = {}
     for path in changed:
-        change = affecting_change(inputs, path)
-        if change is None:
-            continue
-        with_subject = change.kind in (InputKind.MODULE, InputKind.FOLDER, InputKind.EVERYTHING)
-        grouped.setdefault((change.kind, change.subject if with_subject else ""), set()).add(path)
+        if (change := affecting_change(inputs, path)) is not None:
+            grouped.setdefault(change, set()).add(path)
     ordered = sorted(grouped.items(), key=lambda item: (_ORDER.index(item[0][0]), item[0][1]))
     return tuple(reason_text(kind, subject, paths) for (kind, subject), paths in ordered)
 

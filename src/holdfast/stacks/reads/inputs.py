@@ -11,12 +11,12 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from types import MappingProxyType
 
 from msgspec import Struct, field
 
 from holdfast.hcl.eval.code import LOCK_FILE, is_auto_loaded, is_code
 
+_MOST_PATHS = 3
 _WILD = {
     "**/": "(?:.*/)?",
     "**": ".*",
@@ -60,29 +60,21 @@ def fileset_pattern(glob: str) -> re.Pattern[str] | None:
 
 
 class InputKind(Enum):
-    """Why a path matters, in the order in which reasons are listed."""
+    """Why a path matters, as shown to users, in the order in which reasons are listed."""
 
-    VARIABLES = "variables"
-    OWN = "own"
-    LOCK = "lock"
-    PIN = "pin"
-    MODULE = "module"
-    READ = "read"
-    FOLDER = "folder"
-    NAMED = "named"
-    EVERYTHING = "everything"
+    VARIABLES = "variables file {paths} changed"
+    OWN = "its own code changed ({paths})"
+    LOCK = "its lock file {paths} changed"
+    PIN = "its version file {paths} changed"
+    MODULE = "module {subject} changed ({paths})"
+    READ = "reads {paths}"
+    FOLDER = "reads files in {subject} ({paths})"
+    NAMED = "refers to {paths}"
+    EVERYTHING = "{subject}: every changed file counts ({paths})"
 
 
-class InputChange(Struct, frozen=True, kw_only=True):
-    """Why one path affects a stack: `subject` is the module, the folder, or the reason for `EVERYTHING`."""
-
-    kind: InputKind
-    subject: str
-    path: str
-
-    @property
-    def reason(self) -> str:
-        return reason_text(self.kind, self.subject, (self.path,))
+InputChange = tuple[InputKind, str]
+"""Why a path affects a stack, and the module, the folder, or the reason for `EVERYTHING`; otherwise empty."""
 
 
 class NamedPaths(Struct, frozen=True, kw_only=True):
@@ -133,31 +125,29 @@ def _affecting_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     module = inputs.modules.get(folder or ".")
     own = module == inputs.module
     if path in inputs.variables_files:
-        yield InputChange(kind=InputKind.VARIABLES, subject=path, path=path)
+        yield InputKind.VARIABLES, ""
     if own and name == LOCK_FILE:
-        yield InputChange(kind=InputKind.LOCK, subject=path, path=path)
+        yield InputKind.LOCK, ""
     if own and (is_code(name) or is_auto_loaded(name)):
-        yield InputChange(kind=InputKind.OWN, subject=path, path=path)
+        yield InputKind.OWN, ""
     if path in inputs.pins:
-        yield InputChange(kind=InputKind.PIN, subject=path, path=path)
+        yield InputKind.PIN, ""
     if module is not None and not own and is_code(name):
-        yield InputChange(kind=InputKind.MODULE, subject=module, path=path)
+        yield InputKind.MODULE, module
     if path in inputs.reads or path in inputs.above:
-        yield InputChange(kind=InputKind.READ, subject=path, path=path)
-    for fileset in inputs.filesets:
-        if fileset.holds(path):
-            yield InputChange(kind=InputKind.FOLDER, subject=fileset.folder, path=path)
+        yield InputKind.READ, ""
+    yield from ((InputKind.FOLDER, fileset.folder) for fileset in inputs.filesets if fileset.holds(path))
     yield from _named(inputs, path)
     if inputs.reasons:
-        yield InputChange(kind=InputKind.EVERYTHING, subject=inputs.reasons[0], path=path)
+        yield InputKind.EVERYTHING, inputs.reasons[0]
 
 
 def _named(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     if path in inputs.files or any(path in names.paths for names in inputs.names):
-        yield InputChange(kind=InputKind.NAMED, subject=path, path=path)
-    for folder in ancestors(path):
-        if any(folder in names.folders for names in inputs.names):
-            yield InputChange(kind=InputKind.FOLDER, subject=folder, path=path)
+        yield InputKind.NAMED, ""
+    for above in ancestors(path):
+        if any(above in names.folders for names in inputs.names):
+            yield InputKind.FOLDER, above
 
 
 def ancestors(path: str) -> Iterator[str]:
@@ -168,27 +158,10 @@ def ancestors(path: str) -> Iterator[str]:
         folder = folder.rpartition("/")[0]
 
 
-_MOST_PATHS = 3
-
-_REASONS: Mapping[InputKind, str] = MappingProxyType(
-    {
-        InputKind.VARIABLES: "variables file {paths} changed",
-        InputKind.OWN: "its own code changed ({paths})",
-        InputKind.LOCK: "its lock file {paths} changed",
-        InputKind.PIN: "its version file {paths} changed",
-        InputKind.MODULE: "module {subject} changed ({paths})",
-        InputKind.READ: "reads {paths}",
-        InputKind.FOLDER: "reads files in {subject} ({paths})",
-        InputKind.NAMED: "refers to {paths}",
-        InputKind.EVERYTHING: "{subject}: every changed file counts ({paths})",
-    }
-)
-
-
 def reason_text(kind: InputKind, subject: str, paths: Iterable[str]) -> str:
     """The reason as shown to users; of many paths only the first are listed."""
     listed = sorted(paths)
     shown = ", ".join(listed[:_MOST_PATHS])
     if len(listed) > _MOST_PATHS:
         shown += f" and {len(listed) - _MOST_PATHS} more"
-    return _REASONS[kind].format(subject=subject, paths=shown)
+    return kind.value.format(subject=subject, paths=shown)

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import UNKNOWN
-from holdfast.stacks.reads.inputs import StackInputs, affecting_change
+from holdfast.stacks.reads.inputs import StackInputs, affecting_change, reason_text
 from holdfast.stacks.reads.walk import module_inputs
 
 
@@ -20,7 +20,7 @@ def repository(root: Path, files: dict[str, str]) -> Code:
 
 def reason(reached: StackInputs, path: str) -> str | None:
     touch = affecting_change(reached, path)
-    return touch.reason if touch else None
+    return reason_text(*touch, (path,)) if touch else None
 
 
 def test_the_root_module_and_what_stands_beside_it(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_what_cannot_be_followed_makes_every_file_count(tmp_path: Path, text: st
     assert found.reasons[0] == words
     touch = affecting_change(found, "any/thing.txt")
     assert touch is not None
-    assert touch.reason == f"{words}: every changed file counts (any/thing.txt)"
+    assert reason_text(*touch, ("any/thing.txt",)) == f"{words}: every changed file counts (any/thing.txt)"
 
 
 @pytest.mark.parametrize(
