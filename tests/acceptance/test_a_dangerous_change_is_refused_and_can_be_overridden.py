@@ -145,7 +145,7 @@ def test_other_rules_are_another_plan(holdfast: Program, tmp_path: Path) -> None
     text = (holdfast.folder / "holdfast.yaml").read_text()
     (holdfast.folder / "holdfast.yaml").write_text(text.replace("guard: {}", "guard: { max_changes: 5 }"))
     refused = holdfast.ok("apply", "--plan", str(bundle), code=3)
-    assert "the rules of the guard changed since the plan was made" in refused.text
+    assert "its guard rules changed since the plan was made" in refused.text
 
 
 def test_the_budget_of_a_change_is_for_all_its_stacks(holdfast: Program) -> None:

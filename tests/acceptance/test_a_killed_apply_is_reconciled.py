@@ -84,13 +84,13 @@ def test_the_next_command_says_what_is_known(killed: Program, service: LabServic
     error = error_of(killed, "plan", code=6)
     assert error["code"] == "HF-RUN-8"
     assert "The last apply of a was interrupted; its outcome is unknown." in error["message"]
-    assert "Terraform: exited without an exit record." in error["message"]
+    assert "Terraform exited without an exit record." in error["message"]
     assert (
         "Recorded in the state: 0 of 2.  Created and not recorded: 1.  Started, outcome unknown: 1."
         in error["message"]
     )
     assert re.search(rf"lab_object\.one +{one} +created .*, not in the state", error["message"])
-    assert re.search(r"lab_object\.two +started .*, no answer since", error["message"])
+    assert re.search(r"lab_object\.two +started .*, no output since", error["message"])
     run = open_run(killed)
     assert run in error["message"]
     for command in (("apply", "--yes"), ("plan", "--out", "bundle"), ("plan", "--destroy")):

@@ -70,7 +70,7 @@ def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tm
     assert repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]["status"] == "refused"
     digest = json.loads((bundle / "app/summary.json").read_text())["digest"]
     approved = repository.json("runs", "approve", app["run"], "--reason", "fine by me")
-    assert approved["notes"][-1].endswith(f"no approval lifts that; only: --override {digest}")
+    assert approved["notes"][-1].endswith(f"an approval does not lift that, only: --override {digest}")
     repository.write("policy/main.rego", POLICY.replace("is forbidden", "is not wanted"))
     stale = repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]
     assert stale["error"]["code"] == "HF-BUND-6"
@@ -230,7 +230,7 @@ def test_stacks_that_a_changed_policy_was_not_asked_about_are_told(repository: P
     repository.write("policy/main.rego", POLICY.replace("forbidden", "other"))
     repository.commit_all()
     repository.write("policy/main.rego", POLICY)
-    said = "policies changed (policy/main.rego), and 2 stacks were not held against them: holdfast plan"
+    said = "policies changed (policy/main.rego), and 2 stacks were not checked with them: run holdfast plan"
     document = repository.json("plan", "--since", "HEAD")
     (one,) = [one for one in document["checks"]["findings"] if one["rule"] == "rego"]
     assert (one["severity"], one["message"].startswith(said)) == ("warning", True)

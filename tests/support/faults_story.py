@@ -181,7 +181,7 @@ def _next_plan(story: Story) -> int:
     if ran.code == _UNKNOWN and "HF-STATE-3" in ran.text and _never_held_anything(story):
         # A killed plan leaves the file that Terraform made to lock it. Nothing was there before, so it goes.
         file = story.world.program.folder / STACK / "terraform.tfstate"
-        story.require("if it never held anything, remove the file" in ran.text, "no way on is named")
+        story.require("If it never had resources, delete the file" in ran.text, "no way on is named")
         story.require(file.read_bytes() == b"", "the file is not empty")
         file.unlink()
         ran = story.run("plan", STACK, "--json", "--detailed-exitcode")

@@ -390,7 +390,7 @@ async def _require_dependencies(context: ChangeContext, stack: Stack, bundle: Sa
         if name not in context.project.stacks:
             raise Refused(
                 "HF-BUND-8",
-                f"{stack.name}: {name}, which it depended on when the plan was made, is no stack any more",
+                f"{stack.name}: {name}, which it depended on when the plan was made, no longer exists",
                 hint=f"Plan {stack.name} again.",
             )
         now = await state_of(context, context.project.stacks[name])

@@ -122,8 +122,8 @@ def require_owner(project: Project, stack: Stack) -> None:
     if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
         raise Refused(
             "HF-OWN-1",
-            f"{stack.name}: target `{stack.target.name}` is applied by CI only",
-            hint="Plan it here, and let CI apply it.",
+            f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
+            hint="Plan here, and apply in CI.",
         )
 
 
@@ -132,10 +132,10 @@ def require_store_that_lasts(project: Project, stack: Stack) -> None:
     kept = is_kept(project, stack)
     if project.config.store_named or not project.environment.ci or not (stack.production or kept):
         return
-    why = "its state would be kept in" if kept else "it is production, and its record would be kept in"
+    why = "its state would be stored in" if kept else "it is production, and its runs would be recorded in"
     raise Refused(
         "HF-STORE-10",
-        f"{stack.name}: {why} {project.config.store}, the default folder, which goes with the CI runner",
-        hint="Name a store that lasts in holdfast.yaml (`store: s3://bucket/prefix`, or a folder that stays) "
-        "and give its key as HOLDFAST_KEY. Planning needs neither.",
+        f"{stack.name}: {why} {project.config.store}, which is lost with the CI runner",
+        hint="Set `store: s3://bucket/prefix` (or a folder that outlives the runner) in holdfast.yaml, and "
+        "set HOLDFAST_KEY. Planning needs neither.",
     )

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place
+from holdfast.kernel.text import plural
 from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import ResultError, StackResult
@@ -32,10 +33,10 @@ class Gone(Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> str:
         if self.resources is None:
-            return f"{self.removed.reason}; what its state holds was not looked at: {self.note}"
+            return f"{self.removed.reason}; its state was not read: {self.note}"
         if not self.resources:
-            return f"{self.removed.reason}; its state holds nothing"
-        return f"{self.removed.reason}; its state still holds {len(self.resources)} resources"
+            return f"{self.removed.reason}; its state has no resources"
+        return f"{self.removed.reason}; its state still has {plural(len(self.resources), 'resource')}"
 
     def result(self) -> StackResult:
         name = self.removed.name
@@ -45,8 +46,7 @@ class Gone(Struct, frozen=True, kw_only=True):
             error=ResultError(
                 code="HF-STACK-20",
                 message=self.reason,
-                hint=f"If they are to go: bring the file back, `holdfast plan {name} --destroy --out DIR`, "
-                "apply that, and remove the file again."
+                hint=f"To delete them: restore the code, run `holdfast destroy {name}`, remove the code."
                 if self.resources != ()
                 else None,
             ),
@@ -69,7 +69,7 @@ async def _look(context: ChangeContext, removed: RemovedStack) -> Gone:
     if kept is not None and (seen is None or seen.place == managed_place(removed.name)):
         return _gone(removed, kept.state)
     if removed.stack is None:
-        return Gone(removed=removed, resources=None, note="what the stack was cannot be told any more")
+        return Gone(removed=removed, resources=None, note="its old configuration is unknown")
     if not (context.project.root / removed.stack.module).is_dir():
         return Gone(removed=removed, resources=None, note=f"its code in {removed.stack.module} is gone too")
     try:

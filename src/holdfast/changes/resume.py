@@ -56,7 +56,7 @@ async def _rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackR
         return result
     more = changes_outside_intent(intent, result)
     if ask is None and more:
-        note = f"not applied: the plan goes beyond what the run meant to do ({', '.join(more)})"
+        note = f"not applied: the plan has changes that the interrupted run did not plan ({', '.join(more)})"
         return structs.replace(result, notes=(*result.notes, note))
     if ask is not None and not await ask(result):
         run.decline()

@@ -55,8 +55,8 @@ class Selection(Struct, frozen=True, kw_only=True):
             return None
         more = f" and {len(self.policies) - 1} more" if len(self.policies) > 1 else ""
         stacks = "1 stack was" if left == 1 else f"{left} stacks were"
-        what = f"policies changed ({self.policies[0]}{more}), and {stacks} not held against them"
-        return f"{what}: holdfast plan does that, without --since and --changed"
+        what = f"policies changed ({self.policies[0]}{more}), and {stacks} not checked with them"
+        return f"{what}: run holdfast plan without --since and --changed"
 
     def headline(self) -> str:
         count = len(self.selected)
@@ -127,8 +127,8 @@ def select_named(
             near = difflib.get_close_matches(argument, [stack.name for stack in stacks], n=1)
             raise UsageError(
                 "HF-USE-8",
-                f"no stack is called or matches `{argument}`",
-                hint=f"Did you mean `{near[0]}`?" if near else "holdfast stacks shows what there is.",
+                f"no stack matches `{argument}`",
+                hint=f"Did you mean `{near[0]}`?" if near else "List the stacks: holdfast stacks",
             )
         for stack in hits:
             reasons.setdefault(stack.name, []).append(f"matches {argument}")
@@ -234,7 +234,7 @@ class _Before:
             return self._config
         content = self._old_content(name)
         if content is None:
-            raise UsageError("HF-CONF-1", f"{name} was not there before")
+            raise UsageError("HF-CONF-1", f"{name} did not exist before the change")
         return config_read.parse(
             config_read.decode(content, file=name),
             file=name,

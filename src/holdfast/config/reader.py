@@ -232,7 +232,7 @@ class Reader:
                 if elsewhere
                 else f"The keys here are {listed(shape.keys)}."
             )
-        where = f"in {dotted(keys)}" if keys else "at the top of the file"
+        where = f"in {dotted(keys)}" if keys else "at the top level"
         self.problems.add("HF-CONF-4", f"unknown key `{entry.key}` {where}", place=entry.place, hint=hint)
 
 

@@ -62,7 +62,7 @@ class StateLocked(Busy):
         super().__init__(
             "HF-LOCK-1",
             f"{stack}: the state is locked {holder}",
-            hint="Wait until the lock is released, then try again. If its holder is gone for certain: "
+            hint="Wait until the lock is released, then try again. If you are sure that its holder is gone: "
             f"holdfast state unlock {stack} {lock.id if lock is not None else 'ID'} --reason TEXT",
         )
         self.lock = lock
@@ -162,7 +162,7 @@ def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutc
         "HF-RUN-6",
         f"{name}: the apply {late if answer.timed_out else ''}was interrupted (code {answer.code}): "
         f"{first_log_line(answer.log)}",
-        hint="Its outcome is unknown. Nothing is planned or applied on this stack until that is settled: "
+        hint="Its outcome is unknown. Nothing is planned or applied on this stack until this is resolved: "
         f"holdfast runs reconcile {run}",
     )
 

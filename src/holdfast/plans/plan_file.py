@@ -200,18 +200,18 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
     if bundle.engine != {"product": identity.product.value, "version": identity.version}:
         raise Refused(
             "HF-BUND-5",
-            f"{stack.name}: planned with {bundle.engine['product']} {bundle.engine['version']}, "
-            f"here it would run with {identity.product} {identity.version}",
-            hint="A plan belongs to one version. Install that one, or make a new plan.",
+            f"{stack.name}: the plan was made with {bundle.engine['product']} {bundle.engine['version']}, "
+            f"but {identity.product} {identity.version} would apply it",
+            hint="Install that version, or make a new plan.",
         )
     moved = [
         what
         for what, then, now in (
             ("its module", bundle.module, stack.module),
             ("its workspace", bundle.workspace, stack.workspace),
-            ("the place of its state", bundle.place, workdir.home.place),
+            ("the location of its state", bundle.place, workdir.home.place),
             ("its code, variables or files", bundle.parts.inputs, workdir.inputs),
-            ("the rules of the guard", bundle.parts.policy, policy),
+            ("its guard rules", bundle.parts.policy, policy),
         )
         if then != now
     ]

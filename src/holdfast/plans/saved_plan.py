@@ -182,13 +182,13 @@ def _load_change(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     digests: dict[str, str] = document["digests"]
     expected, there = {folder / name for name in digests}, _folders_below(folder)
     if missing := sorted(expected - there):
-        raise _changed(folder, f"the bundle {missing[0].relative_to(folder)} was taken away")
+        raise _changed(folder, f"the saved plan {missing[0].relative_to(folder)} is missing")
     if added := sorted(there - expected):
-        raise _changed(folder, f"the bundle {added[0].relative_to(folder)} does not belong to it")
+        raise _changed(folder, f"the saved plan {added[0].relative_to(folder)} is not part of this bundle")
     found = tuple(read(folder / name, key) for name in digests)
     for bundle, (name, digest) in zip(found, digests.items(), strict=True):
         if (bundle.stack, bundle.digest) != (name, digest):
-            raise _changed(folder, f"the bundle {name} is that of another change")
+            raise _changed(folder, f"the saved plan {name} is from another bundle")
     return found
 
 
@@ -218,7 +218,7 @@ def read(folder: Path, key: Key) -> SavedPlan:
     readable, (run, stack) = _readable(folder, SUMMARY, ("run", "stack"))
     document = json.loads(_open(folder, DIGEST, key, _context(run, stack, "digest")))
     if document.get("version") != _FORMAT:
-        raise _changed(folder, f"its format {document.get('version')} is not known")
+        raise _changed(folder, f"unknown format {document.get('version')}")
     if document["summary"] != sha256(readable):
         raise _changed(folder, f"{SUMMARY} was edited")
     contents: dict[str, bytes | None] = {}
@@ -227,12 +227,12 @@ def read(folder: Path, key: Key) -> SavedPlan:
         if expected is not None:
             data = _open(folder, _FILES[name], key, _context(run, stack, name))
             if sha256(data) != expected:
-                raise _changed(folder, f"{_FILES[name]} is not the one that was written")
+                raise _changed(folder, f"{_FILES[name]} was replaced")
             contents[name] = data
     parts = DigestParts(**document["parts"])
     plan = contents["plan"]
     if plan is None or sha256(plan) != parts.plan or parts.digest() != document["digest"]:
-        raise _changed(folder, "its digest does not fit its plan")
+        raise _changed(folder, "the digest does not match the plan")
     fields = {
         name: document[name]
         for name in (
@@ -266,9 +266,7 @@ def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
             hint="Set HOLDFAST_KEY to the key of the plan, or restore its key file from the backup.",
         ) from None
     except HoldfastError:
-        raise _changed(
-            folder, f"{name} was changed, cut short or put in the place of something else"
-        ) from None
+        raise _changed(folder, f"{name} was changed, truncated or replaced") from None
 
 
 def _changed(folder: Path, what: str) -> Refused:

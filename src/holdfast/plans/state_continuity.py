@@ -28,8 +28,8 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
         if record is not None and record.place == home.place and record.resources != 0:
             raise UnknownOutcome(
                 "HF-STATE-3",
-                f"{stack.name}: its state {home.file} is gone; it held {_held(record)} when last seen",
-                hint=f"{_restore(stack)} Planning now would create everything again.",
+                f"{stack.name}: its state {home.file} is missing; it last had {_held(record)}",
+                hint=f"{_restore(stack)} A plan would create every resource again.",
             )
         return
     match read_state(home.file.read_bytes()):
@@ -66,17 +66,17 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
     if record.place == home.place:
         raise UnknownOutcome(
             "HF-STATE-3",
-            f"{stack.name}: its backend says there is no state; it held {_held(record)} when last seen",
-            hint="Look at the backend: a wrong answer there would create everything again. "
+            f"{stack.name}: its backend reports no state; it last had {_held(record)}",
+            hint="Check the backend: if the state exists, a plan would create every resource again. "
             f"If the state is lost: {_restore(stack)}",
         )
     raise Refused(
         "HF-STATE-2",
-        f"{stack.name}: its backend moved to an empty place, while the old one held {_held(record)} "
+        f"{stack.name}: its backend now points to an empty location, while the old one had {_held(record)} "
         f"(old: {record.place}; new: {home.place})",
         hint="Move the state first: with the old settings `holdfast state pull "
         f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`. "
-        f"To leave what it held behind: holdfast state adopt {stack.name} --start-empty.",
+        f"To leave the old resources behind: holdfast state adopt {stack.name} --start-empty.",
     )
 
 

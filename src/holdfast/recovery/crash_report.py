@@ -142,7 +142,7 @@ def started(claim: Claim, report: CrashReport | None = None) -> str:
 
 def known(report: CrashReport) -> list[str]:
     evidence = report.evidence
-    lines = [f"Terraform: {_end(report)}."]
+    lines = [f"Terraform {_end(report)}."]
     if evidence.unseen is not None:
         lines.append(f"The state cannot be read: {evidence.unseen}.")
     lines.append(
@@ -165,7 +165,7 @@ def _end(report: CrashReport) -> str:
         return "exited without an exit record"
     code = ended.get("code")
     if isinstance(code, int) and code < 0:
-        return f"killed by signal {-code} at {ended.get('at')}"
+        return f"was killed by signal {-code} at {ended.get('at')}"
     return f"exited with code {code} at {ended.get('at')}"
 
 
@@ -181,4 +181,4 @@ def _unknown_line(
 ) -> str:
     if isinstance(outcome, change_outcome.FailedMayExist):
         return f"{outcome.address}   failed {outcome.at or ''}, may exist anyway"
-    return f"{outcome.address}   started {outcome.at or ''}, no answer since"
+    return f"{outcome.address}   started {outcome.at or ''}, no output since"

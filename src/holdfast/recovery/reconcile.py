@@ -148,8 +148,8 @@ async def _import_unrecorded(
             raise UnknownOutcome(
                 "HF-REC-7",
                 f"{stack.name}: cannot reconcile: {report.evidence.unseen}",
-                hint=f"Restore the state first: holdfast state rollback {stack.name} --to VERSION, "
-                f"or holdfast state push {stack.name} < FILE",
+                hint=f"Restore the state first: holdfast state rollback {stack.name} VERSION, "
+                f"or holdfast state push {stack.name} FILE",
             )
         resolution = imports(report.evidence, given)
         if resolution.unasked:
@@ -183,7 +183,7 @@ def _summary(resolution: Resolution, declared: str | None) -> str:
     declaration = f" (its holder was declared dead: {declared})" if declared else ""
     done = f"reconciled: {len(resolution.imports)} imported{declaration}"
     unresolved = [resource.address for resource in resolution.unresolved]
-    return f"{done}; not accounted for: {', '.join(unresolved)}" if unresolved else done
+    return f"{done}; unresolved: {', '.join(unresolved)}" if unresolved else done
 
 
 class _Work:

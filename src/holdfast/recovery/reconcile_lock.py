@@ -79,7 +79,7 @@ def _require_open(store: RunStore, claim: Claim) -> None:
     if now is None or now.run != claim.run:
         raise Busy(
             "HF-LOCK-5",
-            f"{claim.stack}: run {claim.run} was just settled by someone else",
+            f"{claim.stack}: run {claim.run} was just resolved by another process",
             hint="Plan again to see what is left.",
         )
 

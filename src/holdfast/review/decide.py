@@ -160,10 +160,10 @@ def refusal_error(
 def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
     if saved is None:
         return (
-            f"Save the plan: holdfast plan {asked} --out bundle/; let it be approved: holdfast runs approve "
+            f"Save the plan: holdfast plan {asked} --out bundle/; get it approved: holdfast runs approve "
             "RUN --reason TEXT; then: holdfast apply --plan bundle/"
         )
-    return f"holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
+    return f"To approve: holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
 
 
 def _way_to_override(asked: str, code: str, digest: str, saved: str | None) -> str:

@@ -51,7 +51,7 @@ _CONTRACT = {"HF401": DifferenceKind.MISSING, "HF402": DifferenceKind.WRONG}
 _HCL = ".hcl"
 """The lock file, and tests."""
 _LARGE = 1_000_000
-_NOT_PLANNED = "no plan of it was looked at"
+_NOT_PLANNED = "its plan was not checked"
 _HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
 
@@ -97,7 +97,7 @@ class PlanChecks:
         except Exception as error:
             raise Failed(
                 "HF-CHECK-6",
-                f"{stack.name}: the checks broke while they looked at the plan: {crash_location(error)}",
+                f"{stack.name}: the checks crashed on the plan: {crash_location(error)}",
                 hint="This plan was not applied. Please report it.",
             ) from error
 
@@ -292,7 +292,7 @@ class PlanChecks:
             return self._broken(error)
 
     def _broken(self, error: Exception) -> Report:
-        answer = Finding(message=f"the checks broke: {crash_location(error)}")
+        answer = Finding(message=f"the checks crashed: {crash_location(error)}")
         nothing = Checkout(
             config=self._project.config,
             code=self._project.code,

@@ -51,26 +51,26 @@ async def record_approval(
     if (mark := context.store.used(digest)) is not None:
         raise Refused(
             "HF-APPR-2",
-            f"{stack}: the plan of run {run} was applied already, by run {mark.get('run')}",
-            hint="What is done cannot be approved or rejected any more.",
+            f"{stack}: the plan of run {run} was already applied by run {mark.get('run')}",
+            hint="Only a plan that was not applied can be approved or rejected.",
         )
     maker = context.store.approvals.author(digest)
     if maker is None:
         raise Refused(
             "HF-APPR-2",
-            f"{stack}: the plan of run {run} was not saved, so nothing could be applied",
+            f"{stack}: the plan of run {run} was not saved, so it cannot be applied",
             hint=f"Save it: holdfast plan {stack} --out DIR, then approve or reject that run.",
         )
     if any(one.kind is ApprovalKind.REJECTION for one in context.store.approvals.of(digest)):
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was rejected",
-            hint="A rejected plan stays so. Make another one.",
+            hint="A rejection cannot be withdrawn. Make a new plan.",
         )
     await context.identity.prove()
     notes = require_not_own(context.identity.audit.who, stack, maker) if kind is ApprovalKind.APPROVAL else ()
     if kind is ApprovalKind.APPROVAL and planned.status is Status.REFUSED:
-        notes = (*notes, f"the plan is refused, and no approval lifts that; only: --override {digest}")
+        notes = (*notes, f"the plan is refused; an approval does not lift that, only: --override {digest}")
     _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
     return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
 
@@ -117,7 +117,7 @@ def _meant(given: str, known: tuple[str, ...]) -> str:
         raise Refused(
             "HF-APPR-4",
             f"--override {given}: no plan of this bundle has that digest",
-            hint=f"It has {', '.join(known)}. An override is for one plan: look at it, then name its digest.",
+            hint=f"Give at least the first {_SHORTEST} characters of one of its digests: {', '.join(known)}",
         )
     return found[0]
 

@@ -42,7 +42,7 @@ class UnknownRun(UnknownOutcome):
         super().__init__(
             "HF-RUN-8",
             f"The last {claim.intent.operation} of {claim.stack} was interrupted; its outcome is unknown.",
-            hint="Nothing is planned or applied on this stack until that is settled: "
+            hint="Nothing is planned or applied on this stack until this is resolved: "
             f"holdfast runs reconcile {claim.run}",
         )
         self.stack = stack

@@ -120,8 +120,8 @@ async def push_content(
     if not isinstance(now, State) or not isinstance(state, State) or not _same_content(state, now):
         raise Failed(
             "HF-STATE-7",
-            f"{stack.name}: the state was pushed, and the backend does not give it back",
-            hint="Look at the backend before anything else is done with this stack.",
+            f"{stack.name}: the state was pushed, but the backend returns a different one",
+            hint="Check the backend before you do anything else with this stack.",
         )
     state_continuity.record(context.store, stack.name, ready.home, now)
     return now
@@ -150,8 +150,8 @@ def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
         if kept is None:
             raise UsageError(
                 "HF-STATE-6",
-                f"{stack.name}: there is no state that an apply could not save",
-                hint=f"Name the file that holds the state: holdfast state push {stack.name} FILE",
+                f"{stack.name}: there is no unsaved state to push",
+                hint=f"To push a file: holdfast state push {stack.name} FILE",
             )
         return kept
     try:
@@ -194,13 +194,17 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
         reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
         raise Refused(
             "HF-STATE-8",
-            f"{source} cannot be taken over: {reason}",
+            f"{source} cannot be adopted: {reason}",
             hint="Restore it from its backup first (terraform.tfstate.backup).",
         )
     _refuse_kept(store, stack)
     if not _kept(store, stack, state, content, who) or source.read_bytes() != content:
         store.states.withdraw(stack.name, 1)
-        raise Failed("HF-STATE-7", f"{source} changed while it was copied", hint="Stop what writes it.")
+        raise Failed(
+            "HF-STATE-7",
+            f"{source} changed while it was copied",
+            hint="Stop the process that writes it, then try again.",
+        )
     renamed = source.with_name(f"{source.name}.adopted-{clock.now():%Y%m%dT%H%M%SZ}")
     try:
         source.rename(renamed)
@@ -226,8 +230,8 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
     if _has_backend(code, stack):
         raise UsageError(
             "HF-STATE-9",
-            f"{stack.name} has a backend: there is nothing to take over",
-            hint=f"To bring a state into it: holdfast state push {stack.name} FILE",
+            f"{stack.name} has a backend, so there is no local state to adopt",
+            hint=f"To push a state to it: holdfast state push {stack.name} FILE",
         )
     module = root / stack.module
     found = states_beside(module)
@@ -235,19 +239,17 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
         folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
         wanted = folder / "terraform.tfstate"
         if wanted not in found:
-            raise UsageError(
-                "HF-STATE-9", f"there is no state of a workspace {workspace} beside {stack.module}"
-            )
+            raise UsageError("HF-STATE-9", f"there is no state of a workspace {workspace} in {stack.module}")
         return wanted
     if not found:
-        raise UsageError("HF-STATE-9", f"no terraform.tfstate lies beside {stack.module}")
+        raise UsageError("HF-STATE-9", f"there is no terraform.tfstate in {stack.module}")
     if len(found) > 1:
         names = ", ".join(str(path.relative_to(root)) for path in found)
         raise UsageError(
             "HF-STATE-9",
-            f"several states lie beside {stack.module}: {names}",
-            hint="Say which one: --workspace NAME for one of terraform.tfstate.d, "
-            "--workspace default for the one beside the code.",
+            f"there are several states in {stack.module}: {names}",
+            hint="Choose one: --workspace NAME for a state in terraform.tfstate.d, "
+            "--workspace default for terraform.tfstate.",
         )
     return found[0]
 
@@ -268,8 +270,8 @@ def _refuse_kept(store: RunStore, stack: Stack) -> None:
     if kept is not None:
         raise Refused(
             "HF-STATE-8",
-            f"{stack.name} has a state of its own already (serial {kept.serial})",
-            hint="Two states are not merged. Move the resources with `moved` or `import` blocks.",
+            f"{stack.name} already has a managed state (serial {kept.serial})",
+            hint="Holdfast does not merge states. Move the resources with `moved` or `import` blocks.",
         )
 
 

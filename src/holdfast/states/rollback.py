@@ -157,29 +157,29 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
     if seen is not None and now.serial != seen:
         raise Refused(
             "HF-STATE-28",
-            f"{stack}: its state moved from serial {seen} to {now.serial} while it was looked at",
-            hint="Look again, then decide.",
+            f"{stack}: its state changed from serial {seen} to {now.serial} in the meantime",
+            hint="Look at the new state, then roll back again if you still want to.",
         )
     if not isinstance(old, State):
         raise Failed("HF-STATE-24", f"{stack}: version {goal.entry.name} is not a state")
     if now.encrypted or old.encrypted:
         raise Refused(
             "HF-STATE-26",
-            f"{stack}: its state is encrypted by OpenTofu, its serial too: it cannot be given a greater one",
+            f"{stack}: OpenTofu encrypted its state, so Holdfast cannot raise the serial",
             hint="Decrypt the old state with OpenTofu and raise its serial, then: "
             f"holdfast state push {stack} FILE",
         )
     if now.lineage and old.lineage != now.lineage:
         raise Refused(
             "HF-STATE-25",
-            f"{stack}: version {goal.entry.name} is of another lineage ({old.lineage}) than the state "
-            f"({now.lineage}): it is the record of other objects",
-            hint="Only a version of the same lineage can come back.",
+            f"{stack}: version {goal.entry.name} has another lineage ({old.lineage}) than the state "
+            f"({now.lineage}): it describes other resources",
+            hint="Choose a version of the same lineage.",
         )
     if old.serial == now.serial and not now.lost:
         raise UsageError(
             "HF-STATE-27",
-            f"{stack}: version {goal.entry.name} is what is there already (serial {now.serial})",
+            f"{stack}: version {goal.entry.name} is the current one (serial {now.serial})",
             hint=f"Choose an earlier one: holdfast state versions {stack}",
         )
     serial = max(now.serial, old.serial) + 1
@@ -189,7 +189,7 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
 def _kept_now(store: RunStore, stack: Stack) -> Standing:
     version = store.states.current(stack.name)
     if version is None:
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
+        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
     return Standing(
         lineage=version.lineage,
         serial=version.serial,
@@ -212,7 +212,7 @@ async def _now(context: ChangeContext, ready: StackWorkdir) -> Standing:
     state = read_state(content)
     state_continuity.require_same_place(stack, home, seen, state)
     if not isinstance(state, State):
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
+        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
     context.redactor.register_all(sensitive_in_state(state))
     return Standing(lineage=state.lineage, serial=state.serial, content=content)
 
@@ -243,8 +243,8 @@ def _add_version(
     if store.states.add(stack.name, new, after=now.number) is None:
         raise Busy(
             "HF-LOCK-2",
-            f"{stack.name}: somebody else wrote its state meanwhile",
-            hint="Look at what is there, then try again.",
+            f"{stack.name}: another process changed its state in the meantime",
+            hint="Look at the new state, then try again.",
         )
     state_continuity.record_kept(store, stack.name, state)
     return RolledBack(

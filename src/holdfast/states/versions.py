@@ -147,8 +147,8 @@ async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
             "HF-STATE-22",
             f"{stack.name} has no state"
             if wanted == CURRENT
-            else f"{stack.name}: version {wanted} is gone meanwhile",
-            hint=f"See what there is: holdfast state versions {stack.name}",
+            else f"{stack.name}: version {wanted} no longer exists",
+            hint=f"List the versions: holdfast state versions {stack.name}",
         )
     _know(context, stack, found)
     return found
@@ -175,7 +175,7 @@ async def load_pair(
     raise UsageError(
         "HF-STATE-23",
         f"{stack.name} has no earlier version to compare with",
-        hint=f"See what there is: holdfast state versions {stack.name}",
+        hint=f"List the versions: holdfast state versions {stack.name}",
     )
 
 
@@ -185,7 +185,7 @@ async def backup(context: ChangeContext, stack: Stack) -> Entry:
     row = _Row(context.store, stack.name, kept=kept)
     found = await _current(context, stack, row, kept=kept)
     if found is None:
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="It begins with the first apply.")
+        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
     made = (
         found.entry
         if kept
@@ -230,7 +230,7 @@ def _chosen(stack: str, row: _Row, wanted: str) -> str:
         raise UsageError(
             "HF-STATE-20",
             f"{stack}: there is no version {wanted} of its state",
-            hint=f"See what there is: holdfast state versions {stack}",
+            hint=f"List the versions: holdfast state versions {stack}",
         )
     return matching[0]
 
@@ -238,7 +238,7 @@ def _chosen(stack: str, row: _Row, wanted: str) -> str:
 def _ambiguous(stack: str, wanted: str, matching: tuple[str, ...]) -> UsageError:
     return UsageError(
         "HF-STATE-21",
-        f"{stack}: {wanted} may mean several versions of its state: {', '.join(matching[:5])}",
+        f"{stack}: {wanted} matches several versions of its state: {', '.join(matching[:5])}",
         hint="Give more of the name.",
     )
 
@@ -268,5 +268,5 @@ async def _from_backend(context: ChangeContext, stack: Stack) -> Loaded | None:
 def _readable(stack: Stack, content: bytes) -> State:
     state = read_state(content)
     if not isinstance(state, State):
-        raise Failed("HF-STATE-24", f"{stack.name}: what its backend gives is not a state")
+        raise Failed("HF-STATE-24", f"{stack.name}: its backend does not contain a valid state")
     return state

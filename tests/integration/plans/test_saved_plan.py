@@ -142,18 +142,18 @@ def test_a_whole_bundle_is_neither_taken_away_nor_exchanged_nor_added(tmp_path: 
 
     fewer = shutil.copytree(out, tmp_path / "fewer")
     shutil.rmtree(fewer / "b")
-    with pytest.raises(Refused, match="b was taken away"):
+    with pytest.raises(Refused, match="saved plan b is missing"):
         bundles.load(fewer, KEY)
 
     more = shutil.copytree(out, tmp_path / "more")
     shutil.copytree(other / "c", more / "c")
-    with pytest.raises(Refused, match="c does not belong"):
+    with pytest.raises(Refused, match="c is not part of this bundle"):
         bundles.load(more, KEY)
 
     exchanged = shutil.copytree(out, tmp_path / "exchanged")
     shutil.rmtree(exchanged / "b")
     shutil.copytree(other / "b", exchanged / "b")
-    with pytest.raises(Refused, match="b is that of another change"):
+    with pytest.raises(Refused, match="b is from another bundle"):
         bundles.load(exchanged, KEY)
 
     for name in ("change.json", "change.sealed"):
@@ -253,7 +253,7 @@ def test_what_is_sealed_again_as_it_was_is_read(out: Path) -> None:
 def test_another_content_is_refused_though_its_seal_is_right(out: Path, name: str) -> None:
     """The digest document says what each file held."""
     reseal(out, name, lambda _: b"another content")
-    with pytest.raises(Refused, match=rf"{name}\.sealed is not the one that was written"):
+    with pytest.raises(Refused, match=rf"{name}\.sealed was replaced"):
         bundles.load(out, KEY)
 
 
@@ -283,14 +283,14 @@ def _plan_and_digest(document: Any) -> Any:
 def test_a_digest_fits_its_plan_and_its_parts(out: Path, edit: Callable[[Any], Any]) -> None:
     """What is approved by its digest is this plan, made from these things."""
     reseal(out, "digest", edit)
-    with pytest.raises(Refused, match="its digest does not fit its plan"):
+    with pytest.raises(Refused, match="the digest does not match the plan"):
         bundles.load(out / "a", KEY)
 
 
 def test_a_format_that_is_not_known_is_refused(out: Path) -> None:
     """A newer Holdfast may mean something else by it."""
     reseal(out, "digest", lambda document: document | {"version": 2})
-    with pytest.raises(Refused, match="its format 2 is not known"):
+    with pytest.raises(Refused, match="unknown format 2"):
         bundles.load(out, KEY)
 
 

@@ -91,7 +91,7 @@ def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: ChangeContext, o
     [
         (StateIdentity(lineage="n", serial=4), "serial 3 then, 4 now"),
         (StateIdentity(lineage="other", serial=3), "serial 3 then, 3 now"),
-        (None, "is no stack any more"),
+        (None, "no longer exists"),
     ],
 )
 def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(

@@ -79,9 +79,9 @@ def test_stacks_that_changed_policies_were_not_asked_about_are_told() -> None:
     said = selection(0, "policy/a.rego", "policy/b.rego").unasked
     assert said is not None
     assert said.startswith(
-        "policies changed (policy/a.rego and 1 more), and 3 stacks were not held against them: holdfast plan"
+        "policies changed (policy/a.rego and 1 more), and 3 stacks were not checked with them: run holdfast"
     )
-    assert "and 1 stack was not held" in str(selection(2, "policy/a.rego").unasked)
+    assert "and 1 stack was not checked" in str(selection(2, "policy/a.rego").unasked)
     assert selection(3, "policy/a.rego").unasked is None
     assert selection(1).unasked is None
 

@@ -163,10 +163,10 @@ def test_a_plan_belongs_to_one_engine(case: Case, product: str, version: str) ->
     [
         ({"module": "other"}, "its module"),
         ({"workspace": "blue"}, "its workspace"),
-        ({"place": "elsewhere"}, "the place of its state"),
+        ({"place": "elsewhere"}, "the location of its state"),
         ({"inputs": "others"}, "its code, variables or files"),
-        ({"policy": "others"}, "the rules of the guard"),
-        ({"module": "other", "policy": "others"}, "its module and the rules of the guard"),
+        ({"policy": "others"}, "its guard rules"),
+        ({"module": "other", "policy": "others"}, "its module and its guard rules"),
     ],
     ids=str,
 )

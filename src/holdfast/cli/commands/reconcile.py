@@ -133,7 +133,7 @@ def _show_resolved(invocation: Invocation, context: CommandContext, run: str) ->
         raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List runs with: holdfast runs list")
     return invocation.answer(
         {"version": 1, "run": recorded.id, "stack": recorded.stack, "status": recorded.status.value},
-        f" Nothing to reconcile: run {recorded.id} of {recorded.stack} ended, {recorded.status}",
+        f" Nothing to reconcile: run {recorded.id} of {recorded.stack} has ended ({recorded.status})",
     )
 
 

@@ -79,7 +79,9 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
     for line in text.splitlines():
         invocation.console.line(line)
     if not details.journal.lines:
-        invocation.console.say(f" {details.run.id}: Terraform wrote no output")
+        invocation.console.say(
+            f" {details.run.id}: no output: only an apply or destroy that was started has a journal"
+        )
     return Exit.DONE
 
 
@@ -199,7 +201,7 @@ def _show_journal(console: Console, journal: object) -> None:
     from holdfast.cli.views.state import moment
 
     if not isinstance(journal, dict) or journal["started"] is None:
-        console.line("   journal: Terraform was not started")
+        console.line("   journal: none (only an apply or destroy that was started has one)")
         return
     console.line(
         f"   journal: {plural(journal['lines'], 'line')}, from {moment(journal['started'])}"

@@ -53,5 +53,5 @@ def _numbers(report: Report, *, verbose: bool) -> str:
     if partly_evaluated := partly_evaluated_text(report):
         parts.append(partly_evaluated if verbose else f"{partly_evaluated} (details: --verbose)")
     if report.unwaived and not verbose:
-        parts.append("all findings: --verbose, or holdfast check")
+        parts.append("all findings: --verbose")
     return " · ".join(parts)

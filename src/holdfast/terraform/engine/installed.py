@@ -70,7 +70,7 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
         raise UsageError(
             "HF-TOOL-6",
             f"{name} {version} is not installed",
-            hint=f"Installed: {installed}." if installed else "Add one: holdfast tools add FILE",
+            hint=f"Installed: {installed}." if installed else "No tools are installed.",
         )
     shutil.rmtree(tool.path.parent)
     return tool
