@@ -11,7 +11,7 @@ from wrecks_made import Wreck, wrecks
 
 from holdfast.recovery import change_outcome as found
 from holdfast.recovery.imports import Resolution, imports
-from holdfast.terraform.statefile.contents import read_contents
+from holdfast.terraform.statefile.model import read_contents
 
 
 def looked_after(wreck: Wreck, resolution: Resolution) -> set[str]:

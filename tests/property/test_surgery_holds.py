@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
     InstanceRecord,
     add_deposed,
@@ -17,6 +16,7 @@ from holdfast.terraform.statefile.edit import (
     remove_deposed,
     remove_instances,
 )
+from holdfast.terraform.statefile.model import read_contents
 
 KEYS = st.none() | st.integers(0, 2) | st.text(st.sampled_from('a"].[0${%\\\n é'), max_size=4)
 NAMES = st.tuples(

@@ -30,8 +30,7 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack, matches
 from holdfast.terraform.plan.model import read_plan
-from holdfast.terraform.statefile.contents import contents_of
-from holdfast.terraform.statefile.model import read_state
+from holdfast.terraform.statefile.model import contents_of, read_state
 
 TODAY = date(2026, 6, 15)
 ROOT = Path("/repository")

@@ -9,7 +9,7 @@ from recovery_made import body, intent, planned, state
 
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.statefile.contents import NO_STATE, read_contents
+from holdfast.terraform.statefile.model import NO_STATE, read_contents
 
 A = "lab_object.a"
 B = "lab_object.b"

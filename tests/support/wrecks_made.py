@@ -16,7 +16,7 @@ from recovery_made import SERIAL, body, complete, errored, intent, planned, star
 
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.statefile.contents import read_contents
+from holdfast.terraform.statefile.model import read_contents
 
 Held = dict[str, list[dict[str, Any]]]
 ACTIONS = [

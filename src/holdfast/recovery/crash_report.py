@@ -17,8 +17,7 @@ from holdfast.runs.outcome import UnknownRun
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
-from holdfast.terraform.statefile.contents import Contents, read_contents
-from holdfast.terraform.statefile.model import State, read_state
+from holdfast.terraform.statefile.model import Contents, State, read_contents, read_state
 
 
 class CrashReport(MaskedStruct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from holdfast.recovery.change_outcome import ChangeOutcome
 from holdfast.recovery.classify import Case, classify_change
 from holdfast.runs.intent import PlanIntent, PlannedChange
 from holdfast.terraform.apply_log import DELETE, UPDATE, ApplyLog, Operation, OperationStatus, parse_apply_log
-from holdfast.terraform.statefile.contents import NO_STATE, Contents
+from holdfast.terraform.statefile.model import NO_STATE, Contents
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

@@ -38,7 +38,6 @@ from holdfast.store.states import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.statefile.contents import read_contents
 from holdfast.terraform.statefile.edit import (
     InstanceRecord,
     add_deposed,
@@ -48,7 +47,7 @@ from holdfast.terraform.statefile.edit import (
     remove_deposed,
     remove_instances,
 )
-from holdfast.terraform.statefile.model import State, read_state
+from holdfast.terraform.statefile.model import State, read_contents, read_state
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.workdirs.workdir import remove_files
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from holdfast.config.settings import BackupSettings
 from holdfast.store import output_buffer
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
-from holdfast.terraform.statefile.retention import Aged, expired, too_old
 
 KEEP_RUNS = 1000
 MAX_RUN_AGE = 90 * 86400.0
@@ -61,29 +61,40 @@ def prune_states(store: RunStore, stack: str, settings: BackupSettings) -> tuple
         backup = store.backups.read(stack, name)
         return backup.at if backup is not None else None
 
+    now = clock.now()
     versions = tuple(str(number) for number in reversed(store.states.numbers(stack)))
-    old_versions = _expired(versions, version_written, settings, current=versions[:1])
+    old_versions = expired(versions, version_written, settings, now=now, current=versions[:1])
     for name in old_versions:
         store.states.drop(stack, int(name))
-    old_backups = _expired(tuple(reversed(store.backups.names(stack))), backup_written, settings)
+    old_backups = expired(tuple(reversed(store.backups.names(stack))), backup_written, settings, now=now)
     for name in old_backups:
         store.backups.drop(stack, name)
     return (*old_versions, *old_backups)
 
 
-def _expired(
+def expired(
     names: Sequence[str],
     written: Callable[[str], str | None],
     settings: BackupSettings,
+    *,
+    now: datetime,
     current: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Of names, newest first. They are read from the oldest to the first that stays, and no further."""
-    now = clock.now()
-    times: dict[str, str] = {}
+    """Of names, newest first: those after the newest `keep` that are older than `max_age`.
+
+    Never the current one or one of unknown age. Read from the oldest to the first that stays, and no further.
+    """
+    old: list[str] = []
     for name in reversed(names[settings.keep :]):
-        at = written(name)
-        if at is None or not too_old(at, max_age=settings.max_age, now=now):
+        if name in current or not _too_old(written(name), settings.max_age, now):
             break
-        times[name] = at
-    entries = [Aged(name=name, at=times.get(name), current=name in current) for name in names]
-    return expired(entries, keep=settings.keep, max_age=settings.max_age, now=now)
+        old.append(name)
+    return tuple(reversed(old))
+
+
+def _too_old(at: str | None, max_age: float, now: datetime) -> bool:
+    """False for anything that is not a time."""
+    try:
+        return at is not None and now - datetime.fromisoformat(at) > timedelta(seconds=max_age)
+    except (ValueError, TypeError):
+        return False

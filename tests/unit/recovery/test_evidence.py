@@ -27,7 +27,7 @@ from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
 from holdfast.runs.intent import PlanIntent, planned_changes
 from holdfast.terraform.plan.model import read_plan
-from holdfast.terraform.statefile.contents import NO_STATE, read_contents
+from holdfast.terraform.statefile.model import NO_STATE, read_contents
 
 STREAMS = Path(__file__).parents[1] / "terraform"
 # Creates

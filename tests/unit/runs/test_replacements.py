@@ -22,7 +22,7 @@ from holdfast.recovery import change_outcome as found
 from holdfast.recovery.change_outcome import InstanceKey, StateConflict
 from holdfast.recovery.evidence import compare
 from holdfast.recovery.imports import Import, imports
-from holdfast.terraform.statefile.contents import read_contents
+from holdfast.terraform.statefile.model import read_contents
 
 
 @pytest.mark.parametrize(

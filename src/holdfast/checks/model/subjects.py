@@ -24,8 +24,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.stacks.reads.walk import ModuleInstance, module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.statefile.contents import Contents
-from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
+from holdfast.terraform.statefile.model import Contents, State, StateFile, StateOutput, StateResource
 
 MODES: Final = {"resource": "managed", "data": "data", "ephemeral": "ephemeral"}
 """Block types of resources, with their mode in plans and states."""

@@ -119,8 +119,7 @@ def readable_states(
 
 
 def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
-    from holdfast.terraform.statefile.contents import contents_of
-    from holdfast.terraform.statefile.model import read_state
+    from holdfast.terraform.statefile.model import contents_of, read_state
 
     file = read_state(data)
     return CheckedState(stack=stack, contents=contents_of(file), file=file)

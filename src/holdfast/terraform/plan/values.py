@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.hcl.reader import Unknown
 from holdfast.terraform.addresses import Path, Step, path_text
 from holdfast.terraform.plan.configuration import ConfigModule, PriorState
 from holdfast.terraform.plan.model import Plan, PlanDocument, ResourceChange
@@ -282,11 +283,11 @@ def marked_texts(value: Any, mask: Any) -> Iterator[str]:
 
 
 def texts(value: Any) -> Iterable[str]:
-    """Without the names of attributes: redacting the word `password` everywhere helps no one."""
-    if isinstance(value, dict):
+    """The known strings and numbers in a value. Not the names of attributes: those are no secrets."""
+    if isinstance(value, Mapping):
         return (text for part in value.values() for text in texts(part))
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return (text for part in value for text in texts(part))
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | Unknown):
         return ()
     return (str(value),)

@@ -34,19 +34,11 @@ class DiffKind(StrEnum):
     CHANGED = "changed"
 
 
-class AttributeDiff(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    before: str | None
-    """None: absent, or null."""
-    after: str | None
-    sensitive: bool
-
-
 class ResourceDiff(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     deposed: str | None
     kind: DiffKind
-    attributes: tuple[AttributeDiff, ...] = ()
+    attributes: tuple[Difference, ...] = ()
     """Of a resource that changed."""
     more: int = 0
     """How many attributes more there are."""
@@ -143,8 +135,7 @@ def _resource_diffs(
     for address, deposed in sorted(old.keys() | new.keys(), key=lambda place: (place[0], place[1] or "")):
         before, after = old.get((address, deposed)), new.get((address, deposed))
         if before is None or after is None:
-            kind = DiffKind.ADDED if before is None else DiffKind.REMOVED
-            yield ResourceDiff(address=address, deposed=deposed, kind=kind)
+            yield ResourceDiff(address=address, deposed=deposed, kind=_kind(before, after))
             continue
         differences = differences_of(
             before.resource.attributes,
@@ -162,19 +153,24 @@ def _resource_diffs(
                 address=address,
                 deposed=deposed,
                 kind=DiffKind.CHANGED,
-                attributes=tuple(_attribute(difference, clean) for difference in differences.shown),
+                attributes=tuple(_clean(difference, clean) for difference in differences.shown),
                 more=differences.hidden,
                 note=note,
             )
 
 
-def _attribute(difference: Difference, clean: Clean) -> AttributeDiff:
+def _kind(before: object, after: object) -> DiffKind:
+    if before is None:
+        return DiffKind.ADDED
+    return DiffKind.REMOVED if after is None else DiffKind.CHANGED
+
+
+def _clean(difference: Difference, clean: Clean) -> Difference:
     path, before, after = difference.path, difference.before, difference.after
-    return AttributeDiff(
-        path=path,
+    return msgspec.structs.replace(
+        difference,
         before=clean(path, before) if before is not None else None,
         after=clean(path, after) if after is not None else None,
-        sensitive=difference.sensitive,
     )
 
 
@@ -188,11 +184,7 @@ def _output_diffs(
         secret = any(output is not None and output.sensitive for output in (before, after))
         yield OutputDiff(
             name=name,
-            kind=DiffKind.ADDED
-            if before is None
-            else DiffKind.REMOVED
-            if after is None
-            else DiffKind.CHANGED,
+            kind=_kind(before, after),
             before=_output_text(before, secret=secret, clean=clean),
             after=_output_text(after, secret=secret, clean=clean),
             sensitive=secret,

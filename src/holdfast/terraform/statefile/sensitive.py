@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.hcl.eval.code import Code, is_auto_loaded
-from holdfast.hcl.reader import Unknown, constant, values
+from holdfast.hcl.reader import constant, values
 from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
 from holdfast.terraform.statefile.model import (
     DECODE_ERRORS,
@@ -80,16 +80,16 @@ def sensitive_variables(
     }
     if not declared:
         return frozenset()
-    found = {text for name in declared for text in _known_texts(given.get(name))}
+    secrets = {text for name in declared for text in texts(given.get(name))}
     for block in declared.values():
         default = block.body.attribute("default")
-        found.update(_known_texts(constant(default.expression)) if default is not None else ())
+        secrets.update(texts(constant(default.expression)) if default is not None else ())
     own = [code.tree.join(module, name) for name in code.tree.names(module) if is_auto_loaded(name)]
     for file in filter(None, map(code.file, (*own, *files))):
-        found.update(
-            text for name, value in values(file).items() if name in declared for text in _known_texts(value)
+        secrets.update(
+            text for name, value in values(file).items() if name in declared for text in texts(value)
         )
-    return frozenset(found)
+    return frozenset(secrets)
 
 
 def without_marked(document: Any, mask: str) -> Any:
@@ -167,18 +167,3 @@ def _at(value: Any, path: Any) -> Any:
         else:
             break
     return value
-
-
-def _known_texts(value: object) -> Iterator[str]:
-    """The literal texts of a value in the code; computed parts are unknown."""
-    match value:
-        case Unknown() | None | bool():
-            return
-        case Mapping():
-            for part in value.values():
-                yield from _known_texts(part)
-        case list() | tuple():
-            for part in value:
-                yield from _known_texts(part)
-        case _:
-            yield str(value)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from recovery_made import LINEAGE, body, state
 
-from holdfast.terraform.statefile.contents import NO_STATE, read_contents
+from holdfast.terraform.statefile.model import NO_STATE, read_contents
 
 STATES = Path(__file__).parents[1] / "states"
 
