@@ -39,12 +39,9 @@ def settings_in(resource: Resource, scope: Scope | None = None) -> tuple[str, Ma
 
 def remote_reads(stack: CheckedStack) -> Iterator[RemoteRead]:
     """Follows every local module except those with `count = 0`."""
-    for visited in stack.scopes:
-        if visited.dormant:
-            continue
-        for resource in stack.checkout.module(visited.folder).resources(TYPE, mode="data"):
-            for scope in _instances(resource, visited.scope):
-                yield _read(stack, resource, scope)
+    for resource, module_scope in stack.resources(TYPE, mode="data"):
+        for scope in _instances(resource, module_scope):
+            yield _read(stack, resource, scope)
 
 
 def _instances(resource: Resource, scope: Scope) -> Iterator[Scope]:

@@ -1,4 +1,4 @@
-"""All rules in order of their ids: one line each, the name of the file in `rules/`.
+"""All rules in order of their ids: one line each, with the file in `rules/` that has it.
 
 HF1xx  boundary and backend          HF5xx  policy documents
 HF2xx  secrets, files not for Git    HF6xx  format and validity
@@ -10,88 +10,88 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.checks.model.interface import Rule
 
-RULES: Final[tuple[str, ...]] = (
-    "hf101_gitops_resource",
-    "hf102_gitops_read",
-    "hf103_gitops_provider",
-    "hf111_no_backend",
-    "hf112_local_backend",
-    "hf113_unknown_backend",
-    "hf114_no_lock",
-    "hf115_dynamodb_lock",
-    "hf116_no_encryption",
-    "hf117_key_without_encrypt",
-    "hf118_no_own_key",
-    "hf119_disabled_safety_check",
-    "hf120_backend_credentials",
-    "hf121_identity_in_code",
-    "hf122_location_in_code",
-    "hf123_state_name",
-    "hf124_shared_state",
-    "hf125_mixed_environments",
-    "hf126_undeclared_read",
-    "hf127_read_across_production",
-    "hf128_two_backends",
-    "hf201_state_file_in_git",
-    "hf202_plan_file_in_git",
-    "hf203_terraform_folder_in_git",
-    "hf204_crash_log_in_git",
-    "hf205_private_key_in_git",
-    "hf206_credentials_file_in_git",
-    "hf207_known_secret",
-    "hf208_random_literal",
-    "hf209_password_literal",
-    "hf210_unmarked_output",
-    "hf211_unmarked_variable",
-    "hf212_write_only_twin",
-    "hf213_secret_in_state",
-    "hf214_secret_read_into_state",
-    "hf301_provisioner",
-    "hf302_external_program",
-    "hf303_http_data",
-    "hf304_unpinned_module",
-    "hf305_unpinned_provider",
-    "hf306_no_lock_file",
-    "hf307_stale_lock_file",
-    "hf308_lock_file_platforms",
-    "hf401_missing_output",
-    "hf402_wrong_output",
-    "hf403_unusable_contract",
-    "hf501_invalid_policy",
-    "hf502_large_policy",
-    "hf503_old_policy_version",
-    "hf504_every_action_allowed",
-    "hf505_dangerous_on_everything",
-    "hf506_not_action",
-    "hf507_not_principal",
-    "hf508_public_principal",
-    "hf509_confused_deputy",
-    "hf510_no_external_id",
-    "hf511_github_trust",
-    "hf512_unconditional_federation",
-    "hf513_foreign_arn",
-    "hf514_contradicting_variables",
-    "hf515_name_convention",
-    "hf516_tag_convention",
-    "hf601_format",
-    "hf602_validity",
-    "hf703_undeclared_variable",
-    "hf708_unprotected_resource",
-    "hf709_no_required_version",
-    "hf901_expired_waiver",
-    "hf902_unused_waiver",
-    "hf903_invalid_waiver",
-    "hf904_unreadable_code",
-    "hf905_crashed_rule",
-    "hf906_stacks_not_found",
-    "hf907_unknown_rule",
-    "hf908_tool_without_result",
-)
-
+RULES: Final[Mapping[str, str]] = {
+    "HF101": "hf101_gitops_resources",
+    "HF102": "hf101_gitops_resources",
+    "HF103": "hf103_gitops_provider",
+    "HF111": "hf111_backend_type",
+    "HF112": "hf111_backend_type",
+    "HF113": "hf111_backend_type",
+    "HF114": "hf114_state_lock",
+    "HF115": "hf114_state_lock",
+    "HF116": "hf116_state_encryption",
+    "HF117": "hf116_state_encryption",
+    "HF118": "hf116_state_encryption",
+    "HF119": "hf119_disabled_safety_check",
+    "HF120": "hf120_backend_credentials",
+    "HF121": "hf121_backend_in_code",
+    "HF122": "hf121_backend_in_code",
+    "HF123": "hf123_state_name",
+    "HF124": "hf124_shared_state",
+    "HF125": "hf125_mixed_environments",
+    "HF126": "hf126_state_reads",
+    "HF127": "hf126_state_reads",
+    "HF128": "hf128_two_backends",
+    "HF201": "hf201_files_in_git",
+    "HF202": "hf201_files_in_git",
+    "HF203": "hf201_files_in_git",
+    "HF204": "hf201_files_in_git",
+    "HF205": "hf201_files_in_git",
+    "HF206": "hf206_credentials_file_in_git",
+    "HF207": "hf207_known_secret",
+    "HF208": "hf208_secret_literals",
+    "HF209": "hf208_secret_literals",
+    "HF210": "hf210_unmarked_output",
+    "HF211": "hf211_unmarked_variable",
+    "HF212": "hf212_write_only_twin",
+    "HF213": "hf213_secret_in_state",
+    "HF214": "hf214_secret_read_into_state",
+    "HF301": "hf301_programs_and_requests",
+    "HF302": "hf301_programs_and_requests",
+    "HF303": "hf301_programs_and_requests",
+    "HF304": "hf304_unpinned_module",
+    "HF305": "hf305_unpinned_provider",
+    "HF306": "hf306_lock_file",
+    "HF307": "hf306_lock_file",
+    "HF308": "hf306_lock_file",
+    "HF401": "hf401_contract",
+    "HF402": "hf401_contract",
+    "HF403": "hf403_unusable_contract",
+    "HF501": "hf501_policy_form",
+    "HF502": "hf501_policy_form",
+    "HF503": "hf501_policy_form",
+    "HF504": "hf504_broad_statements",
+    "HF505": "hf505_dangerous_on_everything",
+    "HF506": "hf504_broad_statements",
+    "HF507": "hf504_broad_statements",
+    "HF508": "hf508_public_principal",
+    "HF509": "hf509_confused_deputy",
+    "HF510": "hf510_no_external_id",
+    "HF511": "hf511_github_trust",
+    "HF512": "hf512_unconditional_federation",
+    "HF513": "hf513_foreign_arn",
+    "HF514": "hf514_contradicting_variables",
+    "HF515": "hf515_conventions",
+    "HF516": "hf515_conventions",
+    "HF601": "hf601_engine",
+    "HF602": "hf601_engine",
+    "HF703": "hf703_undeclared_variable",
+    "HF708": "hf708_unprotected_resource",
+    "HF709": "hf709_no_required_version",
+    "HF901": "hf901_own_findings",
+    "HF902": "hf901_own_findings",
+    "HF903": "hf901_own_findings",
+    "HF904": "hf904_unreadable_code",
+    "HF905": "hf901_own_findings",
+    "HF906": "hf901_own_findings",
+    "HF907": "hf901_own_findings",
+    "HF908": "hf901_own_findings",
+}
 
 REMOVED: Final = {
     "HF701": "terraform_unused_declarations",
@@ -112,20 +112,18 @@ def removal_note(id_: str) -> str | None:
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    return tuple(_load(name) for name in RULES)
+    return tuple(map(_load, RULES))
 
 
 def rule(id_: str) -> Rule | None:
-    """The rule with this id in any case; loads no other rule."""
-    wanted = f"{id_.lower()}_"
-    return next((_load(name) for name in RULES if name.startswith(wanted)), None)
+    """The rule with this id in any case; loads no other module of rules."""
+    return _load(id_.upper()) if id_.upper() in RULES else None
 
 
-@functools.cache
 def ids() -> tuple[str, ...]:
-    return tuple(name.partition("_")[0].upper() for name in RULES)
+    return tuple(RULES)
 
 
-def _load(name: str) -> Rule:
-    found: Rule = importlib.import_module(f"holdfast.checks.rules.{name}").RULE
-    return found
+def _load(id_: str) -> Rule:
+    module = importlib.import_module(f"holdfast.checks.rules.{RULES[id_]}")
+    return next(value for value in vars(module).values() if isinstance(value, Rule) and value.id == id_)

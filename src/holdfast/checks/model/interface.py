@@ -1,7 +1,7 @@
 """What a rule is and what it returns; `subjects.py` has what it receives.
 
-A new rule is one file in `rules/` with a `RULE`, its examples and limits in `rules/details/`, one line
-in `catalogue.py`, and a row in `tests/support/ways_*`:
+A new rule is a `Rule` in a file in `rules/`, alone or beside rules that share its code, its examples and
+limits in `rules/details/`, one line in `catalogue.py`, and a row in `tests/support/ways_*`:
 
     def _check(module: Module) -> Iterator[Finding]:
         for resource in module.resources("aws_s3_bucket"):

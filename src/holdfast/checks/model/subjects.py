@@ -185,6 +185,13 @@ class CheckedStack(Struct, kw_only=True, eq=False, dict=True):
         """The scope of its root module."""
         return self.scopes[0].scope
 
+    def resources(self, *types: str, mode: str) -> Iterator[tuple[Resource, Scope]]:
+        """The resources of its modules, except those with `count = 0`, each with the scope of its module."""
+        for visited in self.scopes:
+            if not visited.dormant:
+                for resource in self.checkout.module(visited.folder).resources(*types, mode=mode):
+                    yield resource, visited.scope
+
     @functools.cached_property
     def folders(self) -> frozenset[str]:
         return frozenset(visited.folder for visited in self.scopes)

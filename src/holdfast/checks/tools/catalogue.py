@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
-from holdfast.checks.rules.hf908_tool_without_result import RULE
+from holdfast.checks.rules.hf901_own_findings import HF908
 from holdfast.config.problems import did_you_mean
 
 TOOLS: Final = {"checkov": "checkov", "rego": "rego.tool"}
@@ -28,4 +28,4 @@ def _report_unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterato
     for name in checkout.config.checks.tools:
         if name not in TOOLS:
             hint = did_you_mean(name, tuple(TOOLS)) or f"Known tools: {', '.join(TOOLS)}."
-            yield RULE, Finding(message=f"unknown tool `{name}` in `checks.tools`", hint=hint)
+            yield HF908, Finding(message=f"unknown tool `{name}` in `checks.tools`", hint=hint)

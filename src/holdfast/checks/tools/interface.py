@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from holdfast.checks.engine.running import crash_location
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
-from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
+from holdfast.checks.rules.hf901_own_findings import HF908
 from holdfast.config.checks import Use
 from holdfast.system import environment
 from holdfast.system.environment import Environment
@@ -55,7 +55,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
         return program_of(self.environment, name)
 
     def failed(self, message: str, *, hint: str | None = None, stack: str | None = None) -> ToolResult:
-        return replace(NO_ANSWER, tool=self.name), Finding(
+        return replace(HF908, tool=self.name), Finding(
             message=f"{self.name}: {message}", hint=hint, stack=stack
         )
 
@@ -90,7 +90,7 @@ def run_tool(check: CheckFunction, request: ToolRequest) -> Iterator[ToolResult]
 
 def tool_rule(id_: str, title: str = "") -> Rule:
     """A rule of an external tool, of which only id and title are known."""
-    return Rule(id=id_, title=title or id_, why="", fix="", severity=NO_ANSWER.severity)
+    return Rule(id=id_, title=title or id_, why="", fix="", severity=HF908.severity)
 
 
 def exit_message(finished: Finished) -> str:

@@ -44,7 +44,7 @@ def affects_every_file(repository: Repository, paths: frozenset[str]) -> bool:
 
 def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     """A finding if there is a `.git` that Git cannot read: tracked files are then unknown."""
-    from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
+    from holdfast.checks.rules.hf901_own_findings import HF908
 
     root = repository.config.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
@@ -54,7 +54,7 @@ def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
             hint="`git status` shows why. In a container it is often the owner of the files: "
             f"git config --global --add safe.directory {top}",
         )
-        yield NO_ANSWER, finding
+        yield HF908, finding
 
 
 def git_history(repository: Repository, checkout: Checkout) -> Available[History]:
@@ -154,7 +154,7 @@ def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> 
 
 def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Finding]]:
     """A finding if Terraform could not be run: with `--engine`, no answer is not a pass."""
-    from holdfast.checks.rules.hf908_tool_without_result import RULE as NO_ANSWER
+    from holdfast.checks.rules.hf901_own_findings import HF908
 
     failed = [answer for answer in answers.items if answer.validate_skipped is not None]
     if failed:
@@ -164,4 +164,4 @@ def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Fin
             message=f"Terraform could not be run ({where}): {failed[0].validate_skipped}",
             hint="Fix this (--verbose names every stack), or leave out --engine.",
         )
-        yield NO_ANSWER, finding
+        yield HF908, finding

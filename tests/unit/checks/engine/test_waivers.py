@@ -11,12 +11,12 @@ from checks_made import UNUSED, check, checkout, lines, messages, of
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.checks.rules.hf504_every_action_allowed import RULE as EVERYTHING
+from holdfast.checks.rules.hf504_broad_statements import HF504 as EVERYTHING
 from holdfast.checks.rules.hf703_undeclared_variable import RULE as UNDECLARED
-from holdfast.checks.rules.hf901_expired_waiver import RULE as EXPIRED
-from holdfast.checks.rules.hf902_unused_waiver import RULE as NEEDLESS
-from holdfast.checks.rules.hf903_invalid_waiver import RULE as BROKEN
-from holdfast.checks.rules.hf907_unknown_rule import RULE as UNKNOWN_RULE
+from holdfast.checks.rules.hf901_own_findings import HF901 as EXPIRED
+from holdfast.checks.rules.hf901_own_findings import HF902 as NEEDLESS
+from holdfast.checks.rules.hf901_own_findings import HF903 as BROKEN
+from holdfast.checks.rules.hf901_own_findings import HF907 as UNKNOWN_RULE
 from holdfast.kernel.errors import Place
 
 IDS = frozenset({"HF101", "HF201", "HF700"})

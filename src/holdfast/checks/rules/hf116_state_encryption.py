@@ -8,7 +8,7 @@ from holdfast.checks.backends.backends import (
     is_loopback,
     parse_address,
 )
-from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
 
@@ -27,7 +27,7 @@ _ADDRESSES = {
 }
 
 
-def _judge(backend: BackendView) -> Iterator[CheckResult]:
+def _check_encryption(backend: BackendView) -> Iterator[CheckResult]:
     if backend.client_encrypted:
         return
     yield from _at_rest(backend)
@@ -108,12 +108,57 @@ def _consul(backend: BackendView) -> Iterator[CheckResult]:
         )
 
 
-RULE = Rule(
+HF116 = Rule(
     id="HF116",
     title="State that is not encrypted",
     why="A state contains every attribute of every resource in plain text, including passwords and "
     "keys. Anyone with access to the disk, a backup or the network traffic can read them.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
-    **for_backends(_judge),
+    **for_backends(_check_encryption),
+)
+
+
+def _check_unused_key(backend: BackendView) -> Iterator[CheckResult]:
+    if backend.type != "s3":
+        return
+    for name in ("kms_key_id", "sse_customer_key"):
+        if not backend.has(name):
+            continue
+        encrypt = backend.flag("encrypt")
+        if encrypt is None:
+            yield backend.unknown("encrypt")
+        elif not encrypt:
+            yield finding(backend.place_of(name), f"`{name}` has no effect without `encrypt = true`")
+
+
+HF117 = Rule(
+    id="HF117",
+    title="Encryption key that is not used",
+    why="The s3 backend ignores the key unless `encrypt` is true. The state is then stored with the "
+    "bucket's default while everyone assumes that the key protects it.",
+    fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
+    severity=Severity.ERROR,
+    **for_backends(_check_unused_key),
+)
+
+
+def _check_own_key(backend: BackendView) -> Iterator[Finding]:
+    if backend.type != "s3" or backend.client_encrypted or not backend.flag("encrypt"):
+        return
+    if not backend.has("kms_key_id") and not backend.has("sse_customer_key"):
+        yield finding(
+            backend.place_of("encrypt"),
+            "`encrypt = true` without `kms_key_id`: S3 holds the key and decrypts for every reader",
+        )
+
+
+HF118 = Rule(
+    id="HF118",
+    title="State encrypted without your own key",
+    why="Without `kms_key_id` the backend requests AES256, even if the bucket's default is a KMS key. "
+    "Everyone who can read the bucket can read the state, and no key usage is logged.",
+    fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
+    severity=Severity.NOTE,
+    **for_backends(_check_own_key),
 )

@@ -8,7 +8,7 @@ from holdfast.checks.model.subjects import CheckedStack
 from holdfast.stacks.backend import StateLocation
 
 
-def _check(stack: CheckedStack) -> Iterator[CheckResult]:
+def _check_dependency(stack: CheckedStack) -> Iterator[CheckResult]:
     for read in remote_reads(stack):
         where, address = read.resource.block, read.resource.address
         if read.state is None:
@@ -39,7 +39,7 @@ def _where(state: StateLocation) -> str:
     return "" if " backend of " in state.shown else f" ({state.shown})"
 
 
-RULE = Rule(
+HF126 = Rule(
     id="HF126",
     title="State is read without a dependency",
     why="Holdfast does not know about the read: the stacks are applied in any order, the reader is not "
@@ -47,5 +47,33 @@ RULE = Rule(
     "not know of.",
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
-    stack=_check,
+    stack=_check_dependency,
+)
+
+
+def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
+    for read in remote_reads(stack):
+        owner = read.owner
+        if read.state is None:
+            reason = f"the state that {read.resource.address} reads is not known"
+            yield Skipped(reason=reason, file=read.resource.place.file)
+        if owner is not None and owner.production != stack.stack.production:
+            here = "production" if stack.stack.production else "not production"
+            yield finding(
+                read.resource.block,
+                f"`{stack.name}` is {here} and reads the state of `{owner.name}`, "
+                f"which is {'production' if owner.production else 'not'}",
+                address=read.resource.address,
+            )
+
+
+HF127 = Rule(
+    id="HF127",
+    title="State is read across the production boundary",
+    why="Read access to a state covers all of it, including its secrets. And production that reads "
+    "values from another environment changes when someone experiments there.",
+    fix="Give each environment its own resources, or pass single values through a parameter store (SSM, "
+    "Key Vault) instead of the state.",
+    severity=Severity.WARNING,
+    stack=_check_production,
 )

@@ -11,7 +11,7 @@ _KEY_FILES: Final = {"gcs": ("credentials",)}
 """Settings that are the path of a key file or its content; HF120 reports the content."""
 
 
-def _judge(backend: BackendView) -> Iterator[Finding]:
+def _check_identity(backend: BackendView) -> Iterator[Finding]:
     for name in (*backend.kind.identities, *_KEY_FILES.get(backend.type, ())):
         if (
             backend.in_code(name)
@@ -25,7 +25,7 @@ def _is_content(found: object) -> bool:
     return isinstance(found, str) and found.lstrip().startswith("{")
 
 
-RULE = Rule(
+HF121 = Rule(
     id="HF121",
     title="Backend identity in the code",
     why="The same code runs for several targets, each with its own account and role. A hard-coded "
@@ -33,5 +33,28 @@ RULE = Rule(
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
-    **for_backends(_judge, literals_only=True),
+    **for_backends(_check_identity, literals_only=True),
+)
+
+
+def _check_location(backend: BackendView) -> Iterator[Finding]:
+    if backend.type == "local" or backend.block is None:
+        return
+    fixed = [
+        name for name in backend.kind.places if backend.in_code(name) and backend.value(name) is not UNKNOWN
+    ]
+    if fixed:
+        names = ", ".join(f"`{name}`" for name in fixed)
+        yield finding(backend.block, f"the location of the state is hard-coded: {names}")
+
+
+HF122 = Rule(
+    id="HF122",
+    title="State location in the code",
+    why="Code with only the backend's type runs for every target. With the location hard-coded, a second "
+    "environment needs a copy of the folder, and one forgotten line puts two stacks on one state.",
+    fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
+    'that the plan has no changes, then empty the block: `backend "s3" {}`.',
+    severity=Severity.NOTE,
+    **for_backends(_check_location, literals_only=True),
 )

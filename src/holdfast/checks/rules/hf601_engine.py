@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.code.formatting import Hunk, hunks
 from holdfast.checks.engine.source_lines import mask_values
-from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import EngineOutput
 from holdfast.kernel.errors import Place
 
@@ -12,7 +12,7 @@ _SHOWN = 3
 _HEREDOC = "<<"
 
 
-def _check(output: EngineOutput) -> Iterator[CheckResult]:
+def _check_format(output: EngineOutput) -> Iterator[CheckResult]:
     if output.fmt_skipped is not None:
         yield Skipped(reason=output.fmt_skipped)
     for path, formatted in sorted(output.formatted.items()):
@@ -51,11 +51,31 @@ def _hint(hunk: Hunk) -> str | None:
     return f"Formatted: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
 
 
-RULE = Rule(
+HF601 = Rule(
     id="HF601",
     title="Code that is not formatted",
     why="Formatting changes hide real changes in every diff.",
     fix="Run `holdfast check --engine --fix`, which writes the same format as `terraform fmt`.",
     severity=Severity.WARNING,
-    engine=_check,
+    engine=_check_format,
+)
+
+
+def _check_validity(output: EngineOutput) -> Iterator[CheckResult]:
+    if output.validate_skipped is not None:
+        yield Skipped(reason=output.validate_skipped)
+    for folder in output.unused_folders:
+        yield Skipped(reason="no stack uses this code, so it was not validated", file=folder)
+    for severity, problems in ((None, output.problems), (Severity.WARNING, output.warnings)):
+        for problem in problems:
+            yield Finding(message=problem.message, place=problem.place, hint=problem.hint, severity=severity)
+
+
+HF602 = Rule(
+    id="HF602",
+    title="Code that Terraform rejects",
+    why="Terraform cannot plan it, or it will stop working with a future version.",
+    fix="Fix what Terraform reports.",
+    severity=Severity.ERROR,
+    engine=_check_validity,
 )

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from holdfast.checks.boundary.ownership import WRITING, for_modes
+from holdfast.checks.boundary.ownership import READING, WRITING, for_modes
 from holdfast.checks.model.interface import Rule, Severity
 
-RULE = Rule(
+HF101 = Rule(
     id="HF101",
     title="Terraform manages a resource that belongs to GitOps",
     why="Terraform and GitOps both write the resource and keep reverting each other's changes.",
@@ -11,4 +11,15 @@ RULE = Rule(
     "`removed` block and `destroy = false`, which leaves the resource itself alone.",
     severity=Severity.ERROR,
     **for_modes(WRITING, "Terraform manages `{}`, which belongs to GitOps"),
+)
+
+
+HF102 = Rule(
+    id="HF102",
+    title="Terraform reads a resource that belongs to GitOps",
+    why="The plan needs a running cluster that GitOps has already synced. It fails before the first "
+    "sync, and the values it reads are stored in the state.",
+    fix="Read the value from an output of the stack that creates it, or let GitOps pass it on.",
+    severity=Severity.WARNING,
+    **for_modes(READING, "Terraform reads or renders `{}`, which belongs to GitOps"),
 )

@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.backends.backends import BackendView, for_backends
-from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 
 
-def _judge(backend: BackendView) -> Iterator[CheckResult]:
+def _check_lock(backend: BackendView) -> Iterator[CheckResult]:
     match backend.type:
         case "s3":
             yield from _s3(backend)
@@ -61,12 +61,42 @@ def _consul(backend: BackendView) -> Iterator[CheckResult]:
         )
 
 
-RULE = Rule(
+HF114 = Rule(
     id="HF114",
     title="Backend without state locking",
     why="Two concurrent runs overwrite each other's state, and Terraform loses track of what the first "
     "one created.",
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
-    **for_backends(_judge),
+    **for_backends(_check_lock),
+)
+
+
+_BOTH = "Once everyone uses both, remove `dynamodb_table`; delete the table when no stack uses it."
+_FIRST = (
+    "Also set `use_lockfile = true`, so that old and new clients see each other's locks; allow "
+    "`s3:PutObject`, `s3:GetObject` and `s3:DeleteObject` on `<key>.tflock`; then remove `dynamodb_table`."
+)
+
+
+def _check_dynamodb(backend: BackendView) -> Iterator[Finding]:
+    if backend.type != "s3" or backend.tofu:
+        return
+    for name in ("dynamodb_table", "dynamodb_endpoint"):
+        if backend.has(name):
+            yield finding(
+                backend.place_of(name),
+                f"`{name}` is deprecated since Terraform 1.11",
+                hint=_BOTH if backend.flag("use_lockfile") else _FIRST,
+            )
+
+
+HF115 = Rule(
+    id="HF115",
+    title="State lock in DynamoDB",
+    why="Since 1.10 Terraform can lock in the bucket itself, and the DynamoDB lock is deprecated. "
+    "Without it there is no table to pay for, grant access to and name.",
+    fix=_FIRST,
+    severity=Severity.NOTE,
+    **for_backends(_check_dynamodb, literals_only=True),
 )

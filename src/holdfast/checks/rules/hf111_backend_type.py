@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, REMOVED
+from holdfast.checks.backends.backends import BackendView, backend_of_stack, for_backends, why_shared
+from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedStack
+from holdfast.config.problems import did_you_mean
+from holdfast.config.settings import Owner
+
+
+def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
+    why, store = why_shared(stack), stack.checkout.config.store
+    if stack.backend.type != MANAGED or why is None or store.startswith("s3://"):
+        return
+    target = stack.stack.target
+    lost = target is not None and target.owner is Owner.CI
+    yield finding(
+        stack.stack.place,
+        f"no backend is configured, so the state is in the folder {store} on one machine, but {why}",
+        severity=Severity.ERROR if lost else None,
+    )
+
+
+HF111 = Rule(
+    id="HF111",
+    title="Shared stack without a backend",
+    why="Holdfast stores the state locked and encrypted, but in a local folder. On another machine, or on a "
+    "CI runner that is discarded after the job, the stack looks as if nothing had ever been created.",
+    fix="Configure a shared backend in the code or in the stack's entry (`backend:`), or use a shared "
+    "run store: `store: s3://bucket/prefix`.",
+    severity=Severity.WARNING,
+    stack=_check_missing,
+)
+
+
+_WHERE = {"local": "is a file on one machine", "inmem": "is lost when Terraform exits"}
+
+
+def _check_local(stack: CheckedStack) -> Iterator[Finding]:
+    backend = backend_of_stack(stack)
+    where = _WHERE.get(backend.type)
+    why = why_shared(stack)
+    if where is not None and (why is not None or backend.type == "inmem"):
+        because = f", but {why}" if why is not None else ""
+        yield finding(backend.where, f"with the {backend.type} backend the state {where}{because}")
+
+
+HF112 = Rule(
+    id="HF112",
+    title="Local backend in a shared stack",
+    why="A second machine that runs the stack has no state: it creates everything again, or fails on names "
+    "that are taken. Machines do not lock against each other, and the file contains secrets in plain text.",
+    fix="Use a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast "
+    "then stores the state in its run store.",
+    severity=Severity.ERROR,
+    stack=_check_local,
+)
+
+
+def _check_known(backend: BackendView) -> Iterator[Finding]:
+    if backend.type in REMOVED:
+        hint = f"Move the state to another backend; the closest is `{REMOVED[backend.type]}`."
+        yield finding(
+            backend.block or backend.place, f"Terraform 1.3 removed the {backend.type} backend", hint=hint
+        )
+    elif backend.type not in BACKEND_TYPES:
+        near = did_you_mean(backend.type, BACKEND_TYPES)
+        yield finding(backend.block or backend.place, f"unknown backend `{backend.type}`", hint=near)
+
+
+HF113 = Rule(
+    id="HF113",
+    title="Unknown backend type",
+    why="`init` fails. If the backend was removed from Terraform, the state is still in the old place "
+    "and has to be moved.",
+    fix="Use a backend that Terraform supports.",
+    severity=Severity.ERROR,
+    **for_backends(_check_known, literals_only=True),
+)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import re
+
+from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_plan, is_shown_plan, is_state
+from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
+from holdfast.kernel.patterns import pattern
+
+_STATE_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
+_POSSIBLE_STATE_NAME = pattern(r"^[^.]+$|\.(?:json|bak|backup|old|orig|save|state|txt)$", re.IGNORECASE)
+_ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
+
+
+def _classify_state(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path)
+    if _ELSEWHERE.search(path) or is_source_or_document(name):
+        return None
+    if _STATE_NAME.search(name):
+        return Suspect("a state file")
+    if content is None or not _POSSIBLE_STATE_NAME.search(name):
+        return None
+    return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
+
+
+HF201 = Rule(
+    id="HF201",
+    title="State file in Git",
+    why="A state contains every password and key of its resources in plain text, and every clone keeps "
+    "it forever. Two people who each commit their own state overwrite each other's infrastructure.",
+    fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
+    "to `.gitignore`, and rotate every secret in it.",
+    severity=Severity.ERROR,
+    **in_git(_classify_state, ContentKind.STATE),
+    secret=True,
+)
+
+
+_PLAN_NAME = pattern(
+    r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE
+)
+_POSSIBLE_PLAN_NAME = pattern(r"(?:^[^.]+|\.(?:\w*plan|out|bin|dat|zip|tmp))$", re.IGNORECASE)
+
+
+def _classify_plan(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path)
+    if is_source_or_document(name):
+        return None
+    if _PLAN_NAME.search(name):
+        return Suspect("a plan file")
+    if content is None:
+        return None
+    if name.lower().endswith(".json"):
+        return _classify_plan_json(content() or b"")
+    inside = content() or b"" if _POSSIBLE_PLAN_NAME.search(name) else b""
+    return Suspect(ContentKind.PLAN.value) if is_packed_plan(inside) else None
+
+
+def _classify_plan_json(inside: bytes) -> Suspect | None:
+    shown = is_shown_plan(inside)
+    return Suspect(ContentKind.SHOWN_PLAN.value, severity=Severity.WARNING) if shown else None
+
+
+HF202 = Rule(
+    id="HF202",
+    title="Plan file in Git",
+    why="A plan contains the state before and after and all variables in plain text, sensitive or not, "
+    "and often the backend's settings with its password.",
+    fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
+    severity=Severity.ERROR,
+    **in_git(_classify_plan, ContentKind.PLAN, ContentKind.SHOWN_PLAN),
+    secret=True,
+)
+
+
+_FOLDERS = (".terraform", ".terragrunt-cache")
+
+
+def _classify_folder(path: str, _content: Content | None) -> Suspect | None:
+    if ".terra" not in path:
+        return None
+    parts = path.split("/")
+    for at, part in enumerate(parts[:-1]):
+        if part in _FOLDERS:
+            return Suspect("a working directory of Terraform", folder="/".join(parts[: at + 1]))
+    return None
+
+
+HF203 = Rule(
+    id="HF203",
+    title="Terraform's working directory in Git",
+    why="`.terraform/` contains the backend's settings, including passwords if they were set, copies of "
+    "modules, and providers for one platform. Once committed it looks as if it had been reviewed and locked.",
+    fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
+    "next to it belongs in Git.",
+    severity=Severity.ERROR,
+    **in_git(_classify_folder),
+)
+
+
+_CRASH = pattern(r"^crash(?:\.[\w-]+)*\.log$", re.IGNORECASE)
+_LOG_LEVELS = (b"[TRACE]", b"[DEBUG]")
+_LOGGER = pattern(rb"\b(?:terraform|tofu|provider\.terraform-provider)", re.IGNORECASE)
+
+
+def _classify_log(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path).lower()
+    if not name.endswith((".log", ".tflog")):
+        return None
+    if _CRASH.match(name):
+        return Suspect("a crash log")
+    inside = content() or b"" if content is not None else b""
+    logged = any(level in inside for level in _LOG_LEVELS) and _LOGGER.search(inside)
+    return Suspect("a Terraform debug log") if logged else None
+
+
+HF204 = Rule(
+    id="HF204",
+    title="Terraform log in Git",
+    why="Crash and debug logs contain what Terraform and its providers sent and received: values of "
+    "variables, requests with tokens, parts of the state.",
+    fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and rotate every secret in it.",
+    severity=Severity.ERROR,
+    **in_git(_classify_log),
+    secret=True,
+)
+
+
+_KEY_NAME = pattern(
+    r"^id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$|\.(?:ppk|p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE
+)
+_POSSIBLE_KEY_NAME = pattern(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
+_OTHER_KEY_NAME = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|ovpn|pub|bak|old)$", re.IGNORECASE)
+
+
+def _classify_key(path: str, content: Content | None) -> Suspect | None:
+    name = name_of(path)
+    if _KEY_NAME.search(name):
+        return Suspect("a private key or key store")
+    perhaps = _POSSIBLE_KEY_NAME.search(name)
+    if content is None:
+        named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
+        return Suspect("a possible private key", severity=Severity.WARNING) if named else None
+    if perhaps or _OTHER_KEY_NAME.search(name):
+        return Suspect(ContentKind.KEY.value) if holds_key(content() or b"") else None
+    return None
+
+
+HF205 = Rule(
+    id="HF205",
+    title="Private key in Git",
+    why="Everyone who ever cloned the repository can use the key unnoticed.",
+    fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
+    "secret store.",
+    severity=Severity.ERROR,
+    **in_git(_classify_key, ContentKind.KEY),
+    secret=True,
+)

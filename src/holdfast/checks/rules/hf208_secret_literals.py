@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Checkout
+from holdfast.checks.secrets import literals, secret_facts, texts
+from holdfast.checks.secrets.suspicion import SecretKind, SuspiciousText
+
+_FIX = "Pass it as a sensitive variable without a default, or read it from a secret store; then rotate it."
+Report = Callable[[SuspiciousText], Finding | None]
+
+
+def _for_texts(report: Report) -> dict[str, Any]:
+    """The fields of a `Rule` about suspicious texts in code, variables files and documents."""
+    return {
+        "source": lambda module: filter(None, map(report, literals.in_module(module))),
+        "variables": lambda file: filter(None, map(report, literals.in_variables(file))),
+        "repository": partial(_in_documents, report),
+        "secret": True,
+    }
+
+
+def _in_documents(report: Report, checkout: Checkout) -> Iterator[CheckResult]:
+    for text in texts.in_documents(checkout):
+        result = text if isinstance(text, Skipped) else report(text)
+        if result is not None:
+            yield result
+
+
+def _random_text(text: SuspiciousText) -> Finding | None:
+    if text.kind is not SecretKind.RANDOM:
+        return None
+    name = f"`{text.name}`" if text.name else "a secret-looking name"
+    return finding(text.place, f"{name} is set to a text that looks like a secret", address=text.address)
+
+
+def _hard_coded(text: SuspiciousText) -> Finding | None:
+    if text.kind is SecretKind.KNOWN:
+        own = secret_facts.remedy("managed", text.type or "", (text.name,), otherwise="")
+        message = f"`{text.name}` is a secret and is hard-coded here"
+        return finding(text.place, message, address=text.address, hint=f"{_FIX} {own}".rstrip())
+    if text.kind is not SecretKind.PASSWORD:
+        return None
+    inline = " " in text.name or text.name.startswith("-")
+    message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
+    return finding(text.place, message, address=text.address, severity=Severity.WARNING)
+
+
+HF208 = Rule(
+    id="HF208",
+    title="Text that looks like a secret",
+    why="A random text under such a name is nearly always a password, a token or a key, and everyone "
+    "who can read the repository has it.",
+    fix="If it is a secret, rotate it and read it from a secret store or a sensitive variable. If not, "
+    "waive this line.",
+    severity=Severity.ERROR,
+    **_for_texts(_random_text),
+)
+
+HF209 = Rule(
+    id="HF209",
+    title="Hard-coded password",
+    why="Everyone who can read the repository has it, it is the same in every environment, and it is "
+    "stored in the state. Defaults that are meant to be changed usually stay.",
+    fix=_FIX,
+    severity=Severity.ERROR,
+    **_for_texts(_hard_coded),
+)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.code.pins import is_elsewhere, provider_constraint
+from holdfast.checks.code.required import (
+    LockFile,
+    RequiredProvider,
+    lock_file_of,
+    lock_path,
+    required_by_root,
+)
+from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
+from holdfast.checks.model.subjects import Module
+from holdfast.hcl.eval.evaluate import evaluate
+from holdfast.hcl.reader import Unknown
+from holdfast.kernel.errors import Place, UsageError
+from holdfast.terraform.lock_file import LockedProvider
+from holdfast.terraform.versions import Version
+
+
+def _check_exists(module: Module) -> Iterator[CheckResult]:
+    if not module.roots or lock_file_of(module) is not None:
+        return
+    first = next(required_by_root(module), None)
+    if first is None:
+        yield from _external_modules(module)
+        return
+    path = lock_path(module)
+    ignored = module.checkout.content(path) is not None
+    yield finding(
+        first.place,
+        f"{path} is {'ignored by Git' if ignored else 'missing'}: the version of `{first.source}` is not "
+        "locked",
+        address=f"provider.{first.name}",
+        hint=f"Remove {path} from `.gitignore` and commit it." if ignored else None,
+    )
+
+
+def _external_modules(module: Module) -> Iterator[CheckResult]:
+    """The code itself needs no provider, but external modules nearly always do."""
+    for stack in module.roots:
+        for visited in stack.scopes:
+            here = module.checkout.module(visited.folder)
+            for call in here.code.calls:
+                source = evaluate(call.source, visited.scope) if call.source is not None else None
+                if isinstance(source, str) and is_elsewhere(source):
+                    reason = f"the providers that the module `{call.name}` ({call.place}) needs are not known"
+                    yield Skipped(reason=f"{reason} before `init`", file=call.place.file)
+                    return
+
+
+HF306 = Rule(
+    id="HF306",
+    title="No lock file",
+    why="Each machine takes the newest provider that the constraints allow, and its checksum is not "
+    "verified: two plans of one commit differ, and a tampered package is not noticed.",
+    fix="Create it with `holdfast plan --lockfile update`, or with `terraform providers lock "
+    "-platform=…` for every platform, and commit it.",
+    severity=Severity.WARNING,
+    source=_check_exists,
+)
+
+
+def _check_versions(module: Module) -> Iterator[CheckResult]:
+    lock = lock_file_of(module) if module.roots else None
+    if lock is None:
+        return
+    if lock.file.problems:
+        problem = lock.file.problems[0]
+        yield finding(
+            problem.place or Place(file=lock.path), f"the lock file cannot be read: {problem.message}"
+        )
+        return
+    missing: set[str] = set()
+    for provider in required_by_root(module):
+        locked = next((found for found in lock.providers if provider.is_locked_as(found.address)), None)
+        if locked is None:
+            if provider.source not in missing:
+                yield finding(
+                    Place(file=lock.path),
+                    f"{lock.path} does not lock the provider `{provider.source}`, "
+                    f"which {provider.place} needs",
+                    address=f"provider.{provider.name}",
+                )
+            missing.add(provider.source)
+        else:
+            yield from _version_mismatch(lock, provider, locked)
+
+
+def _version_mismatch(
+    lock: LockFile, provider: RequiredProvider, locked: LockedProvider
+) -> Iterator[CheckResult]:
+    if isinstance(provider.version, Unknown):
+        reason = f"the version of the provider `{provider.name}` is not known"
+        yield Skipped(reason=reason, file=provider.place.file)
+        return
+    if provider.version is None:
+        return
+    try:
+        fits = provider_constraint(provider.version).allows(Version.parse(locked.version))
+    except UsageError:
+        return  # Not a version or not a constraint: HF305 reports the code, Terraform the lock file.
+    if not fits:
+        yield finding(
+            lock.place_of(locked),
+            f"{lock.path} locks {provider.source} {locked.version}, "
+            f"but {provider.place} requires `{provider.version}`",
+            address=f"provider.{provider.name}",
+        )
+
+
+HF307 = Rule(
+    id="HF307",
+    title="Lock file does not match the code",
+    why="`init` fails, or takes a different, untested version on each machine.",
+    fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
+    severity=Severity.ERROR,
+    source=_check_versions,
+)
+
+
+def _check_platforms(module: Module) -> Iterator[CheckResult]:
+    lock = lock_file_of(module) if module.roots else None
+    if lock is None:
+        return
+    platforms = module.checkout.config.checks.platforms
+    for provider in lock.providers:
+        if not provider.hashes:
+            yield finding(
+                lock.place_of(provider),
+                f"{lock.path} has no hash for {provider.address}: any package is accepted",
+                address=provider.address,
+                severity=Severity.ERROR,
+            )
+        elif len(provider.package_hashes) < len(platforms):
+            yield _missing_hashes(lock, provider, platforms)
+
+
+def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
+    """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
+    there, from_registry = (
+        len(provider.package_hashes),
+        any(hash_.startswith("zh:") for hash_ in provider.hashes),
+    )
+    outcome = (
+        "on the others `init` fails with a mirror or cache" if from_registry else "on the others `init` fails"
+    )
+    asked = " ".join(f"-platform={platform}" for platform in platforms)
+    return finding(
+        lock.place_of(provider),
+        f"{lock.path} has hashes for {_packages(there)} of {provider.address}, but {len(platforms)} "
+        f"platforms are used ({', '.join(platforms)}): {outcome}",
+        address=provider.address,
+        hint=f"Run `terraform providers lock {asked}` and commit it.",
+        severity=Severity.NOTE if from_registry else None,
+    )
+
+
+def _packages(count: int) -> str:
+    return f"{count or 'no'} package{'' if count == 1 else 's'}"
+
+
+HF308 = Rule(
+    id="HF308",
+    title="Lock file without all platforms",
+    why="A lock file created on a laptop only contains the hash of that laptop's package. On another "
+    "platform the package matches no hash and `init` fails, usually in CI.",
+    fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
+    severity=Severity.WARNING,
+    source=_check_platforms,
+)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checks.iam.collect import policy_rule
+from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.policies import IamPolicy
+from holdfast.checks.iam.policy_types import PolicyKind
+from holdfast.checks.model.interface import Rule, Severity
+
+
+def _check_actions(policy: IamPolicy) -> Iterator[Issue]:
+    if policy.kind.bounds or policy.kind is PolicyKind.TRUST:
+        return  # such a policy only limits what others allow, or the grammar rejects it
+    for statement in policy.statements:
+        action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
+        if not statement.allows or action is None:
+            continue
+        where = " on every resource" if statement.any_resource is not None else ""
+        named = bool(statement.principals) or statement.not_principal is not None
+        yield Issue(f"every action is allowed{where}", action, severe=not named)
+
+
+HF504 = Rule(
+    id="HF504",
+    title="Statement that allows every action",
+    why="Its holder controls the account: it can create users, open buckets and turn off logging. One "
+    "leaked key compromises everything.",
+    fix="Allow only the actions that are needed, on the resources they are needed for.",
+    severity=Severity.ERROR,
+    **policy_rule(_check_actions, Severity.ERROR),
+)
+
+
+def _check_exclusions(policy: IamPolicy) -> Iterator[Issue]:
+    if policy.kind.bounds:
+        return
+    for statement in policy.statements:
+        if not statement.allows:
+            continue
+        if statement.not_action is not None:
+            yield Issue("every action except those listed is allowed (`NotAction`)", statement.not_action)
+        if statement.not_resource is not None:
+            yield Issue(
+                "every resource except those listed is covered (`NotResource`)", statement.not_resource
+            )
+
+
+HF506 = Rule(
+    id="HF506",
+    title="Allow with NotAction or NotResource",
+    why="It allows actions and resources that no one has considered, including those that AWS will add.",
+    fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
+    "`Deny`.",
+    severity=Severity.WARNING,
+    **policy_rule(_check_exclusions, Severity.WARNING),
+)
+
+
+def _check_principals(policy: IamPolicy) -> Iterator[Issue]:
+    for statement in policy.statements:
+        if statement.allows and statement.not_principal is not None:
+            yield Issue("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
+
+
+HF507 = Rule(
+    id="HF507",
+    title="Allow with NotPrincipal",
+    why="Everyone except the listed principals is allowed, including people without an AWS account.",
+    fix="List who is allowed in `Principal`.",
+    severity=Severity.ERROR,
+    **policy_rule(_check_principals, Severity.ERROR),
+)
