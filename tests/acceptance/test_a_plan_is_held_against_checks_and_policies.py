@@ -230,7 +230,7 @@ def test_stacks_that_a_changed_policy_was_not_asked_about_are_told(repository: P
     repository.write("policy/main.rego", POLICY.replace("forbidden", "other"))
     repository.commit_all()
     repository.write("policy/main.rego", POLICY)
-    said = "policies changed (policy/main.rego), and 2 stacks were not checked with them: run holdfast plan"
+    said = "policies changed (policy/main.rego), and 2 stacks were not checked with them: run"
     document = repository.json("plan", "--since", "HEAD")
     (one,) = [one for one in document["checks"]["findings"] if one["rule"] == "rego"]
     assert (one["severity"], one["message"].startswith(said)) == ("warning", True)

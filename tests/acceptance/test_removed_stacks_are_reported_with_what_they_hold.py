@@ -100,7 +100,7 @@ def test_a_removed_stack_in_a_remote_backend_is_looked_up_there(holdfast: Progra
         server.forget = True
         [lost] = holdfast.json("stacks", "--since", "HEAD")["removed"]
         assert lost["resources"] is None
-        assert "was not read" in lost["reason"]
+        assert "its state was not read" in lost["reason"]
 
 
 def test_a_deleted_folder_is_a_removed_stack(holdfast: Program) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.errors import Place
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.kernel.errors import Place, Problem
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 
@@ -20,7 +20,7 @@ def stack(name: str, *depends_on: str) -> Stack:
 
 
 def result(of: Stack, status: Status, code: str | None = None) -> StackResult:
-    error = ResultError(code=code, message=f"{of.name} says {code}") if code else None
+    error = Problem(code=code, message=f"{of.name} says {code}") if code else None
     return StackResult(
         stack=of, status=status, digest="d" * 64, error=error, problems=(error,) if error else ()
     )

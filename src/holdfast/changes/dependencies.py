@@ -1,4 +1,4 @@
-"""What `depends_on` means inside one change: who waits for whom, and what follows from an answer. Pure."""
+"""What `depends_on` means in one change: which stack waits for which, what follows from a result. Pure."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.kernel.errors import Problem
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 
 PLAN_FAILED = "HF-TF-3"
-"""Terraform could not plan: perhaps for want of something that a dependency is yet to make."""
+"""Terraform could not plan: perhaps because a dependency has not created something yet."""
 
 _HAS_A_PLAN = frozenset({Status.PLANNED, Status.UNCHANGED, Status.WAITING})
 _PENDING = frozenset({Status.PLANNED, Status.REFUSED, Status.WAITING})
 
 
 def needs(chosen: Iterable[Stack], among: Iterable[Stack]) -> dict[str, tuple[str, ...]]:
-    """For each chosen stack, the chosen ones it waits for.
-
-    A stack that is not chosen is not run, and still keeps two others in order.
-    """
+    """For each chosen stack, the chosen ones it waits for, also through stacks that are not chosen."""
     ours = {stack.name: stack for stack in chosen}
     everything = {**{stack.name: stack for stack in among}, **ours}
-    found: dict[str, tuple[str, ...]] = {}
+    waits: dict[str, tuple[str, ...]] = {}
     for name, stack in ours.items():
         nearest: set[str] = set()
         passed: set[str] = set()
@@ -37,57 +35,51 @@ def needs(chosen: Iterable[Stack], among: Iterable[Stack]) -> dict[str, tuple[st
             elif other not in passed and other in everything:
                 passed.add(other)
                 queue.extend(everything[other].depends_on)
-        found[name] = tuple(sorted(nearest - {name}))
-    return found
+        waits[name] = tuple(sorted(nearest - {name}))
+    return waits
 
 
-def the_other_way(waits: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """For an end: a stack waits for those that need it."""
+def reversed_dependencies(waits: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """For a destroy: a stack waits for those that depend on it."""
     return {name: tuple(sorted(other for other, needed in waits.items() if name in needed)) for name in waits}
 
 
 def with_dependencies(
     results: Mapping[str, StackResult], among: Iterable[Stack] = ()
 ) -> dict[str, StackResult]:
-    """What a dependency's answer means for the stacks that need it, after a plan of all."""
+    """The results of a plan, with what each means for the stacks that depend on it."""
     everything = tuple(among)
     stacks = tuple(result.stack for result in results.values())
     waits = needs(stacks, everything)
-    settled: dict[str, StackResult] = {}
+    final: dict[str, StackResult] = {}
     for wave in waves(stacks, among=everything):
         for stack in wave:
-            needed = [settled[name] for name in waits[stack.name]]
-            settled[stack.name] = _beside(results[stack.name], needed)
-    return settled
+            needed = [final[name] for name in waits[stack.name]]
+            final[stack.name] = _with_needed(results[stack.name], needed)
+    return final
 
 
-def _beside(result: StackResult, needed: list[StackResult]) -> StackResult:
-    """Failed by its own fault stays failed: `blocked` adds nothing to the exit code and must hide nothing."""
-    for_want_of_it = result.status is Status.FAILED and _only_the_plan_failed(result)
-    if result.status not in _HAS_A_PLAN and not for_want_of_it:
+def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
+    """`blocked` adds nothing to the exit code, so it must not hide a failure of the stack's own."""
+    only_plan_failed = bool(result.problems) and all(error.code == PLAN_FAILED for error in result.problems)
+    may_lack_dependency = result.status is Status.FAILED and only_plan_failed
+    if result.status not in _HAS_A_PLAN and not may_lack_dependency:
         return result
     stopping = next((other for other in needed if other.status.stops_dependents), None)
     if stopping is not None and result.status is Status.WAITING:
-        # That it waits for people must not be hidden either.
+        # The missing approval must not be hidden either.
         note = f"its dependency {stopping.stack.name} is {stopping.status}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
-        return blocked(result, stopping.stack.name, _state_of(stopping.status))
-    pending = [one.stack.name for one in needed if one.status in _PENDING]
+        why = "failed" if stopping.status is Status.FAILED else f"is {stopping.status}"
+        return blocked(result, stopping.stack.name, why)
+    pending = [other.stack.name for other in needed if other.status in _PENDING]
     if not pending:
         return result
-    if for_want_of_it:
+    if may_lack_dependency:
         return blocked(result, pending[0], "is not applied yet")
     note = f"planned before its dependency {', '.join(pending)} is applied; the plan may change then"
     return structs.replace(result, notes=(*result.notes, note))
-
-
-def _state_of(status: Status) -> str:
-    return "failed" if status is Status.FAILED else f"is {status}"
-
-
-def _only_the_plan_failed(result: StackResult) -> bool:
-    return bool(result.problems) and all(one.code == PLAN_FAILED for one in result.problems)
 
 
 def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = False) -> StackResult:
@@ -99,7 +91,7 @@ def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = Fals
         result,
         status=Status.BLOCKED,
         digest=None,
-        error=ResultError(
+        error=Problem(
             code="HF-RUN-3",
             message=f"{result.stack.name} {relation} {dependency}, which {why}{reason}",
             hint=hint,

@@ -8,11 +8,10 @@ from holdfast.changes.repository import Repository
 from holdfast.config.settings import Owner
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import Project
-from holdfast.plans.saved_plan import SavedPlan
 from holdfast.secrets.keys import is_key_configured
 from holdfast.stacks.order import dependents_of
 from holdfast.stacks.stack import Stack
-from holdfast.states.versions import is_kept
+from holdfast.states.versions import is_managed
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
@@ -66,29 +65,13 @@ def require_disk_space(repository: Repository) -> None:
         require_free_space(places)
 
 
-def stacks_of_bundles(
-    repository: Repository, bundles: Iterable[SavedPlan]
-) -> tuple[tuple[Stack, SavedPlan], ...]:
-    """Each saved plan with its stack, all of which must be in this repository."""
-    pairs = []
-    for bundle in bundles:
-        stack = repository.by_name.get(bundle.stack)
-        if stack is None:
-            raise Refused(
-                "HF-BUND-9",
-                f"the bundle has a plan for {bundle.stack}, which is not a stack of this repository",
-                hint="Apply it in the repository it was planned in.",
-            )
-        pairs.append((stack, bundle))
-    return tuple(pairs)
-
-
-def require_unneeded(project: Project, store: RunStore, stacks: Sequence[Stack]) -> None:
-    """A stack that others depend on goes with them or after them. One that holds nothing needs nothing."""
+def require_no_dependents(project: Project, store: RunStore, stacks: Sequence[Stack]) -> None:
+    """A stack is destroyed with or after the stacks that depend on it, unless those have no resources."""
     chosen = {stack.name for stack in stacks}
     for stack in stacks:
         for name in dependents_of(stack.name, project.stacks.values()):
-            if name not in chosen and _holds_something(store, name):
+            seen = store.last_seen(name) if name not in chosen else None
+            if seen is not None and seen.resources != 0:
                 raise Refused(
                     "HF-DEST-1",
                     f"{stack.name}: {name} depends on it and still has resources",
@@ -96,29 +79,23 @@ def require_unneeded(project: Project, store: RunStore, stacks: Sequence[Stack])
                 )
 
 
-def _holds_something(store: RunStore, name: str) -> bool:
-    """As far as it was seen; a stack that was never seen has nothing that we know of."""
-    seen = store.last_seen(name)
-    return seen is not None and seen.resources != 0
-
-
-def may_apply(project: Project, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
-    """The stacks that need their lane: a stack that is refused anyway does not wait for one."""
+def applicable_stacks(project: Project, stacks: Iterable[Stack]) -> tuple[Stack, ...]:
+    """The stacks that need their lane: a stack that is refused anyway waits for none."""
     return tuple(stack for stack in stacks if refusal(project, stack) is None)
 
 
 def refusal(project: Project, stack: Stack) -> Refused | None:
-    """Why a stack is not applied here, whatever its plan says."""
+    """Why a stack is not applied here, whatever its plan."""
     try:
         require_owner(project, stack)
-        require_store_that_lasts(project, stack)
+        require_durable_store(project, stack)
     except Refused as error:
         return error
     return None
 
 
 def require_owner(project: Project, stack: Stack) -> None:
-    """A target that CI owns is validated and planned anywhere, and applied only there."""
+    """A target that CI owns is planned anywhere, but applied only in CI."""
     if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
         raise Refused(
             "HF-OWN-1",
@@ -127,12 +104,12 @@ def require_owner(project: Project, stack: Stack) -> None:
         )
 
 
-def require_store_that_lasts(project: Project, stack: Stack) -> None:
-    """The default folder goes with the CI runner: what must be known afterwards cannot be left to it."""
-    kept = is_kept(project, stack)
-    if project.config.store_named or not project.environment.ci or not (stack.production or kept):
+def require_durable_store(project: Project, stack: Stack) -> None:
+    """The default folder is lost with the CI runner: a managed state or a production run needs another."""
+    managed = is_managed(project, stack)
+    if project.config.store_named or not project.environment.ci or not (stack.production or managed):
         return
-    why = "its state would be stored in" if kept else "it is production, and its runs would be recorded in"
+    why = "its state would be stored in" if managed else "it is production, and its runs would be recorded in"
     raise Refused(
         "HF-STORE-10",
         f"{stack.name}: {why} {project.config.store}, which is lost with the CI runner",

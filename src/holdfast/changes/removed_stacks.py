@@ -5,21 +5,20 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.errors import HoldfastError, Place
+from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plural
 from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import RemovedStack, Stack
 from holdfast.states.operations import pull, resources_of
 
 
-class Gone(Struct, frozen=True, kw_only=True):
-    """`resources` is None if the state could not be read; `note` has the reason."""
-
+class RemovedStackReport(Struct, frozen=True, kw_only=True):
     removed: RemovedStack
     resources: tuple[str, ...] | None
+    """None: the state could not be read; `note` has the reason."""
     note: str | None = None
 
     def document(self) -> dict[str, object]:
@@ -33,52 +32,44 @@ class Gone(Struct, frozen=True, kw_only=True):
     @property
     def reason(self) -> str:
         if self.resources is None:
-            return f"{self.removed.reason}; its state was not read: {self.note}"
-        if not self.resources:
-            return f"{self.removed.reason}; its state has no resources"
-        return f"{self.removed.reason}; its state still has {plural(len(self.resources), 'resource')}"
+            state = f"its state was not read: {self.note}"
+        else:
+            state = f"its state still has {plural(len(self.resources), 'resource')}"
+        return f"{self.removed.reason}; {state if self.resources != () else 'its state has no resources'}"
 
     def result(self) -> StackResult:
         name = self.removed.name
+        hint = f"To delete them: restore the code, run `holdfast destroy {name}`, remove the code."
+        unknown = Stack(name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module=".")
         return StackResult(
-            stack=self.removed.stack or _stranger(name),
+            stack=self.removed.stack or unknown,
             status=Status.REMOVED,
-            error=ResultError(
-                code="HF-STACK-20",
-                message=self.reason,
-                hint=f"To delete them: restore the code, run `holdfast destroy {name}`, remove the code."
-                if self.resources != ()
-                else None,
+            error=Problem(
+                code="HF-STACK-20", message=self.reason, hint=hint if self.resources != () else None
             ),
             removed_resources=self.resources,
         )
 
 
-def _stranger(name: str) -> Stack:
-
-    return Stack(name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module=".")
-
-
-async def look_into(context: ChangeContext, removed: tuple[RemovedStack, ...]) -> tuple[Gone, ...]:
-    return tuple([await _look(context, one) for one in removed])
+async def inspect_removed(
+    context: ChangeContext, removed: tuple[RemovedStack, ...]
+) -> tuple[RemovedStackReport, ...]:
+    return tuple([await _inspect(context, stack) for stack in removed])
 
 
-async def _look(context: ChangeContext, removed: RemovedStack) -> Gone:
-    kept = context.store.states.current(removed.name)
+async def _inspect(context: ChangeContext, removed: RemovedStack) -> RemovedStackReport:
+    managed = context.store.states.current(removed.name)
     seen = context.store.last_seen(removed.name)
-    if kept is not None and (seen is None or seen.place == managed_place(removed.name)):
-        return _gone(removed, kept.state)
-    if removed.stack is None:
-        return Gone(removed=removed, resources=None, note="its old configuration is unknown")
-    if not (context.project.root / removed.stack.module).is_dir():
-        return Gone(removed=removed, resources=None, note=f"its code in {removed.stack.module} is gone too")
-    try:
-        return _gone(removed, await pull(context, removed.stack))
-    except HoldfastError as error:
-        return Gone(removed=removed, resources=None, note=error.problem.message)
-
-
-def _gone(removed: RemovedStack, state: bytes) -> Gone:
-    resources = resources_of(state)
-    note = None if resources is not None else "the state cannot be read"
-    return Gone(removed=removed, resources=resources, note=note)
+    note, resources = "the state cannot be read", None
+    if managed is not None and (seen is None or seen.place == managed_place(removed.name)):
+        resources = resources_of(managed.state)
+    elif removed.stack is None:
+        note = "its old configuration is unknown"
+    elif not (context.project.root / removed.stack.module).is_dir():
+        note = f"its code in {removed.stack.module} was removed too"
+    else:
+        try:
+            resources = resources_of(await pull(context, removed.stack))
+        except HoldfastError as error:
+            note = error.problem.message
+    return RemovedStackReport(removed=removed, resources=resources, note=note if resources is None else None)

@@ -10,7 +10,7 @@ from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
@@ -135,7 +135,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
     )
 
 
-def _trouble(error: ResultError | Problem, plain: Clean) -> Trouble:
+def _trouble(error: Problem, plain: Clean) -> Trouble:
     return Trouble(
         code=error.code,
         message=plain(error.message),

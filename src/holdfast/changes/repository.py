@@ -1,4 +1,4 @@
-"""A repository as a command finds it: its configuration, its stacks, the engines that would run them."""
+"""A repository as a command sees it: configuration, stacks, run store, installed engines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.audit.actor import current_actor
 from holdfast.changes.selection import (
     Selection,
     changed_policies,
-    listed_paths,
-    meant,
+    matches_removed,
+    parse_path_list,
     select_changed,
     select_named,
 )
@@ -25,7 +25,7 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.keys import Key, load_or_create_key
 from holdfast.secrets.redact import Redactor, redaction_settings
-from holdfast.stacks.backend import CodeBackend, code_backend
+from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.stack import Stack
@@ -33,9 +33,8 @@ from holdfast.stacks.variables import variables_reader
 from holdfast.store.place import open_blobs
 from holdfast.store.run_records import SPOOL
 from holdfast.store.run_store import RunStore
-from holdfast.system import git as git_door
 from holdfast.system.environment import Environment
-from holdfast.system.git import Git
+from holdfast.system.git import Git, find
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
 
@@ -52,7 +51,7 @@ class Repository(Struct, kw_only=True, dict=True):
         return {stack.name: stack for stack in self.stacks}
 
     def tune(self, redactor: Redactor) -> None:
-        """What `redaction:` says counts from here on."""
+        """Apply the `redaction:` settings."""
         wanted = self.config.redaction
         redactor.tune(redaction_settings(wanted.off, wanted.words, wanted.entropy))
 
@@ -62,7 +61,7 @@ class Repository(Struct, kw_only=True, dict=True):
 
     @functools.cached_property
     def git(self) -> Git | None:
-        return git_door.find(self.config.root, self.environment.variables)
+        return find(self.config.root, self.environment.variables)
 
     @functools.cached_property
     def _choices(self) -> dict[EngineRequirement, EngineSelection]:
@@ -70,12 +69,12 @@ class Repository(Struct, kw_only=True, dict=True):
 
     def choose(self, stack: Stack) -> EngineSelection:
         """The engine that runs a stack, and why."""
-        wish = self.wish(stack)
-        if wish not in self._choices:
-            self._choices[wish] = select_engine(wish, self.engines.all())
-        return self._choices[wish]
+        requirement = self.engine_requirement(stack)
+        if requirement not in self._choices:
+            self._choices[requirement] = select_engine(requirement, self.engines.all())
+        return self._choices[requirement]
 
-    def wish(self, stack: Stack) -> EngineRequirement:
+    def engine_requirement(self, stack: Stack) -> EngineRequirement:
         module = self.code.module(stack.module)
         pin = module.opentofu_version if module.tofu else module.terraform_version
         return EngineRequirement(
@@ -88,7 +87,7 @@ class Repository(Struct, kw_only=True, dict=True):
         )
 
     def backend_type(self, stack: Stack) -> str:
-        """`holdfast` where the code names no backend and Holdfast keeps the state."""
+        """`holdfast` for a managed state: neither code nor configuration names a backend."""
         code = code_backend(self.code, stack.module)
         if code is not None:
             return code.type
@@ -97,7 +96,7 @@ class Repository(Struct, kw_only=True, dict=True):
 
     @property
     def who(self) -> str:
-        """Who asks. Nothing proves it here; it is recorded as what it is."""
+        """The current user, as far as the environment says; unproved."""
         return current_actor(self.environment).shown
 
     def ship_audit_log(self) -> str | None:
@@ -109,19 +108,19 @@ class Repository(Struct, kw_only=True, dict=True):
 
         return ship(self.store, address, self.environment.variables).warning
 
-    def one(self, name: str) -> Stack:
-        """The stack of this name, or an error that names the nearest one."""
+    def stack(self, name: str) -> Stack:
+        """The stack of this name, or an error that suggests the nearest one."""
         return self.select([name], [], None).single(name)
 
     def select(self, arguments: list[str], changed: list[str], since: str | None) -> Selection:
-        """What a command is about: everything, or what was named, or what a change touches, or both."""
+        """All stacks, the named ones, those that a change affects, or the named ones among those."""
         if not changed and since is None:
             named = select_named(self.stacks, arguments)
             return Selection(
-                selected=named, gone=(), total=len(self.stacks), changed=None, named=bool(arguments)
+                selected=named, removed=(), total=len(self.stacks), changed=None, named=bool(arguments)
             )
         paths, commit = self._changed_paths(changed, since)
-        found, gone = select_changed(
+        affected, removed = select_changed(
             self.config,
             self.stacks,
             self.code,
@@ -129,12 +128,15 @@ class Repository(Struct, kw_only=True, dict=True):
             old_content=functools.partial(self._old_content, commit, known=since is not None),
             environment=self.environment,
         )
-        # What the change took away can still be named: it must not be passed over.
-        gone = tuple(one for one in gone if not arguments or any(meant(one, each) for each in arguments))
-        names = {one.stack.name for one in select_named(self.stacks, arguments, gone=gone)}
+        # A removed stack can still be named, and must then be reported.
+        if arguments:
+            removed = tuple(
+                stack for stack in removed if any(matches_removed(stack, argument) for argument in arguments)
+            )
+        names = {named.stack.name for named in select_named(self.stacks, arguments, removed=removed)}
         return Selection(
-            selected=tuple(one for one in found if one.stack.name in names),
-            gone=gone,
+            selected=tuple(selected for selected in affected if selected.stack.name in names),
+            removed=removed,
             total=len(self.stacks),
             changed=paths,
             named=bool(arguments),
@@ -145,27 +147,27 @@ class Repository(Struct, kw_only=True, dict=True):
         prefix = self.prefix
         paths: set[str] = set()
         for name in changed:
-            for one in listed_paths(sys.stdin.buffer.read()) if name == "-" else (name,):
-                paths.add(self._inside(one))
-                if prefix and one.startswith(prefix):
-                    # As Git names it. Both readings are meant: more is selected, never less.
-                    paths.add(one.removeprefix(prefix))
+            for path in parse_path_list(sys.stdin.buffer.read()) if name == "-" else (name,):
+                paths.add(self._inside(path))
+                if prefix and path.startswith(prefix):
+                    # As Git names it. Both readings count: more is selected, never less.
+                    paths.add(path.removeprefix(prefix))
         if since is None:
             return frozenset(paths), self.git.head() if self.git is not None else None
         if self.git is None:
             raise UsageError(
                 "HF-GIT-1",
-                f"--since {since} needs a Git working tree, and {self.config.root} is in none",
+                f"--since {since} needs a Git working tree, but {self.config.root} is not in one",
                 hint="Name the changed files instead: --changed FILE.",
             )
         commit = self.git.merge_base(since)
-        # What lies outside our root counts for stacks that reach out of it.
+        # Files outside the root count for stacks that read them.
         paths.update(posixpath.relpath(path, prefix or ".") for path in self.git.changed_since(commit))
         return frozenset(paths), commit
 
     @property
     def prefix(self) -> str:
-        """Leads from the top of the Git tree to our root: `infra/`, or nothing."""
+        """The path from the top of the Git tree to the root: `infra/`, or empty."""
         root = self.config.root.resolve()
         top = self.git.top.resolve() if self.git is not None else root
         return f"{root.relative_to(top).as_posix()}/" if root != top and root.is_relative_to(top) else ""
@@ -184,10 +186,10 @@ class Repository(Struct, kw_only=True, dict=True):
         )
 
     def _old_content(self, commit: str | None, path: str, *, known: bool) -> bytes | None:
-        """A file before the change; None when that cannot be told.
+        """A file before the change; None if that is unknown.
 
-        With `--changed` alone nobody says since when: the last commit counts, unless it holds the very
-        content of now, as it does where a change is committed already.
+        With `--changed` alone the last commit counts, unless it has the current content: then the change is
+        already committed.
         """
         if self.git is None or commit is None:
             return None
@@ -207,18 +209,18 @@ def open_repository(
 ) -> Repository:
     """Read the configuration and find the stacks. Every mistake in either is raised at once.
 
-    `key` is asked for only when the store is read or written. Without stacks, mistakes in them do not matter.
+    `key` is called only when the store is read or written. Without stacks, mistakes in them do not matter.
     """
     loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
     code = Code(loaded.root)
-
-    def backend(module: str) -> CodeBackend | None:
-        return code_backend(code, module)
-
-    files, read_values = FolderTree(loaded.root), variables_reader(loaded.root)
-    stacks = (
-        discover(loaded, files=files, read_values=read_values, code_backend=backend) if with_stacks else ()
-    )
+    stacks: tuple[Stack, ...] = ()
+    if with_stacks:
+        stacks = discover(
+            loaded,
+            files=FolderTree(loaded.root),
+            read_values=variables_reader(loaded.root),
+            code_backend=functools.partial(code_backend, code),
+        )
     return Repository(
         config=loaded,
         environment=environment,

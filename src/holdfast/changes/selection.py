@@ -1,4 +1,4 @@
-"""What a command is about: stacks with reasons, and stacks that a change took away."""
+"""Which stacks a command works on, with reasons, and which stacks a change removed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.text import plural
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree, Listing
@@ -39,17 +40,17 @@ _ESCAPES = {
 
 class Selection(Struct, frozen=True, kw_only=True):
     selected: tuple[Selected, ...]
-    gone: tuple[RemovedStack, ...]
+    removed: tuple[RemovedStack, ...]
     total: int
     changed: frozenset[str] | None
-    """What changed, relative to the root; None when the selection is not by change."""
+    """The changed files, relative to the root; None if the selection is not by change."""
     named: bool
     policies: tuple[str, ...] = ()
-    """What changed of the policies in Rego. They select no stack, and may speak of any."""
+    """Changed Rego policies. They select no stack, but may concern any."""
 
     @property
-    def unasked(self) -> str | None:
-        """Which stacks were not held against policies that changed."""
+    def unchecked(self) -> str | None:
+        """How many stacks were not checked against policies that changed."""
         left = self.total - len(self.selected)
         if not self.policies or not left:
             return None
@@ -61,16 +62,14 @@ class Selection(Struct, frozen=True, kw_only=True):
     def headline(self) -> str:
         count = len(self.selected)
         if self.changed is not None:
-            files = f"{len(self.changed)} changed file{'s' if len(self.changed) != 1 else ''}"
             verb = "is" if count == 1 else "are"
+            files = plural(len(self.changed), "changed file")
             return f"{count} of {self.total} stacks {verb} affected by {files}"
-        if self.named:
-            return f"{count} of {self.total} stacks"
-        return f"{self.total} stack{'s' if self.total != 1 else ''}"
+        return f"{count} of {self.total} stacks" if self.named else plural(self.total, "stack")
 
     def single(self, name: str) -> Stack:
         if len(self.selected) != 1:
-            names = ", ".join(one.stack.name for one in self.selected[:5])
+            names = ", ".join(selected.stack.name for selected in self.selected[:5])
             raise UsageError(
                 "HF-USE-7",
                 f"{name} matches {len(self.selected)} stacks ({names}); this command takes exactly one",
@@ -79,11 +78,11 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.selected[0].stack
 
 
-def listed_paths(data: bytes) -> tuple[str, ...]:
+def parse_path_list(data: bytes) -> tuple[str, ...]:
     """Paths from standard input, one per line or each ended by a NUL byte.
 
-    Git puts a name with unusual letters in quotes. Whether a quoted line is such a name or is called so
-    cannot be told, so both are meant: more is selected, never less.
+    Git quotes names with unusual characters. A quoted line may also be a name that has quotes, so both
+    readings count: more is selected, never less.
     """
     text = data.decode(errors="surrogateescape")
     if "\0" in text:
@@ -100,30 +99,29 @@ def listed_paths(data: bytes) -> tuple[str, ...]:
 
 
 def _unquoted(text: str) -> str:
-    def meaning(found: re.Match[bytes]) -> bytes:
-        escaped = found[1]
-        return bytes([int(escaped, 8) & 0xFF]) if escaped.isdigit() else _ESCAPES.get(escaped, found[0])
+    def character(match: re.Match[bytes]) -> bytes:
+        escaped = match[1]
+        return bytes([int(escaped, 8) & 0xFF]) if escaped.isdigit() else _ESCAPES.get(escaped, match[0])
 
-    return _ESCAPE.sub(meaning, text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+    return _ESCAPE.sub(character, text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
-def meant(gone: RemovedStack, argument: str) -> bool:
-    """Whether an argument names a stack that is gone."""
-    if gone.stack is not None:
-        return matches(gone.stack, argument)
-    return gone.name == argument or fnmatch.fnmatchcase(gone.name, argument)
+def matches_removed(removed: RemovedStack, argument: str) -> bool:
+    if removed.stack is not None:
+        return matches(removed.stack, argument)
+    return removed.name == argument or fnmatch.fnmatchcase(removed.name, argument)
 
 
 def select_named(
-    stacks: tuple[Stack, ...], arguments: list[str], gone: tuple[RemovedStack, ...] = ()
+    stacks: tuple[Stack, ...], arguments: list[str], removed: tuple[RemovedStack, ...] = ()
 ) -> tuple[Selected, ...]:
-    """By name, glob or filter. An argument that means nothing is a mistake, never an empty answer."""
+    """By name, glob or filter. An argument that matches nothing is an error, never an empty selection."""
     if not arguments:
         return tuple(Selected(stack=stack, reasons=()) for stack in stacks)
     reasons: dict[str, list[str]] = {}
     for argument in arguments:
         hits = [stack for stack in stacks if matches(stack, argument)]
-        if not hits and not any(meant(one, argument) for one in gone):
+        if not hits and not any(matches_removed(stack, argument) for stack in removed):
             near = difflib.get_close_matches(argument, [stack.name for stack in stacks], n=1)
             raise UsageError(
                 "HF-USE-8",
@@ -146,14 +144,14 @@ def select_changed(
     old_content: OldContent,
     environment: Environment,
 ) -> tuple[tuple[Selected, ...], tuple[RemovedStack, ...]]:
-    """Stacks that changed files touch, and stacks that they took away.
+    """Stacks that changed files affect, and stacks that they removed.
 
-    A file outside the root (`../x`) counts for stacks that reach out of it, and never was one itself.
+    A file outside the root (`../x`) counts for stacks that read it, but never was a stack itself.
     """
     inside = frozenset(path for path in changed if not path.startswith("../"))
-    before = _Before(config, code, inside, old_content)
+    before = _OldRepository(config, code, inside, old_content)
     old = before.stacks()
-    found = select(
+    selected = select(
         stacks,
         changed,
         code,
@@ -161,7 +159,7 @@ def select_changed(
         old_stacks=old,
         env_variables=terraform_variables(environment.variables),
     )
-    gone = removed_stacks(
+    removed = removed_stacks(
         stacks,
         inside,
         code,
@@ -169,11 +167,11 @@ def select_changed(
         config_file=config.file.name,
         old_stacks=old,
     )
-    return found, gone
+    return selected, removed
 
 
 def changed_policies(config: Config, changed: Iterable[str]) -> tuple[str, ...]:
-    """Those of the changed paths that make policies in Rego say something else, where these are asked."""
+    """The changed paths that affect Rego policies, unless these are off."""
     from holdfast.checks.tools.rego.policies import changes_policies  # noqa: PLC0415 - only by change
 
     if config.checks.tools.get("rego") is Use.OFF:
@@ -181,14 +179,14 @@ def changed_policies(config: Config, changed: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(filter(changes_policies, changed)))
 
 
-class _WithGone:
-    """The tree as it is, and beside it the files that a change took away."""
+class _TreeWithRemoved:
+    """The current tree with the files that a change removed."""
 
-    def __init__(self, tree: FolderTree, gone: frozenset[str]) -> None:
+    def __init__(self, tree: FolderTree, removed: frozenset[str]) -> None:
         self._tree = tree
         self._files: dict[str, set[str]] = {}
         self._folders: dict[str, set[str]] = {}
-        for path in gone:
+        for path in removed:
             folder, name = posixpath.split(path)
             self._files.setdefault(folder or ".", set()).add(name)
             while folder:
@@ -205,28 +203,28 @@ class _WithGone:
         return Listing(files=now.files | files, folders=now.folders | folders)
 
 
-class _Before:
-    """The repository as it was, as far as its old configuration and the files that are gone tell."""
+class _OldRepository:
+    """The repository before the change, from its old configuration and the removed files."""
 
     def __init__(self, config: Config, code: Code, changed: frozenset[str], old_content: OldContent) -> None:
         self._config = config
         self._code = code
         self._changed = changed
         self._old_content = old_content
-        self._gone = frozenset(path for path in changed if not (config.root / path).exists())
+        self._removed = frozenset(path for path in changed if not (config.root / path).exists())
 
     def stacks(self) -> Mapping[str, Stack] | None:
-        """By name; None when the old configuration cannot be read or makes no sense any more."""
+        """By name; None if the old configuration cannot be read or is invalid."""
         try:
-            found = discover(
+            stacks = discover(
                 self._old_config(),
-                files=_WithGone(FolderTree(self._config.root), self._gone),
+                files=_TreeWithRemoved(FolderTree(self._config.root), self._removed),
                 read_values=self._values,
                 code_backend=lambda module: code_backend(self._code, module),
             )
         except HoldfastError:
             return None
-        return {stack.name: stack for stack in found}
+        return {stack.name: stack for stack in stacks}
 
     def _old_config(self) -> Config:
         name = self._config.file.name
@@ -235,21 +233,17 @@ class _Before:
         content = self._old_content(name)
         if content is None:
             raise UsageError("HF-CONF-1", f"{name} did not exist before the change")
-        return config_read.parse(
-            config_read.decode(content, file=name),
-            file=name,
-            root=self._config.root,
-            path=self._config.file,
-        )
+        decoded = config_read.decode(content, file=name)
+        return config_read.parse(decoded, file=name, root=self._config.root, path=self._config.file)
 
     def _values(self, path: str) -> Mapping[str, object]:
-        content = self._old_content(path) if path in self._gone else None
+        content = self._old_content(path) if path in self._removed else None
         if content is None:
-            return {} if path in self._gone else variables_reader(self._config.root)(path)
+            return {} if path in self._removed else variables_reader(self._config.root)(path)
         return values(read(content, path))
 
     def stack_of(self, path: str, old: Mapping[str, Stack] | None) -> Stack | None:
-        """The stack that a path which is gone used to give."""
+        """The stack that a removed file declared."""
         folder = posixpath.dirname(path) or "."
         for stack in (old or {}).values():
             if stack.own_file == path or (stack.kind is RuleKind.FOLDER and stack.module == folder):

@@ -103,7 +103,7 @@ def run_on_stack(
 ) -> tuple[Stack, T]:
     """The stack of this name, and the result of the work on it."""
     context = CommandContext(invocation)
-    stack = context.repository.one(name)
+    stack = context.repository.stack(name)
     return stack, context.run(lambda change_context: work(change_context, stack))
 
 

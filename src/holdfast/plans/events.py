@@ -9,12 +9,12 @@ from msgspec import Struct
 from holdfast.plans.result import StackResult
 
 
-class Begun(Struct, frozen=True, kw_only=True):
+class ChangeStarted(Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...]
     operation: str
 
 
-class Entered(Struct, frozen=True, kw_only=True):
+class PhaseStarted(Struct, frozen=True, kw_only=True):
     """A stack came to its next phase: layout, init, validate, plan, show, checks, apply."""
 
     stack: str
@@ -34,7 +34,7 @@ class Resource(Struct, frozen=True, kw_only=True):
     total: int = 0
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class StackFinished(Struct, frozen=True, kw_only=True):
     result: StackResult
 
 
@@ -51,7 +51,7 @@ class Note(Struct, frozen=True, kw_only=True):
     text: str
 
 
-Event = Begun | Entered | Resource | Ended | Stopping | Note
+Event = ChangeStarted | PhaseStarted | Resource | StackFinished | Stopping | Note
 Listener = Callable[[Event], None]
 
 

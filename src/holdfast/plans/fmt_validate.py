@@ -66,7 +66,7 @@ class Format(MaskedStruct, frozen=True, kw_only=True):
     why_not: str | None = None
 
 
-async def engine_said(
+async def run_fmt_validate(
     context: ChangeContext, stacks: Sequence[CheckedStack], *, fix: bool = False
 ) -> tuple[EngineOutput, ...]:
     """Each root module once for every engine that runs it; with `fix` the format is written back.
@@ -155,7 +155,7 @@ async def _asked(context: ChangeContext, group: _Group, *, fix: bool) -> EngineO
 
 async def _say(context: ChangeContext, group: _Group, stack: CheckedStack, *, fix: bool) -> EngineOutput:
     async with _ready(context, without_secrets(stack.stack)) as terraform:
-        form = await format_of(terraform, group.paths, fix=fix)
+        form = await check_format(terraform, group.paths, fix=fix)
         valid = await _validity(terraform)
     unseen = None
     needed = without_values(stack.stack)
@@ -240,7 +240,7 @@ async def _validated(terraform: Terraform) -> Validation:
 # Format
 
 
-async def format_of(terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
+async def check_format(terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
     """Copies have names of our own: `fmt` passes over folders whose name begins with a point.
 
     Files that are the same have one copy: the roots of many stacks are.

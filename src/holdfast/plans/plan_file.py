@@ -19,7 +19,7 @@ from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import StackWorkdir, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
@@ -163,18 +163,16 @@ def to_saved_plan(
     *,
     dependencies: dict[str, StateIdentity],
     selection: tuple[str, ...],
-) -> SavedPlan | None:
-    """What `plan --out` writes; None when there is no plan."""
-    if result.digest is None or result.engine is None or result.run is None:
-        return None
-    stack, workdir = result.stack, plan_file.terraform.workdir
+) -> SavedPlan:
+    """What `plan --out` writes."""
+    stack, workdir, engine = result.stack, plan_file.terraform.workdir, plan_file.terraform.identity
     return SavedPlan(
         stack=stack.name,
-        run=result.run,
-        digest=result.digest,
+        run=str(result.run),
+        digest=plan_file.digest,
         parts=plan_file.parts,
         store=store.id(),
-        engine={"product": result.engine.product.value, "version": result.engine.version},
+        engine={"product": engine.product.value, "version": engine.version},
         module=stack.module,
         place=workdir.home.place,
         workspace=stack.workspace,
@@ -251,7 +249,7 @@ def _register_secrets(redactor: Redactor, plan: Plan) -> None:
 async def _register_state(context: ChangeContext, terraform: Terraform) -> None:
     """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
     with contextlib.suppress(HoldfastError, OSError):
-        content = state_at_hand(context.store, terraform.workdir)
+        content = state_without_terraform(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull()
         context.redactor.register_all(sensitive_in_state(read_state(content)))

@@ -35,7 +35,7 @@ def policy_files(code: Code) -> PolicyFiles:
     return code.once("policies in Rego", lambda: files_in(code))
 
 
-def with_unasked(report: Report, unasked: str | None) -> Report:
+def with_unchecked_policies(report: Report, unasked: str | None) -> Report:
     """The report with what `Selection.unasked` says: nobody looked there, so it is not taken for fine."""
     if unasked is None:
         return report

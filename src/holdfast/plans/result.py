@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from msgspec import Struct, field
+from msgspec import field
 
 from holdfast.guard.decision import Allow, Decision
-from holdfast.kernel.errors import Exit, Place, most_severe
+from holdfast.kernel.errors import Exit, Problem, most_severe
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Plan
-
-
-class ResultError(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    hint: str | None = None
-    place: Place | None = None
 
 
 class Output(MaskedStruct, frozen=True, kw_only=True):
@@ -38,8 +31,8 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     decision: Decision = field(default_factory=Allow)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     duration: float = 0.0
-    error: ResultError | None = None
-    problems: tuple[ResultError, ...] = ()
+    error: Problem | None = None
+    problems: tuple[Problem, ...] = ()
     """Everything that went wrong; `error` is the first of them, or what sums them up."""
     notes: tuple[str, ...] = ()
     """What a person should know: a pending dependency, a changed lock file."""

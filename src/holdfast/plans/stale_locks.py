@@ -60,7 +60,7 @@ def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
         of = ProcessId.of(process)
         life = process_table.liveness(of)
         if life is Liveness.DEAD:
-            dead = dead or taken_by(lock, host=of.host, began=str(note["began"]))
+            dead = dead or is_lock_taken_on(lock, host=of.host, began=str(note["began"]))
             if clock.seconds_since(str(note["began"])) > _LONG_AGO:
                 encrypted.remove(name)
     return dead
@@ -69,7 +69,7 @@ def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
 _LONG_AGO = 7 * 86400.0
 
 
-def taken_by(lock: LockInfo, *, host: str, began: str) -> bool:
+def is_lock_taken_on(lock: LockInfo, *, host: str, began: str) -> bool:
     """Taken on that machine, after that moment."""
     try:
         since = datetime.fromisoformat(began)

@@ -108,7 +108,7 @@ def record(
             store.record(stack, seen)
 
 
-def record_kept(store: RunStore, stack: str, state: State) -> None:
+def record_managed(store: RunStore, stack: str, state: State) -> None:
     store.record(stack, _seen(managed_place(stack), state.lineage, state.serial, state.managed))
 
 
@@ -126,7 +126,7 @@ def _seen(place: str, lineage: str, serial: int, resources: int | None) -> State
     )
 
 
-def refuse_leftovers(root: Path, store: RunStore, stack: Stack, home: StateHome) -> None:
+def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: StateHome) -> None:
     """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
     if not home.managed:
         return
@@ -145,7 +145,7 @@ def refuse_leftovers(root: Path, store: RunStore, stack: Stack, home: StateHome)
         )
 
 
-def strangers(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
+def unrelated_states(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
     """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
     found = states_beside(root / stack.module) if home.managed else ()
     return tuple(
@@ -153,20 +153,20 @@ def strangers(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
     )
 
 
-def keep_forgotten(project: Project, store: RunStore, stack: Stack) -> None:
+def store_errored_states(project: Project, store: RunStore, stack: Stack) -> None:
     """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
     with hold_unsaved_states(project.environment.home, project.root, stack.name) as found:
         for file in found:
-            keep_unsaved(store, stack, file)
+            store_errored_state(store, stack, file)
 
 
-def keep_unsaved(store: RunStore, stack: Stack, file: Path) -> None:
+def store_errored_state(store: RunStore, stack: Stack, file: Path) -> None:
     """Seal a state that could not be saved, and only then take the clear copy away."""
     store.keep_errored(stack.name, file.read_bytes())
     file.unlink()
 
 
-def refuse_unsaved(store: RunStore, stack: Stack) -> None:
+def require_state_saved(store: RunStore, stack: Stack) -> None:
     """Nothing is planned before the state that could not be saved is."""
     if store.errored(stack.name) is not None:
         raise UnknownOutcome(

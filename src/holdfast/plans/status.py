@@ -35,11 +35,6 @@ class Status(StrEnum):
         return TABLE[self].final
 
     @property
-    def can_approve(self) -> bool:
-        """Whether an approval is what the plan needs. A refused plan needs an override."""
-        return self in {Status.PLANNED, Status.WAITING}
-
-    @property
     def exit(self) -> Exit:
         return TABLE[self].exit
 

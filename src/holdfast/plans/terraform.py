@@ -21,7 +21,7 @@ from holdfast.plans.errors import (
     command_error,
     problem_from_diagnostic,
 )
-from holdfast.plans.events import Entered, Note
+from holdfast.plans.events import Note, PhaseStarted
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying, retried
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
@@ -120,7 +120,7 @@ class Terraform:
             ),
         )
         if phase in {"init", "validate", "plan", "show", "apply"}:
-            self.context.control.tell(Entered(stack=workdir.stack.name, phase=phase))
+            self.context.control.tell(PhaseStarted(stack=workdir.stack.name, phase=phase))
         listen = heard.line if heard is not None else None
         return await workdir.engine.run(command, stop=self.context.control.stop, listen=listen)
 

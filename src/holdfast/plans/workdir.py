@@ -19,8 +19,13 @@ from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.plans.events import Entered
-from holdfast.plans.state_continuity import keep_forgotten, refuse_leftovers, refuse_unsaved, strangers
+from holdfast.plans.events import PhaseStarted
+from holdfast.plans.state_continuity import (
+    require_no_leftover_state,
+    require_state_saved,
+    store_errored_states,
+    unrelated_states,
+)
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.catalogue import is_local
@@ -86,7 +91,7 @@ async def open_workdir(
     unasked = stateless_home(stack, context.project.code_backend(stack.module)) if stateless else None
     if unasked is not None:
         stack = replace(stack, backend=None, workspace="default")
-    context.control.tell(Entered(stack=stack.name, phase="layout"))
+    context.control.tell(PhaseStarted(stack=stack.name, phase="layout"))
     references = references_of(stack)
     if not all(map(is_local, references)):
         # What lies behind a network takes its time, and other stacks go on.
@@ -95,10 +100,10 @@ async def open_workdir(
     given = stack.backend.settings if stack.backend else {}
     settings = {key: _filled(context.secrets, context.redactor, value) for key, value in given.items()}
     home = unasked or _home(context.project, stack, settings)
-    keep_forgotten(context.project, context.store, stack)
+    store_errored_states(context.project, context.store, stack)
     if not for_state:
-        refuse_leftovers(context.project.root, context.store, stack, home)
-        refuse_unsaved(context.store, stack)
+        require_no_leftover_state(context.project.root, context.store, stack, home)
+        require_state_saved(context.store, stack)
     environment = _environment(context, stack, home)
     inline = {
         key: reveal_all(_filled(context.secrets, context.redactor, value))
@@ -132,7 +137,7 @@ async def open_workdir(
                 notes=(
                     *(reached.reasons if reached.everything else ()),
                     *reached.outside,
-                    *strangers(context.project.root, stack, home),
+                    *unrelated_states(context.project.root, stack, home),
                 ),
                 bare=unasked is not None,
             )
@@ -165,7 +170,7 @@ def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> Sta
     )
 
 
-def state_at_hand(store: RunStore, ready: StackWorkdir) -> bytes | None:
+def state_without_terraform(store: RunStore, ready: StackWorkdir) -> bytes | None:
     """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
     if ready.home.managed:
         version = store.states.current(ready.stack.name)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from holdfast.kernel.errors import Busy
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked
-from holdfast.plans.stale_locks import taken_by
+from holdfast.plans.stale_locks import is_lock_taken_on
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.recovery.crash_report import require_plan_intent, state_before, state_now
@@ -54,7 +54,7 @@ async def kill_orphans(journal: Journal) -> tuple[str, ...]:
 
 def is_lock_of(lock: LockInfo, claim: Claim) -> bool:
     """Whether the lock was taken on the dead run's machine after the run started."""
-    return taken_by(lock, host=claim.intent.process.host, began=claim.intent.started)
+    return is_lock_taken_on(lock, host=claim.intent.process.host, began=claim.intent.started)
 
 
 class UnsavedStateOutcome(StrEnum):

@@ -8,7 +8,7 @@ from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import StackWorkdir, open_workdir, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
 from holdfast.recovery import change_outcome
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
@@ -93,7 +93,7 @@ def collect(
 async def state_now(context: ChangeContext, ready: StackWorkdir) -> bytes | None:
     """None if there is no state; empty bytes if its file is empty."""
     if ready.home.managed or ready.home.file is not None:
-        content = state_at_hand(context.store, ready)
+        content = state_without_terraform(context.store, ready)
         there = ready.home.file is not None and ready.home.file.exists()
         return content if content or there else None
     terraform = Terraform(context, ready)

@@ -1,4 +1,4 @@
-"""The guard in a run: what it is told of a stack, and what people said about its plan."""
+"""Decide on a plan: the guard's input, recorded approvals, and the error of a plan that is not allowed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from holdfast.guard.evaluate import (
     with_reasons,
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding
+from holdfast.kernel.errors import Problem
+from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_of
-from holdfast.plans.result import ResultError
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval
@@ -48,15 +49,15 @@ def plan_context(
 
 
 def _read_outputs(project: Project, stack: Stack, plan_file: PlanFile) -> Iterator[str]:
-    """Outputs that stacks which depend on this one read. One that takes them all together reads them all."""
+    """Outputs that dependents read; an expression that takes all outputs together reads all of them."""
     names = [output.name for output in plan_file.plan.outputs]
     for other in project.stacks.values():
         if stack.name not in other.depends_on:
             continue
         for file in project.code.module(other.module).files:
             text = (project.root / file.path).read_text(errors="replace")
-            for found in _READS.finditer(text):
-                read = found["name"] or found["key"]
+            for match in _READS.finditer(text):
+                read = match["name"] or match["key"]
                 yield from (read,) if read else names
 
 
@@ -67,37 +68,29 @@ async def decide(
     stack: Stack,
     plan_file: PlanFile,
     *,
-    digest: str,
     saved: bool = False,
 ) -> Decision:
-    """What the rules say of this plan, with what people said about this very digest.
+    """The guard's decision, with the approvals, rejections and overrides of this digest.
 
-    Only about a saved plan can anybody have spoken. A rejection counts also where nothing else speaks against
-    the plan any more.
+    Only a saved plan can have any. A rejection counts even if the guard allows the plan.
     """
-    found = await checks.of(stack, plan_file)
+    findings = await checks.check_plan(stack, plan_file)
     decision = evaluate_plan(
-        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file, found)
+        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file, findings)
     )
-    return (
-        with_recorded_approvals(store, decision, digest)
-        if saved or not isinstance(decision, Allow)
-        else decision
-    )
+    if isinstance(decision, Allow) and not saved:
+        return decision
+    return with_recorded_approvals(store, decision, plan_file.digest)
 
 
 def with_recorded_approvals(store: RunStore, decision: Decision, digest: str) -> Decision:
-    return with_approvals(decision, approvals_for(store, digest), now=_now())
+    return with_approvals(decision, approvals_for(store, digest), now=clock.now().isoformat())
 
 
 def approvals_for(store: RunStore, digest: str) -> tuple[Approval, ...]:
     """Those in force."""
-    now = _now()
+    now = clock.now().isoformat()
     return tuple(approval for approval in store.approvals.of(digest) if approval.in_force(now))
-
-
-def _now() -> str:
-    return clock.now().isoformat()
 
 
 def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> StackDeletions:
@@ -107,57 +100,43 @@ def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> StackDe
 
 
 def with_change_budget(
-    store: RunStore, decisions: dict[str, tuple[Decision, str]], losses: dict[str, StackDeletions]
+    store: RunStore, decisions: dict[str, tuple[Decision, str]], deletions: dict[str, StackDeletions]
 ) -> dict[str, Decision]:
-    """The decisions once all stacks of the change are looked at together."""
-    found = evaluate_change(losses.values())
+    """The decisions with the reasons that result from all stacks of the change together."""
+    reasons = evaluate_change(deletions.values())
     return {
-        name: with_recorded_approvals(store, with_reasons(decision, found[name]), digest)
-        if found.get(name)
+        name: with_recorded_approvals(store, with_reasons(decision, reasons[name]), digest)
+        if reasons.get(name)
         else decision
         for name, (decision, digest) in decisions.items()
     }
 
 
 def has_change_budget(config: Config, stacks: tuple[Stack, ...]) -> bool:
-    """Whether what one stack may do depends on the others."""
+    """Whether the decision on a stack depends on the others."""
     return any(policy_of(config, stack).per_change.allows(0) is not None for stack in stacks)
-
-
-# What a person is told
 
 
 def refusal_error(
     stack: str,
-    decision: Decision,
+    decision: NeedApproval | Deny,
     approvals: tuple[Approval, ...],
     *,
     run: str,
     digest: str,
     saved: str | None,
     asked: str,
-) -> ResultError | None:
-    """The error of a plan that must not be applied as it is.
-
-    `saved` is where its bundle lies, `asked` what to type behind `holdfast plan` to have it again.
-    """
-    match decision:
-        case Allow():
-            return None
-        case NeedApproval():
-            missing = missing_approvals(decision, approvals, now=_now())
-            plural = "s are" if missing != 1 else " is"
-            return ResultError(
-                code="HF-APPR-1",
-                message=f"{stack}: {decision.reasons[0].message}; {missing} approval{plural} missing",
-                hint=_way_to_approval(asked, run, saved),
-            )
-        case Deny(reasons=reasons):
-            hint = _way_to_override(asked, reasons[0].code, digest, saved)
-            return ResultError(code=reasons[0].code, message=f"{stack}: {reasons[0].message}", hint=hint)
+) -> Problem:
+    """`saved` is the bundle's folder; `asked` are the arguments of `holdfast plan` that repeat the plan."""
+    code, message = decision.reasons[0].code, f"{stack}: {decision.reasons[0].message}"
+    if isinstance(decision, Deny):
+        return Problem(code=code, message=message, hint=_override_hint(asked, code, digest, saved))
+    missing = missing_approvals(decision, approvals, now=clock.now().isoformat())
+    message += f"; {plural(missing, 'approval is', 'approvals are')} missing"
+    return Problem(code="HF-APPR-1", message=message, hint=_approval_hint(asked, run, saved))
 
 
-def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
+def _approval_hint(asked: str, run: str, saved: str | None) -> str:
     if saved is None:
         return (
             f"Save the plan: holdfast plan {asked} --out bundle/; get it approved: holdfast runs approve "
@@ -166,7 +145,7 @@ def _way_to_approval(asked: str, run: str, saved: str | None) -> str:
     return f"To approve: holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
 
 
-def _way_to_override(asked: str, code: str, digest: str, saved: str | None) -> str:
+def _override_hint(asked: str, code: str, digest: str, saved: str | None) -> str:
     if code == NOT_UNDERSTOOD:
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:

@@ -1,7 +1,7 @@
-"""The checks of a change: its code once, the format of its files once, and each plan as soon as it is there.
+"""The checks of a change: its code once, the format of its files once, and each plan when it is made.
 
-What plans and policies show is known before the guard decides. What the code shows is worked out beside
-Terraform's work, and is waited for only where the guard wants to know it too.
+The guard gets the findings of plans and policies. The code is checked while Terraform works; the guard waits
+for that only where its findings can affect the decision.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.plans.context import Control, Engines, Project
 from holdfast.plans.errors import Cancelled
-from holdfast.plans.events import Entered
-from holdfast.plans.fmt_validate import format_of, paths_to_format
+from holdfast.plans.events import PhaseStarted
+from holdfast.plans.fmt_validate import Format, check_format, paths_to_format
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_files, policy_of
 from holdfast.plans.result import Output
@@ -48,11 +48,8 @@ _PLAN = frozenset({CheckTarget.PLAN})
 _ENGINE = frozenset({CheckTarget.ENGINE})
 _FORMAT = "HF601"
 _CONTRACT = {"HF401": DifferenceKind.MISSING, "HF402": DifferenceKind.WRONG}
-_HCL = ".hcl"
-"""The lock file, and tests."""
 _LARGE = 1_000_000
 _NOT_PLANNED = "its plan was not checked"
-_HOLD_UP = frozenset({Effect.APPROVE, Effect.DENY})
 
 
 class PlanChecks:
@@ -66,8 +63,8 @@ class PlanChecks:
         code: bool = True,
         form: bool = True,
     ) -> None:
-        """`code`: the code is looked at too; of what is destroyed only the plan is. `form`: its format as
-        well; then whoever begins the checks waits for their report.
+        """`code`: check the code too (not for a destroy). `form`: its format too; the caller must then wait
+        for the report.
         """
         self._project = project
         self._engines = engines
@@ -80,16 +77,16 @@ class PlanChecks:
         self._plans: dict[str, Report] = {}
         self._outputs: dict[str, Report] = {}
         self._tools = tuple(self._wanted_tools())
-        self._questions = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
+        self._tool_batcher = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
 
-    # What a stack's run asks
+    # For the run of a stack
 
-    async def of(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
-        """The errors that the guard must know of before it judges this plan.
+    async def check_plan(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
+        """The errors that the guard must know before it decides on this plan.
 
-        It fails closed: a plan that nobody could look at is not one without findings.
+        Fails closed: if the checks crash, the plan is not applied.
         """
-        self._control.tell(Entered(stack=stack.name, phase="checks"))
+        self._control.tell(PhaseStarted(stack=stack.name, phase="checks"))
         try:
             return await self._errors(stack, plan_file)
         except HoldfastError:
@@ -105,56 +102,55 @@ class PlanChecks:
         code = self._begin_code()
         self._begin_format(plan_file)
         report = self._plans[stack.name] = await self._planned(stack, plan_file)
-        found = [one for one in report.unwaived if one.severity is Severity.ERROR]
-        decides = policy_of(self._project.config, stack).findings in _HOLD_UP
-        if code is not None and (decides or self._asks_policies):
-            found += errors_for(await code, self._checked(stack))
+        errors = [finding for finding in report.unwaived if finding.severity is Severity.ERROR]
+        decisive = policy_of(self._project.config, stack).findings in {Effect.APPROVE, Effect.DENY}
+        if code is not None and (decisive or any(tool.name == REGO for tool in self._tools)):
+            errors += errors_for(await code, self._checked(stack))
         form = self._formats.get(plan_file.terraform.identity)
-        if form is not None and decides and self._form_may_be_an_error:
-            found += errors_for(await form, self._checked(stack))
-        if self._control.stop.level and any(one.rule.id == NO_TOOL_ANSWER for one in found):
-            # Whoever was asked was ended with everything else: that is no answer, and not its failure.
+        if form is not None and decisive and self._format_can_be_error:
+            errors += errors_for(await form, self._checked(stack))
+        if self._control.stop.level and any(finding.rule.id == NO_TOOL_ANSWER for finding in errors):
+            # The tool was stopped with everything else; it did not fail.
             what = f"{stack.name}: stopped during the checks; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
-        return tuple(dict.fromkeys(map(guard_finding, found)))
+        return tuple(dict.fromkeys(map(guard_finding, errors)))
 
-    def applied(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
-        """Outputs that only an apply could tell are held against the contract too.
+    def check_outputs(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
+        """Check outputs against the contract that are known only after the apply.
 
-        The apply is done: nothing that goes wrong here may take its result away.
+        The apply is done: an error here must not hide its result.
         """
         if stack.contract is not None:
-            self._outputs[stack.name] = self._unharmed(lambda: self._look_at_outputs(stack, outputs))
+            self._outputs[stack.name] = self._or_crash_report(lambda: self._output_report(stack, outputs))
 
-    def _look_at_outputs(self, stack: Stack, outputs: Mapping[str, Output]) -> Report:
+    def _output_report(self, stack: Stack, outputs: Mapping[str, Output]) -> Report:
         checked = self._checked(stack)
-        given = {name: (one.value, one.sensitive) for name, one in outputs.items()}
-        answers = tuple(
-            (_rule(id_), structs.replace(answer, stack=checked.name))
+        values = {name: (output.value, output.sensitive) for name, output in outputs.items()}
+        results = tuple(
+            (_rule(id_), structs.replace(result, stack=checked.name))
             for id_, kind in _CONTRACT.items()
-            for answer in in_outputs(checked, given, kind)
+            for result in in_outputs(checked, values, kind)
         )
-        return run_checks(self._bare((checked,)), (), CheckInputs(tool_results=answers), targets=frozenset())
+        return run_checks(self._bare((checked,)), (), CheckInputs(tool_results=results), targets=frozenset())
 
     async def report(self, *, so_far: bool = False) -> Report:
-        """Everything that was found, once. What was applied is told even where this breaks.
+        """All findings, once. A crash of the checks is a finding: it must not hide what was applied.
 
-        `so_far`: the turn of some stacks is yet to come.
+        `so_far`: some stacks are not planned yet.
         """
         try:
-            found = await self._everything()
-            return found if so_far else structs.replace(found, skipped=(*found.skipped, *self._unplanned()))
+            code = self._begin_code()
+            parts = [self._without_planned(await code)] if code is not None else []
+            parts += await asyncio.gather(*self._formats.values())
+            report = self._merged([*parts, *self._plans.values(), *self._outputs.values()])
+            return (
+                report if so_far else structs.replace(report, skipped=(*report.skipped, *self._unplanned()))
+            )
         except Exception as error:  # noqa: BLE001 - see above
-            return self._broken(error)
-
-    async def _everything(self) -> Report:
-        begun = self._begin_code()
-        code = [self._without_answered(await begun)] if begun is not None else []
-        formats = await asyncio.gather(*self._formats.values())
-        return self._together([*code, *formats, *self._plans.values(), *self._outputs.values()])
+            return self._crash_report(error)
 
     def _unplanned(self) -> Iterator[NotEvaluated]:
-        """What would have been asked about the plans of stacks that have none."""
+        """The plan rules, for every stack without a plan."""
         settings = self._project.config.checks
         valid = [
             rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
@@ -162,7 +158,7 @@ class PlanChecks:
         asked = [
             rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and is_enabled(settings, rule)
         ]
-        asked += [one.name for one in self._tools]
+        asked += [tool.name for tool in self._tools]
         form = is_enabled(settings, _rule(_FORMAT)) and self._with_form
         for stack in self._checkout.stacks:
             if stack.name in self._plans:
@@ -175,58 +171,60 @@ class PlanChecks:
 
     def _begin_code(self) -> asyncio.Future[Report] | None:
         if self._code is None and self._with_code:
-            # Made here: the thread would make another one beside it.
+            # Built here: the thread would build a second one.
             _ = self._checkout
-            self._code = asyncio.ensure_future(asyncio.to_thread(self._unharmed, self._look_at_code))
+            self._code = asyncio.ensure_future(asyncio.to_thread(self._or_crash_report, self._code_report))
         return self._code
 
-    def _look_at_code(self) -> Report:
+    def _code_report(self) -> Report:
         checkout = self._checkout
-        said = tuple(
-            one
-            for asked in self._tools
-            for one in asked.run(checkout, {})
-            if getattr(one[1], "reason", None) != NO_PLAN
+        results = tuple(
+            (rule, result)
+            for tool in self._tools
+            for rule, result in tool.run(checkout, {})
+            if getattr(result, "reason", None) != NO_PLAN
         )
-        return run_checks(checkout, _rules(), CheckInputs(tool_results=said), targets=_CODE)
+        return run_checks(checkout, _rules(), CheckInputs(tool_results=results), targets=_CODE)
 
     def _begin_format(self, plan_file: PlanFile) -> None:
-        """One stack of each engine asks for the files of all: `fmt` needs no stack, only an engine."""
+        """Once per engine, for the files of all its stacks."""
         engine = plan_file.terraform.identity
         if self._with_form and engine not in self._formats:
-            self._formats[engine] = asyncio.ensure_future(self._formatted(engine, plan_file))
+            self._formats[engine] = asyncio.ensure_future(self._format_report(engine, plan_file))
 
-    async def _formatted(self, engine: EngineId, plan_file: PlanFile) -> Report:
-        every = self._checkout.stacks
-        stacks = [one for one in every if self._engine_of(one.stack) == engine] or list(every)
+    async def _format_report(self, engine: EngineId, plan_file: PlanFile) -> Report:
+        stacks = [stack for stack in self._checkout.stacks if self._engine_of(stack.stack) == engine]
+        stacks = stacks or list(self._checkout.stacks)
         try:
-            said = await format_of(plan_file.terraform, paths_to_format(stacks, engine), fix=False)
-            unformatted, formatted = said.why_not, said.formatted
+            form = await check_format(plan_file.terraform, paths_to_format(stacks, engine), fix=False)
         except (HoldfastError, OSError) as error:
-            unformatted, formatted = str(error), {}
+            form = Format(why_not=str(error))
         except Exception as error:  # noqa: BLE001 - the format of files is no reason to lose a plan
-            unformatted, formatted = f"it broke: {crash_location(error)}", {}
-        about = EngineOutput(
-            stack=stacks[0], folder=stacks[0].stack.module, formatted=formatted, fmt_skipped=unformatted
+            form = Format(why_not=f"it crashed: {crash_location(error)}")
+        first = stacks[0]
+        output = EngineOutput(
+            stack=first, folder=first.stack.module, formatted=form.formatted, fmt_skipped=form.why_not
         )
-        # That `validate` had nothing to say is true: there would be no plan otherwise.
+        # `validate` had no errors: there would be no plan otherwise.
         asked = tuple(rule for rule in rules() if rule.engine is not None)
         bare = self._bare(self._checkout.stacks)
-        return self._unharmed(
-            lambda: run_checks(bare, asked, CheckInputs(engine=Available(items=(about,))), targets=_ENGINE)
+        return self._or_crash_report(
+            lambda: run_checks(bare, asked, CheckInputs(engine=Available(items=(output,))), targets=_ENGINE)
         )
 
     @functools.cached_property
-    def _form_may_be_an_error(self) -> bool:
-        """It is waited for only then: by itself it is none."""
+    def _format_can_be_error(self) -> bool:
+        """By default it is none; only if it is configured as one, the guard waits for it."""
         settings = self._project.config.checks
-        said = (settings.rules, *settings.environments.values(), *(one.rules for one in settings.paths))
+        groups = (settings.rules, *settings.environments.values(), *(path.rules for path in settings.paths))
         return any(
-            one.level is Level.ERROR and is_rule(one.rule, _FORMAT) for levels in said for one in levels
+            setting.level is Level.ERROR and is_rule(setting.rule, _FORMAT)
+            for levels in groups
+            for setting in levels
         )
 
     def _engine_of(self, stack: Stack) -> EngineId | None:
-        """None for one that nothing can run: that is its own failure, and nobody else's."""
+        """None if no engine can run the stack: then the stack itself fails."""
         try:
             return self._engines.choose(stack).engine
         except HoldfastError:
@@ -237,16 +235,17 @@ class PlanChecks:
     async def _planned(self, stack: Stack, plan_file: PlanFile) -> Report:
         checked = self._checked(stack)
         plan = CheckedPlan(stack=checked, plan=plan_file.plan, document=plan_file.json)
-        said = await self._questions.check(plan)
-        at_hand = CheckInputs(plans=Available(items=(plan,)), tool_results=said)
-        look = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), at_hand, targets=_PLAN)
-        return await asyncio.to_thread(look) if len(plan_file.json) > _LARGE else look()
+        inputs = CheckInputs(
+            plans=Available(items=(plan,)), tool_results=await self._tool_batcher.check(plan)
+        )
+        check = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), inputs, targets=_PLAN)
+        return await asyncio.to_thread(check) if len(plan_file.json) > _LARGE else check()
 
-    # What they share
+    # Shared
 
     @functools.cached_property
     def _checkout(self) -> Checkout:
-        found = build_checkout(
+        checkout = build_checkout(
             self._project.config,
             self._project.code,
             stacks=self._stacks,
@@ -256,11 +255,11 @@ class PlanChecks:
             today=clock.now().date(),
             whole=False,
         )
-        found.files = tuple(sorted(_files(self._project.code, found)))
-        return found
+        checkout.files = tuple(sorted(_files(self._project.code, checkout)))
+        return checkout
 
     def _bare(self, stacks: tuple[CheckedStack, ...]) -> Checkout:
-        """The same, with these stacks and without their code."""
+        """The checkout with these stacks and without their code."""
         return structs.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
 
     def _checked(self, stack: Stack) -> CheckedStack:
@@ -268,14 +267,10 @@ class PlanChecks:
 
     @functools.cached_property
     def _by_name(self) -> dict[str, CheckedStack]:
-        return {one.name: one for one in self._checkout.stacks}
-
-    @property
-    def _asks_policies(self) -> bool:
-        return any(one.name == REGO for one in self._tools)
+        return {stack.name: stack for stack in self._checkout.stacks}
 
     def _wanted_tools(self) -> Iterator[Tool]:
-        """Policies wherever there are some; other tools, which are slow, where they are configured on."""
+        """Rego wherever there are policies; other tools, which are slow, only where they are on."""
         uses = self._project.config.checks.tools
         for name in TOOLS:
             use = uses.get(name, Use.AUTO)
@@ -284,41 +279,38 @@ class PlanChecks:
             ):
                 yield tool(name)
 
-    def _unharmed(self, look: Callable[[], Report]) -> Report:
-        """Code that breaks the checks as a whole does not break the change; that it did is a finding."""
+    def _or_crash_report(self, check: Callable[[], Report]) -> Report:
+        """A crash of the checks does not fail the change; it is a finding."""
         try:
-            return look()
+            return check()
         except Exception as error:  # noqa: BLE001 - see above
-            return self._broken(error)
+            return self._crash_report(error)
 
-    def _broken(self, error: Exception) -> Report:
-        answer = Finding(message=f"the checks crashed: {crash_location(error)}")
-        nothing = Checkout(
-            config=self._project.config,
-            code=self._project.code,
-            today=clock.now().date(),
-            whole=False,
-        )
+    def _crash_report(self, error: Exception) -> Report:
+        finding = Finding(message=f"the checks crashed: {crash_location(error)}")
+        config, code = self._project.config, self._project.code
+        empty = Checkout(config=config, code=code, today=clock.now().date(), whole=False)
         return run_checks(
-            nothing, (), CheckInputs(tool_results=((_rule(BROKEN), answer),)), targets=frozenset()
+            empty, (), CheckInputs(tool_results=((_rule(BROKEN), finding),)), targets=frozenset()
         )
 
-    def _together(self, parts: Sequence[Report]) -> Report:
+    def _merged(self, parts: Sequence[Report]) -> Report:
+        findings = dict.fromkeys(finding for part in parts for finding in part.findings)
         return Report(
-            findings=sort_findings(
-                merge_findings(dict.fromkeys(one for part in parts for one in part.findings))
-            ),
-            skipped=tuple(dict.fromkeys(one for part in parts for one in part.skipped)),
+            findings=sort_findings(merge_findings(findings)),
+            skipped=tuple(dict.fromkeys(skipped for part in parts for skipped in part.skipped)),
             rules=_rules(),
             files=max((part.files for part in parts), default=0),
             stacks=len(self._checkout.stacks),
             modules=len(self._checkout.modules),
         )
 
-    def _without_answered(self, code: Report) -> Report:
-        """What the code could not tell of a stack, its plan was asked."""
-        later = {rule.id for rule in rules() if rule.plan is not None}
-        skipped = (one for one in code.skipped if one.rule not in later or one.stack not in self._plans)
+    def _without_planned(self, code: Report) -> Report:
+        """What the code left open about a stack was checked on its plan."""
+        on_plans = {rule.id for rule in rules() if rule.plan is not None}
+        skipped = (
+            entry for entry in code.skipped if entry.rule not in on_plans or entry.stack not in self._plans
+        )
         return structs.replace(code, skipped=tuple(skipped))
 
 
@@ -333,18 +325,15 @@ def _rules() -> tuple[Rule, ...]:
 
 @functools.cache
 def _plan_rules() -> tuple[Rule, ...]:
-    """Those that look at plans, and the one that says which of them broke."""
+    """The rules for plans, and the one that reports crashed rules."""
     return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == BROKEN)
 
 
 def _files(code: Code, checkout: Checkout) -> Iterator[str]:
-    """Those of the stacks: code, what they are given, and the policies.
-
-    What else lies there may be nobody's but the machine's: Git is not asked what it ignores.
-    """
+    """Code, variables files and policies of the stacks: no other file, because Git may ignore it."""
     tree = code.tree
     for module in checkout.modules:
-        names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(_HCL))
+        names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(".hcl"))
         paths = (tree.join(module.folder, name) for name in names)
         yield from (path for path in paths if tree.kind(path) is PathKind.FILE)
     yield from {file.path for file in checkout.variables_files}

@@ -23,11 +23,11 @@ from holdfast.plans.errors import (
 )
 from holdfast.plans.events import Listener, Resource
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.result import Output, ResultError, StackResult
-from holdfast.plans.state_continuity import keep_unsaved
+from holdfast.plans.result import Output, StackResult
+from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import state_at_hand
+from holdfast.plans.workdir import state_without_terraform
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, write_backup
@@ -93,10 +93,8 @@ async def apply_plan(
 
 
 def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
-    problem = error.problem
-    shown = ResultError(code=problem.code, message=problem.message, hint=problem.hint)
     status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
-    return structs.replace(planned, status=status, error=shown)
+    return structs.replace(planned, status=status, error=error.problem)
 
 
 def _prepare_apply(
@@ -112,7 +110,7 @@ def _prepare_apply(
     if secrets:
         store_run_secrets(store, run, secrets)
     if not store.mark_used(digest, run=run, stack=stack, who=who):
-        raise used(stack, store.used(digest) or {})
+        raise already_applied(stack, store.used(digest) or {})
 
 
 async def _apply_marked(
@@ -130,7 +128,7 @@ async def _apply_marked(
         raise apply_interrupted(stack.name, run, answer)
     if answer.report.journal_failed is not None:
         raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
-    if watch.lost_plugin(heard.diagnostics):
+    if watch.has_provider_crash(heard.diagnostics):
         raise provider_crashed(stack.name, run, watch.unfinished)
     notes = await _record_after(context, stack, terraform)
     if answer.code != 0:
@@ -206,7 +204,7 @@ def _unsaved(
 ) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
     try:
-        keep_unsaved(store, stack, left)
+        store_errored_state(store, stack, left)
         where = "Holdfast stored it encrypted"
     except (HoldfastError, OSError) as error:
         where = f"it is in {left}, and Holdfast could not store it elsewhere: {error}"
@@ -235,7 +233,7 @@ async def _record_after(context: ChangeContext, stack: Stack, terraform: Terrafo
     """What the state is now. That it cannot be read must not hide how the apply ended."""
     try:
         home = terraform.workdir.home
-        content = state_at_hand(context.store, terraform.workdir)
+        content = state_without_terraform(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:
@@ -255,7 +253,7 @@ def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
     )
 
 
-def used(stack: str, mark: dict[str, object]) -> Refused:
+def already_applied(stack: str, mark: dict[str, object]) -> Refused:
     by = f"run {mark.get('run')} ({mark.get('who')}) at {mark.get('at')}"
     return Refused(
         "HF-BUND-4",
@@ -310,7 +308,7 @@ class ApplyWatch:
         """What was begun and did not end well."""
         return tuple(self._unfinished)
 
-    def lost_plugin(self, diagnostics: Iterable[Diagnostic]) -> bool:
+    def has_provider_crash(self, diagnostics: Iterable[Diagnostic]) -> bool:
         """A provider died in the middle of making something: it may be there, and in no state."""
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
         return making and any(is_provider_crash(one) for one in diagnostics)

@@ -1,4 +1,4 @@
-"""Approve, reject and override: a person's word about one plan, kept for its digest and for no other."""
+"""Approve, reject and override: a person's decision about one plan, recorded for its digest and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
-from holdfast.runs.apply import used
+from holdfast.runs.apply import already_applied
 from holdfast.runs.history import choose_run
 from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import read_run
@@ -21,8 +21,8 @@ from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 
 OVERRIDE_LIFETIME = timedelta(hours=24)
-_SHORTEST = 12
-"""As many characters of a digest name it; the whole of it always does."""
+_MIN_PREFIX = 12
+"""How many characters of a digest are enough to name it."""
 
 
 class RecordedApproval(Struct, frozen=True, kw_only=True):
@@ -36,51 +36,53 @@ class RecordedApproval(Struct, frozen=True, kw_only=True):
 async def record_approval(
     context: ChangeContext, run: str, kind: ApprovalKind, reason: str
 ) -> RecordedApproval:
-    """Approve or reject the plan of a run."""
+    """Approve or reject the saved plan of a run."""
     run = choose_run(context.store.runs.ids(), run)
     planned = read_run(context.store, run)
     if planned is None:
         raise UsageError("HF-RUN-20", f"There is no run {run}.", hint="List the runs: holdfast runs list")
     digest, stack = planned.digest, str(planned.stack)
-    if digest is None:
-        raise Refused(
-            "HF-APPR-2",
-            f"{stack}: run {run} has no plan to approve or reject",
-            hint="Plan it with --out first.",
-        )
-    if (mark := context.store.used(digest)) is not None:
+    if digest is not None and (mark := context.store.used(digest)) is not None:
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was already applied by run {mark.get('run')}",
             hint="Only a plan that was not applied can be approved or rejected.",
         )
-    maker = context.store.approvals.author(digest)
-    if maker is None:
+    author = context.store.approvals.author(digest) if digest is not None else None
+    if digest is None or author is None:
+        what = "has no plan" if digest is None else "did not save its plan, so it cannot be applied later"
         raise Refused(
             "HF-APPR-2",
-            f"{stack}: the plan of run {run} was not saved, so it cannot be applied",
-            hint=f"Save it: holdfast plan {stack} --out DIR, then approve or reject that run.",
+            f"{stack}: run {run} {what}",
+            hint=f"Save one: holdfast plan {stack} --out DIR, then approve or reject that run.",
         )
-    if any(one.kind is ApprovalKind.REJECTION for one in context.store.approvals.of(digest)):
+    if any(given.kind is ApprovalKind.REJECTION for given in context.store.approvals.of(digest)):
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was rejected",
             hint="A rejection cannot be withdrawn. Make a new plan.",
         )
     await context.identity.prove()
-    notes = require_not_own(context.identity.audit.who, stack, maker) if kind is ApprovalKind.APPROVAL else ()
-    if kind is ApprovalKind.APPROVAL and planned.status is Status.REFUSED:
-        notes = (*notes, f"the plan is refused; an approval does not lift that, only: --override {digest}")
+    notes: tuple[str, ...] = ()
+    if kind is ApprovalKind.APPROVAL:
+        notes = require_not_own(context.identity.audit.who, stack, author)
+        if planned.status is Status.REFUSED:
+            notes = (
+                *notes,
+                f"the plan is refused; an approval does not lift that, only: --override {digest}",
+            )
+        elif planned.status is Status.PLANNED:
+            notes = (*notes, "the plan is allowed: it needed no approval when it was made")
     _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
     return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
 
 
-def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[str, ...]:
+def require_not_own(me: Actor, stack: str, author: Mapping[str, object]) -> tuple[str, ...]:
     """Refuse self-approval. If an identity is not verified it cannot be checked, and a note says so."""
-    if not me.proved or not made.get("proved"):
+    if not me.proved or not author.get("proved"):
         who = "your" if not me.proved else "the planner's"
         return (f"cannot check for self-approval: {who} identity is not verified",)
-    if (made.get("kind"), made.get("name")) == (me.kind, me.name):
+    if (author.get("kind"), author.get("name")) == (me.kind, me.name):
         raise Refused(
             "HF-APPR-3",
             f"{stack}: {me.name} made this plan and cannot approve it",
@@ -92,34 +94,36 @@ def require_not_own(me: Actor, stack: str, made: Mapping[str, object]) -> tuple[
 async def override_denials(
     context: ChangeContext, bundles: Iterable[SavedPlan], digests: Iterable[str], reason: str
 ) -> None:
-    """Before anything is applied: each digest must be the one of a plan that is about to be."""
+    """Before anything is applied. Each digest must belong to one of the saved plans."""
     known = {bundle.digest: bundle for bundle in bundles}
-    chosen = [known[_meant(given, tuple(known))] for given in digests]
+    chosen = [known[_choose_digest(digest, tuple(known))] for digest in digests]
     for bundle in chosen:
         if (mark := context.store.used(bundle.digest)) is not None:
-            raise used(bundle.stack, mark)
+            raise already_applied(bundle.stack, mark)
     await context.identity.prove()
+    until = (clock.now() + OVERRIDE_LIFETIME).isoformat()
     for bundle in chosen:
         _record(
-            context,
-            ApprovalKind.OVERRIDE,
+            *(context, ApprovalKind.OVERRIDE),
             digest=bundle.digest,
             stack=bundle.stack,
             run=bundle.run,
             reason=reason,
-            until=(clock.now() + OVERRIDE_LIFETIME).isoformat(),
+            until=until,
         )
 
 
-def _meant(given: str, known: tuple[str, ...]) -> str:
-    found = [one for one in known if one == given or (len(given) >= _SHORTEST and one.startswith(given))]
-    if len(found) != 1:
+def _choose_digest(text: str, known: tuple[str, ...]) -> str:
+    matching = [
+        digest for digest in known if digest == text or (len(text) >= _MIN_PREFIX and digest.startswith(text))
+    ]
+    if len(matching) != 1:
         raise Refused(
             "HF-APPR-4",
-            f"--override {given}: no plan of this bundle has that digest",
-            hint=f"Give at least the first {_SHORTEST} characters of one of its digests: {', '.join(known)}",
+            f"--override {text}: no plan of this bundle has that digest",
+            hint=f"Give the first {_MIN_PREFIX} or more characters of one of its digests: {', '.join(known)}",
         )
-    return found[0]
+    return matching[0]
 
 
 def _record(
@@ -132,7 +136,7 @@ def _record(
     reason: str,
     until: str | None = None,
 ) -> None:
-    """Written to the audit log first: an approval that cannot be logged is not given."""
+    """The audit log comes first: an approval that cannot be logged does not count."""
     register_run_secrets(context, run, stack)
     entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
     context.identity.audit.record(entry)

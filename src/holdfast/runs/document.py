@@ -11,7 +11,7 @@ from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import RESULTS
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
@@ -84,7 +84,7 @@ def resources_document(plan: Plan | None) -> list[Document]:
     ]
 
 
-def error_document(error: ResultError | None) -> Document | None:
+def error_document(error: Problem | None) -> Document | None:
     if error is None:
         return None
     return {

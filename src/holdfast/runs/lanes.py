@@ -15,7 +15,7 @@ from msgspec import structs
 from holdfast.kernel.errors import Busy, HoldfastError
 from holdfast.plans.context import Control, Identity
 from holdfast.plans.events import Note
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import POLL_SECONDS, SILENT_SECONDS, Claim, all_claims, is_working
@@ -114,8 +114,7 @@ class HeldLanes:
         """What was stopped because a lane was lost says so."""
         if self.lost is None:
             return results
-        problem = self.lost.problem
-        error = ResultError(code=problem.code, message=problem.message, hint=problem.hint)
+        error = self.lost.problem
         return tuple(
             structs.replace(one, error=error, problems=(error,)) if one.status is Status.CANCELLED else one
             for one in results

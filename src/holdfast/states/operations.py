@@ -15,7 +15,7 @@ from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import ChangeContext, Control, Identity
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import StackWorkdir, open_workdir, state_at_hand
+from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import claim_on, hold_claim, is_working, stack_busy
 from holdfast.runs.outcome import close_run, exited_by_itself
@@ -37,7 +37,7 @@ async def pull(context: ChangeContext, stack: Stack) -> bytes:
         seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, ready.home, seen)
         if ready.home.managed:
-            content = state_at_hand(context.store, ready) or b""
+            content = state_without_terraform(context.store, ready) or b""
         else:
             terraform = Terraform(context, ready)
             await terraform.init()
@@ -211,7 +211,7 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
     except OSError as error:
         store.states.withdraw(stack.name, 1)
         raise Failed("HF-STATE-7", f"{source} cannot be renamed: {error.strerror}") from None
-    state_continuity.record_kept(store, stack.name, state)
+    state_continuity.record_managed(store, stack.name, state)
     return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
 
 

@@ -246,7 +246,7 @@ def _add_version(
             f"{stack.name}: another process changed its state in the meantime",
             hint="Look at the new state, then try again.",
         )
-    state_continuity.record_kept(store, stack.name, state)
+    state_continuity.record_managed(store, stack.name, state)
     return RolledBack(
         run=identity.change,
         goal=goal.entry.name,

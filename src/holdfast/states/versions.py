@@ -64,7 +64,7 @@ class Versions(Struct, frozen=True, kw_only=True):
     """Why the backend could not be looked at."""
 
 
-def is_kept(project: Project, stack: Stack) -> bool:
+def is_managed(project: Project, stack: Stack) -> bool:
     """Whether Holdfast keeps the state, because neither code nor configuration name a backend."""
     configured = stack.backend.type if stack.backend is not None else None
     return project.code_backend(stack.module) is None and configured is None
@@ -113,7 +113,7 @@ class _Row:
 
 async def versions(context: ChangeContext, stack: Stack) -> Versions:
     """What there is, newest first. A backend that does not answer hides none of the copies."""
-    kept = is_kept(context.project, stack)
+    kept = is_managed(context.project, stack)
     entries = tuple(found.entry for found in _Row(context.store, stack.name, kept=kept).all())
     if kept:
         return Versions(kept=True, entries=entries, current=entries[0] if entries else None)
@@ -136,7 +136,7 @@ def _marked(entries: tuple[Entry, ...], now: Loaded | None) -> tuple[Entry, ...]
 
 async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
     """One version, by what `state versions` calls it. Its secrets are known to the redactor then."""
-    kept = is_kept(context.project, stack)
+    kept = is_managed(context.project, stack)
     row = _Row(context.store, stack.name, kept=kept)
     if wanted == CURRENT:
         found = await _current(context, stack, row, kept=kept)
@@ -167,7 +167,7 @@ async def load_pair(
     new = await load(context, stack, after or CURRENT)
     if before is not None:
         return await load(context, stack, before), new
-    row = _Row(context.store, stack.name, kept=is_kept(context.project, stack))
+    row = _Row(context.store, stack.name, kept=is_managed(context.project, stack))
     for old in row.all():
         if (old.entry.lineage, old.entry.serial) != (new.entry.lineage, new.entry.serial):
             _know(context, stack, old)
@@ -181,7 +181,7 @@ async def load_pair(
 
 async def backup(context: ChangeContext, stack: Stack) -> Entry:
     """A copy now. A kept state needs none: its versions never change, and the newest one is named."""
-    kept = is_kept(context.project, stack)
+    kept = is_managed(context.project, stack)
     row = _Row(context.store, stack.name, kept=kept)
     found = await _current(context, stack, row, kept=kept)
     if found is None:

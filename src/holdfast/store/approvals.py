@@ -67,9 +67,10 @@ class Approvals:
         return author if isinstance(author, dict) else None
 
     def of(self, digest: str) -> tuple[Approval, ...]:
-        """In the order in which they were given."""
+        """In the order in which they were given: ids of the same millisecond are in no order."""
         names = self._encrypted.names(_folder(digest))
-        return tuple(approval for name in names if (approval := self._read(name, digest)) is not None)
+        approvals = [approval for name in names if (approval := self._read(name, digest)) is not None]
+        return tuple(sorted(approvals, key=lambda approval: approval.at))
 
     def _read(self, name: str, digest: str) -> Approval | None:
         document = self._encrypted.document(name)

@@ -10,7 +10,7 @@ from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
 
-from holdfast.changes.preconditions import may_apply, refusal
+from holdfast.changes.preconditions import applicable_stacks, refusal
 from holdfast.config.settings import Config, Owner, Target
 from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
@@ -38,7 +38,7 @@ def a_stack(
 def code(project: Project, of: Stack) -> str | None:
     """The code of the refusal, if there is one; what is refused needs no lane."""
     found = refusal(project, of)
-    assert may_apply(project, [of]) == (() if found is not None else (of,))
+    assert applicable_stacks(project, [of]) == (() if found is not None else (of,))
     return found.problem.code if found is not None else None
 
 

@@ -10,8 +10,8 @@ from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
 
-from holdfast.changes import change
-from holdfast.changes.change import all_of
+from holdfast.changes import bundles
+from holdfast.changes.change import gather_all
 from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
@@ -32,7 +32,7 @@ def test_one_that_breaks_does_not_end_the_others() -> None:
         done.append("the other")
 
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(all_of([breaks(), goes_on(20)]))
+        asyncio.run(gather_all([breaks(), goes_on(20)]))
     assert done == ["the other"]
 
 
@@ -56,11 +56,11 @@ OF_PEOPLE = structs.replace(PLAIN, target=Target(name="aws"))
 def test_a_plan_of_this_store_is_applied_once(opened: ChangeContext) -> None:
     """What its own record says decides, wherever it is applied."""
     found = of_store(opened.store.id(), production=True)
-    assert change._require_store(opened.store, OF_CI, found) is None
+    assert bundles.require_unused(opened.store, OF_CI, found) is None
     opened.store.mark_used(found.digest, run="01R", stack="a", who="bob")
     for store in (opened.store.id(), "another"):
         with pytest.raises(Refused, match="already applied by run 01R") as caught:
-            change._require_store(opened.store, PLAIN, of_store(store))
+            bundles.require_unused(opened.store, PLAIN, of_store(store))
         assert caught.value.problem.code == "HF-BUND-4"
 
 
@@ -74,14 +74,14 @@ def test_a_plan_of_another_store_is_refused_where_it_matters(
 ) -> None:
     """Nobody can say whether it was used."""
     with pytest.raises(Refused) as caught:
-        change._require_store(opened.store, of, of_store("another", production=planned_for_production))
+        bundles.require_unused(opened.store, of, of_store("another", production=planned_for_production))
     assert caught.value.problem.code == "HF-BUND-7"
 
 
 @pytest.mark.parametrize("of", [PLAIN, OF_PEOPLE], ids=["no target", "a target of people"])
 def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: ChangeContext, of: Stack) -> None:
     """Terraform's own check is left, and that is said."""
-    warning = change._require_store(opened.store, of, of_store("another"))
+    warning = bundles.require_unused(opened.store, of, of_store("another"))
     assert warning is not None
     assert "another run store" in warning
 
@@ -105,15 +105,15 @@ def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(
     async def state_of(_: ChangeContext, of: Stack) -> StateIdentity:
         return states[of.name]
 
-    monkeypatch.setattr(change, "state_of", state_of)
+    monkeypatch.setattr(bundles, "_state_of", state_of)
     known = structs.replace(
         opened, project=structs.replace(opened.project, stacks={"network": stack("network")})
     )
-    asyncio.run(change._require_dependencies(known, PLAIN, found))
+    asyncio.run(bundles.require_same_dependencies(known, PLAIN, found))
     if now is None:
         known = opened
     else:
         states["network"] = now
     with pytest.raises(Refused, match=says) as caught:
-        asyncio.run(change._require_dependencies(known, PLAIN, found))
+        asyncio.run(bundles.require_same_dependencies(known, PLAIN, found))
     assert caught.value.problem.code == "HF-BUND-8"

@@ -4,8 +4,9 @@ import pytest
 from msgspec import structs
 from results_made import result, stack
 
-from holdfast.changes.dependencies import blocked, needs, the_other_way, with_dependencies
-from holdfast.plans.result import ResultError, StackResult, exit_code
+from holdfast.changes.dependencies import blocked, needs, reversed_dependencies, with_dependencies
+from holdfast.kernel.errors import Problem
+from holdfast.plans.result import StackResult, exit_code
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -122,7 +123,7 @@ def test_what_waits_for_people_is_not_hidden_by_a_failure_before_it() -> None:
 def test_one_fault_of_its_own_among_several_is_enough() -> None:
     """Only where nothing but the plan failed can a dependency be to blame."""
     failed = result(EKS, Status.FAILED, "HF-TF-3")
-    for more in ((*failed.problems, ResultError(code="HF-TF-2", message="bad code")), ()):
+    for more in ((*failed.problems, Problem(code="HF-TF-2", message="bad code")), ()):
         own = structs.replace(failed, problems=more)
         assert settled(result(NETWORK, Status.PLANNED), own)["eks"].status is Status.FAILED
 
@@ -130,7 +131,7 @@ def test_one_fault_of_its_own_among_several_is_enough() -> None:
 def test_an_end_goes_the_other_way() -> None:
     """What others need waits for them, and the words say so."""
     waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
-    assert the_other_way(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
+    assert reversed_dependencies(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
     stays = blocked(result(NETWORK, Status.PLANNED), "eks", "is failed", ends=True)
     assert stays.error is not None
     assert stays.error.message == "network is used by eks, which is failed"

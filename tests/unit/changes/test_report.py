@@ -16,7 +16,7 @@ from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.markdown import markdown
 from holdfast.notify.report import Risk, Rule, StackReport, Trouble
-from holdfast.plans.result import ResultError, StackResult
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact import Redactor
 from holdfast.terraform.plan.model import Plan
@@ -76,8 +76,8 @@ def test_a_plan_is_a_diff() -> None:
 def test_what_the_guard_said_is_said_once() -> None:
     """The error that repeats a reason is left out; another one stays."""
     reason = Reason(code="HF-GUARD-1", message="x.y goes", address="x.y", rule="deletions in production")
-    same = ResultError(code="HF-GUARD-1", message="x.y goes")
-    other = ResultError(code="HF-TF-1", message="bad", place=Place(file="a.tf", line=2))
+    same = Problem(code="HF-GUARD-1", message="x.y goes")
+    other = Problem(code="HF-TF-1", message="bad", place=Place(file="a.tf", line=2))
     (found,) = told(
         StackResult(
             stack=stack("a"),
@@ -136,7 +136,7 @@ def test_no_secret_is_told() -> None:
     """Not in a value, a name, an address, a message or a note; not one that a control character hides."""
     redactor = Redactor(["hunter2hunter2"])
     secret = planned(plan([change("x.y", "create", after={"name": "is hunter2hunter2"})]))
-    error = ResultError(code="HF-TF-1", message="hunter2hunter2", hint="not hunter2hunter2")
+    error = Problem(code="HF-TF-1", message="hunter2hunter2", hint="not hunter2hunter2")
     noted = StackResult(
         stack=stack("hunter2hunter2"),
         status=Status.FAILED,

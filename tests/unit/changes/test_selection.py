@@ -4,7 +4,7 @@ import pytest
 from checks_made import ONE_STACK, configuration
 from results_made import stack
 
-from holdfast.changes.selection import Selection, changed_policies, listed_paths, select_named
+from holdfast.changes.selection import Selection, changed_policies, parse_path_list, select_named
 from holdfast.kernel.errors import UsageError
 from holdfast.stacks.stack import RemovedStack
 
@@ -39,7 +39,7 @@ def test_an_argument_that_means_nothing_is_a_mistake() -> None:
 def test_what_a_change_took_away_can_still_be_named() -> None:
     """The name of a removed stack is no mistake."""
     gone = RemovedStack(stack=None, name="old/db", variables=None, reason="gone")
-    assert select_named(STACKS, ["old/db"], gone=(gone,)) == ()
+    assert select_named(STACKS, ["old/db"], removed=(gone,)) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_what_a_change_took_away_can_still_be_named() -> None:
 )
 def test_paths_from_standard_input(data: bytes, paths: tuple[str, ...]) -> None:
     """Lines, NUL-ended names, and names in Git's quotes: no way of listing files loses one."""
-    assert listed_paths(data) == paths
+    assert parse_path_list(data) == paths
 
 
 def selection(count: int, *policies: str) -> Selection:
     selected = select_named(STACKS, [one.name for one in STACKS[:count]]) if count else ()
     return Selection(
         selected=selected,
-        gone=(),
+        removed=(),
         total=len(STACKS),
         changed=frozenset({"a", "b"}),
         named=False,
@@ -76,14 +76,14 @@ def selection(count: int, *policies: str) -> Selection:
 
 def test_stacks_that_changed_policies_were_not_asked_about_are_told() -> None:
     """A policy selects no stack and may speak of any: with the command that asks about all of them."""
-    said = selection(0, "policy/a.rego", "policy/b.rego").unasked
+    said = selection(0, "policy/a.rego", "policy/b.rego").unchecked
     assert said is not None
     assert said.startswith(
-        "policies changed (policy/a.rego and 1 more), and 3 stacks were not checked with them: run holdfast"
+        "policies changed (policy/a.rego and 1 more), and 3 stacks were not checked with them: run"
     )
-    assert "and 1 stack was not checked" in str(selection(2, "policy/a.rego").unasked)
-    assert selection(3, "policy/a.rego").unasked is None
-    assert selection(1).unasked is None
+    assert "and 1 stack was not checked" in str(selection(2, "policy/a.rego").unchecked)
+    assert selection(3, "policy/a.rego").unchecked is None
+    assert selection(1).unchecked is None
 
 
 def test_changed_policies_are_told_where_they_are_asked() -> None:

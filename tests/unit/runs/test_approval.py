@@ -16,12 +16,16 @@ from holdfast.audit import proof
 from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
+from holdfast.guard.decision import Allow, Deny
+from holdfast.guard.evaluate import REJECTED
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
+from holdfast.review.decide import with_recorded_approvals
 from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
 from holdfast.runs.record import store_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.system import clock
 
 DIGEST = "d" * 64
 RUN = "01RUNA"
@@ -132,6 +136,16 @@ def test_no_word_about_a_plan_that_was_not_saved(opened: ChangeContext) -> None:
     assert refused(opened, run="01RUNC") == "HF-APPR-2"
 
 
+def test_an_allowed_plan_can_be_rejected_and_is_never_applied(opened: ChangeContext) -> None:
+    """It needs no approval, and a note says so; but a rejection of a saved plan always counts."""
+    opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.PLANNED.value})
+    assert any("needed no approval" in note for note in said(opened).notes)
+    said(opened, ApprovalKind.REJECTION)
+    decision = with_recorded_approvals(opened.store, Allow(), DIGEST)
+    assert [reason.code for reason in decision.reasons] == [REJECTED]
+    assert isinstance(decision, Deny)
+
+
 def test_a_rejection_is_the_last_word(opened: ChangeContext) -> None:
     """Neither an approval nor another rejection comes after it."""
     said(opened, ApprovalKind.REJECTION)
@@ -232,6 +246,16 @@ def test_a_person_and_a_job_of_one_name_are_two(opened: ChangeContext) -> None:
     words = opened.store.approvals.of(DIGEST)
     assert len({one.by for one in words}) == 2
     assert {one.shown for one in words} == {"ada", "ada, unverified"}
+
+
+def test_approvals_are_listed_in_the_order_they_were_given(
+    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the ids of one millisecond sort the other way."""
+    for id_, at in (("02", "2026-01-01T00:00:00.000100+00:00"), ("01", "2026-01-01T00:00:00.000200+00:00")):
+        monkeypatch.setattr(clock, "new_id", lambda id_=id_: id_)
+        opened.store.approvals.add(replace(kept(ApprovalKind.APPROVAL, ADA), at=at, reason=id_))
+    assert [approval.reason for approval in opened.store.approvals.of(DIGEST)] == ["02", "01"]
 
 
 @pytest.mark.parametrize("damage", ["another plan's", "a newer version's"])

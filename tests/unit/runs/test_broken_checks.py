@@ -28,7 +28,7 @@ def broken() -> PlanChecks:
 def test_a_plan_that_nobody_could_look_at_is_a_failed_one() -> None:
     """Of that one stack, with a code; never an end of the whole command."""
     with pytest.raises(Failed, match="a: the checks crashed on the plan") as failed:
-        asyncio.run(broken().of(stack("a"), cast("PlanFile", None)))
+        asyncio.run(broken().check_plan(stack("a"), cast("PlanFile", None)))
     assert failed.value.problem.code == "HF-CHECK-6"
 
 

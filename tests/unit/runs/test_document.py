@@ -8,7 +8,7 @@ from msgspec import structs
 from results_made import result, stack
 
 from holdfast.kernel.errors import Place, Problem
-from holdfast.plans.result import Output, ResultError
+from holdfast.plans.result import Output
 from holdfast.plans.status import RESULTS, Status
 from holdfast.runs.document import change_document, errors_document, summary_document
 from holdfast.secrets.redact import Redactor
@@ -56,8 +56,8 @@ def test_every_text_passes_the_redactor() -> None:
     """Messages, hints, notes and reasons are cleaned before they leave."""
     failed = structs.replace(
         result(stack("a"), Status.FAILED),
-        error=ResultError(code="HF-TF-4", message="hunter2 is wrong", hint="not hunter2"),
-        problems=(ResultError(code="HF-TF-4", message="hunter2 is wrong", place=Place(file="x.tf", line=3)),),
+        error=Problem(code="HF-TF-4", message="hunter2 is wrong", hint="not hunter2"),
+        problems=(Problem(code="HF-TF-4", message="hunter2 is wrong", place=Place(file="x.tf", line=3)),),
         notes=("saw hunter2",),
     )
     text = json.dumps(clean_document(Redactor(["hunter2"]), change_document((failed,))))

@@ -81,9 +81,9 @@ class World:
         patch.setattr(runs, "create_plan", self._make)
         patch.setattr(runs, "replan", self._make_again)
         patch.setattr(runs, "from_saved_plan", self._restore)
-        patch.setattr(runs, "decide", self._judged)
+        patch.setattr(runs, "decide", self._decide)
         patch.setattr(runs, "apply_plan", self._apply)
-        checks: Any = SimpleNamespace(applied=lambda *_: None)
+        checks: Any = SimpleNamespace(check_outputs=lambda *_: None)
         self.run = RunExecutor(
             self.context, checks, STACK, operation="apply", explain=self._explain, saved="out"
         )
@@ -118,8 +118,8 @@ class World:
         self.made.append(options)
         return self.again.pop(0)
 
-    async def _judged(self, *_: object, digest: str, saved: bool = False) -> Decision:
-        self.told.append((digest, saved))
+    async def _decide(self, *given: Any, saved: bool = False) -> Decision:
+        self.told.append((given[-1].digest, saved))
         return self.decisions.pop(0) if self.decisions else Allow()
 
     async def _apply(self, _: object, __: object, planned: StackResult, ready: PlanFile) -> StackResult:
@@ -318,7 +318,7 @@ def test_what_all_stacks_together_make_of_it_is_recorded(world: World) -> None:
     """Also where the run had been written down before."""
     world.plan()
     assert world.recorded()["status"] == "planned"
-    world.run.overruled(DENIED)
+    world.run.set_decision(DENIED)
     assert world.recorded()["status"] == "refused"
 
 

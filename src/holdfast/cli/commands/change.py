@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from holdfast.changes import preconditions
+from holdfast.changes.bundles import stacks_of_bundles
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
-from holdfast.changes.removed_stacks import look_into
+from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import Report, ReportedFinding, redact_report
 from holdfast.cli.command import Invocation
 from holdfast.cli.context import CommandContext
@@ -20,7 +21,7 @@ from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.policies import with_unasked
+from holdfast.plans.policies import with_unchecked_policies
 from holdfast.plans.result import StackResult, exit_code
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
@@ -130,7 +131,7 @@ class Change:
         """The plan as Markdown, in the log of GitHub Actions, or as a comment on the pull request."""
         from holdfast.cli.views import github_report
 
-        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unasked)))
+        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unchecked)))
         report = github_report.PlanReport(self.invocation, results, headline, self._findings)
         if as_markdown:
             report.write_markdown()
@@ -159,7 +160,7 @@ class Change:
 
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
-        from holdfast.changes.preconditions import require_unneeded
+        from holdfast.changes.preconditions import require_no_dependents
 
         self._destroys = self.names
         self._start()
@@ -175,7 +176,7 @@ class Change:
             return True
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
-            require_unneeded(change_context.project, change_context.store, self._stacks)
+            require_no_dependents(change_context.project, change_context.store, self._stacks)
             all_confirmed = self.names <= confirmed
             confirm = None if all_confirmed else self._confirmation(change_context, progress, confirm_destroy)
             options = PlanOptions(destroy=True)
@@ -192,7 +193,7 @@ class Change:
 
     def apply_bundle(self, folder: Path, *, override: tuple[str, ...], reason: str) -> Exit:
         saved = bundles.load(folder, self.context.key())
-        pairs = preconditions.stacks_of_bundles(self.repository, saved)
+        pairs = stacks_of_bundles(self.repository, saved)
         self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
         preconditions.require_store(self.repository)
 
@@ -228,11 +229,15 @@ class Change:
 
     async def _collect_findings(self, change_context: ChangeContext, *, so_far: bool = False) -> None:
         if self._checks is not None and not change_context.control.stop.level:
-            report = with_unasked(await self._checks.report(so_far=so_far), self.selection.unasked)
+            report = with_unchecked_policies(
+                await self._checks.report(so_far=so_far), self.selection.unchecked
+            )
             self._findings = redact_report(report, self.console.redactor.clean)
 
     async def _removed(self, change_context: ChangeContext) -> Results:
-        return tuple(removed.result() for removed in await look_into(change_context, self.selection.gone))
+        return tuple(
+            removed.result() for removed in await inspect_removed(change_context, self.selection.removed)
+        )
 
     def _confirmation(
         self,

@@ -140,12 +140,12 @@ def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
 def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> Available[EngineOutput]:
     """`terraform fmt` and `validate` for each stack; with `fix`, the formatted code is written."""
     from holdfast.cli.context import CommandContext
-    from holdfast.plans.fmt_validate import engine_said
+    from holdfast.plans.fmt_validate import run_fmt_validate
 
     if not checkout.stacks:
         return Available(missing=NO_STACKS) if not checkout.all_stacks else Available()
     answers = CommandContext(invocation).run(
-        lambda session: engine_said(session, checkout.stacks, fix=fix), storeless=True
+        lambda session: run_fmt_validate(session, checkout.stacks, fix=fix), storeless=True
     )
     for path in sorted({path for answer in answers for path in answer.fixed}):
         invocation.console.say(f" formatted {path}")

@@ -147,7 +147,7 @@ class _Reconcile:
     def run(self, claim: Claim, imports: dict[str, str], reason: str | None) -> Exit:
         from holdfast.cli.views.progress import Progress
 
-        stack = self._context.repository.one(claim.stack)
+        stack = self._context.repository.stack(claim.stack)
         with Progress(self._console) as progress:
             self._progress = progress
             done, rest = self._context.run(

@@ -23,7 +23,7 @@ class Rollback:
         self._invocation = invocation
         self._console = invocation.console
         self._context = CommandContext(invocation)
-        self._stack = self._context.repository.one(stack)
+        self._stack = self._context.repository.stack(stack)
         self._version = version
 
     def run(self, *, yes: bool) -> Exit:

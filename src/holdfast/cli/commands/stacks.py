@@ -9,7 +9,7 @@ from holdfast.cli.parameters import Changed, Since, Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.changes.removed_stacks import Gone
+    from holdfast.changes.removed_stacks import RemovedStackReport
     from holdfast.changes.repository import Repository
     from holdfast.changes.selection import Selection
     from holdfast.stacks.stack import Selected, Stack
@@ -28,7 +28,7 @@ def stacks(
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
     selection = repository.select(stacks or [], changed or [], since)
-    removed = _inspect_removed(invocation, selection) if selection.gone else ()
+    removed = _inspect_removed(invocation, selection) if selection.removed else ()
     if invocation.as_json:
         invocation.document(
             {
@@ -42,11 +42,11 @@ def stacks(
     return Exit.DONE
 
 
-def _inspect_removed(invocation: Invocation, selection: Selection) -> tuple[Gone, ...]:
-    from holdfast.changes.removed_stacks import look_into
+def _inspect_removed(invocation: Invocation, selection: Selection) -> tuple[RemovedStackReport, ...]:
+    from holdfast.changes.removed_stacks import inspect_removed
     from holdfast.cli.context import CommandContext
 
-    return CommandContext(invocation).run(lambda session: look_into(session, selection.gone))
+    return CommandContext(invocation).run(lambda session: inspect_removed(session, selection.removed))
 
 
 def _document(repository: Repository, selected: Selected) -> dict[str, object]:
@@ -77,7 +77,7 @@ def _engine(repository: Repository, stack: Stack) -> dict[str, object] | None:
     return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
 
 
-def _show(invocation: Invocation, selection: Selection, removed: tuple[Gone, ...]) -> None:
+def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedStackReport, ...]) -> None:
     console = invocation.console
     console.say(f" {selection.headline()}")
     if selection.selected:

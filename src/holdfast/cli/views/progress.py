@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
-from holdfast.plans.events import Begun, Ended, Entered, Event, Note, Resource, Stopping
+from holdfast.plans.events import ChangeStarted, Event, Note, PhaseStarted, Resource, StackFinished, Stopping
 from holdfast.plans.status import Status
 from holdfast.system import clock
 
@@ -82,14 +82,14 @@ class Progress:
 
     def handle(self, event: Event) -> None:
         match event:
-            case Begun(stacks=stacks, operation=operation):
+            case ChangeStarted(stacks=stacks, operation=operation):
                 self._operation = operation
                 self._rows = {name: _Row() for name in stacks}
-            case Entered(stack=stack, phase=phase):
+            case PhaseStarted(stack=stack, phase=phase):
                 self._enter(stack, phase)
             case Resource():
                 self._resource(event)
-            case Ended(result=result):
+            case StackFinished(result=result):
                 if result.status is not Status.PLANNED or self._operation == "plan":
                     self._done.add(result.stack.name)
                     self._rows.pop(result.stack.name, None)
