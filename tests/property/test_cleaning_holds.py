@@ -33,12 +33,11 @@ def _entries() -> st.SearchStrategy[list[WorkdirUsage]]:
 def test_nothing_that_must_stay_goes(entries: list[WorkdirUsage], limits: Work, everything: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
     """In use, unsaved, or killed a short while ago: it stays. And every entry has one verdict."""
     decision = decide(entries, limits, now=NOW, everything=everything)
-    for verdict in decision.remove:
-        entry = verdict.entry
+    for entry, _ in decision.remove:
         assert not entry.in_use
         assert not entry.unsaved
         assert not (entry.unfinished and NOW - entry.used <= limits.max_age)
-    paths = [verdict.entry.path for verdict in (*decision.remove, *decision.keep)]
+    paths = [entry.path for entry, _ in (*decision.remove, *decision.keep)]
     assert sorted(paths) == sorted(entry.path for entry in entries)
 
 
@@ -46,9 +45,9 @@ def test_nothing_that_must_stay_goes(entries: list[WorkdirUsage], limits: Work, 
 def test_what_stays_fits(entries: list[WorkdirUsage], limits: Work) -> None:
     """Together no more than allowed, unless only what is protected is left; and nothing too old."""
     keep = decide(entries, limits, now=NOW).keep
-    free = [one.entry for one in keep if one.why.startswith("used ")]
+    free = [entry for entry, why in keep if why.startswith("used ")]
     assert all(NOW - entry.used <= limits.max_age for entry in free)
-    total = sum(one.entry.size for one in keep)
+    total = sum(entry.size for entry, _ in keep)
     assert total <= limits.max_size or not any(entry.size for entry in free)
 
 
@@ -56,7 +55,7 @@ def test_what_stays_fits(entries: list[WorkdirUsage], limits: Work) -> None:
 def test_no_more_goes_than_must(entries: list[WorkdirUsage], limits: Work) -> None:
     """The last one that went for its size had to go: with it, it would be too much."""
     decision = decide(entries, limits, now=NOW)
-    for_size = [one.entry for one in decision.remove if one.why.startswith("together")]
+    for_size = [entry for entry, why in decision.remove if why.startswith("work directories exceed")]
     if for_size:
-        total = sum(one.entry.size for one in decision.keep)
+        total = sum(entry.size for entry, _ in decision.keep)
         assert total + for_size[-1].size > limits.max_size

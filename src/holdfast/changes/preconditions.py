@@ -15,9 +15,7 @@ from holdfast.states.versions import is_managed
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
-from holdfast.terraform.workdirs.disk import fullest_disk
-from holdfast.terraform.workdirs.disk import require_disk_space as require_free_space
-from holdfast.terraform.workdirs.gc import collect_garbage
+from holdfast.terraform.workdirs.gc import collect_garbage, too_little_space
 
 
 def require_store_key(repository: Repository) -> None:
@@ -60,9 +58,10 @@ def require_disk_space(repository: Repository) -> None:
     """A full disk could keep a run from saving its state: clean up, then refuse if that is not enough."""
     home = repository.environment.home
     places = (home, *folders_of(repository.store.blobs))
-    if fullest_disk(places) is not None:
+    if too_little_space(places) is not None:
         collect_garbage(home, repository.config.work)
-        require_free_space(places)
+        if (error := too_little_space(places)) is not None:
+            raise error
 
 
 def require_no_dependents(project: Project, store: RunStore, stacks: Sequence[Stack]) -> None:

@@ -5,7 +5,6 @@
     │   └── ConfigError         one or more mistakes in a file, each with its place
     ├── Refused              3  by a check, the guard or a policy; a used or changed bundle
     ├── Busy                 4  another run holds a lock, a lane or a stack
-    ├── Waiting              5  an approval is missing
     ├── UnknownOutcome       6  an apply was interrupted; reconcile it
     └── Failed               1  it was tried and did not work
         └── EngineError         Terraform, or the process it runs in, gave no usable answer
@@ -105,10 +104,6 @@ class Refused(HoldfastError):  # noqa: N818 - a refusal is an answer, not a fail
 
 class Busy(HoldfastError):  # noqa: N818
     exit = Exit.BUSY
-
-
-class Waiting(HoldfastError):  # noqa: N818
-    exit = Exit.WAITING
 
 
 class UnknownOutcome(HoldfastError):  # noqa: N818

@@ -36,9 +36,14 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.engine import cli_config
 from holdfast.terraform.engine.credentials import Caller, build_identity
-from holdfast.terraform.engine.environment import child_environment, terraform_variables
+from holdfast.terraform.engine.environment import (
+    child_environment,
+    mirrored_providers,
+    terraform_variables,
+    user_config_file,
+    with_mirror,
+)
 from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
 from holdfast.terraform.workdirs.workdir import (
@@ -242,12 +247,10 @@ def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
     """
     caller = dict(context.project.environment.variables)
     tofu = context.engines.choose(stack).engine.product is Product.TOFU
-    own = cli_config.user_file(caller, tofu=tofu)
+    own = user_config_file(caller, tofu=tofu)
     if named := context.project.config.engine.mirror:
         mirror = (context.project.root / named).absolute()
-        text = cli_config.with_mirror(
-            _text_of(own) if own is not None else "", mirror, cli_config.addresses_in(mirror)
-        )
+        text = with_mirror(_text_of(own) if own is not None else "", mirror, mirrored_providers(mirror))
         file = context.engines.scratch / f"cli-{_digest(text)[:12]}.tfrc"
         files.write(file, text, durable=False)
         own = file

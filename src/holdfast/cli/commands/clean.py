@@ -24,8 +24,7 @@ def clean(
     ] = False,
 ) -> Exit:
     """Remove old work directories and leftovers of killed runs. Every run does this too."""
-    from holdfast.terraform.workdirs.disk import free_bytes
-    from holdfast.terraform.workdirs.gc import collect_garbage
+    from holdfast.terraform.workdirs.gc import collect_garbage, free_bytes
 
     home = invocation.environment.home
     cleaned = collect_garbage(home, _limits(invocation), everything=everything)

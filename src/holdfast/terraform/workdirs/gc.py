@@ -1,5 +1,5 @@
-"""Garbage collection: work directories, abandoned scratch folders, old validate results, incomplete
-downloads.
+"""Garbage collection, of work directories, abandoned scratch folders, old validate results and incomplete
+downloads; and the free disk space that a run needs.
 
 A work directory is emptied under its own lock, and its folder with the lock file stays: a run that
 waits for the lock finds an empty directory, never a missing one. Sizes of unused work directories are
@@ -20,17 +20,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.config.settings import Work
+from holdfast.kernel.errors import Failed
 from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.workdirs import scratch
-from holdfast.terraform.workdirs.gc_policy import WorkdirUsage, decide
+from holdfast.terraform.workdirs.gc_policy import WorkdirUsage, decide, format_size
 from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE
 
 _STAMP = ".cleaned"
 _SIZES = ".sizes.json"
-_REMOVED = ".gone-"
+_REMOVED = ".removed-"
 _INTERVAL = 60.0
 _QUICK_SECONDS = 0.15
+MIN_FREE = 200_000_000
+"""No run starts with less free disk space than this."""
 _UNUSED_AFTER = 3600.0
 _VALIDATED_MAX_AGE = 30 * 86400.0
 _INCOMPLETE_MAX_AGE = 86400.0
@@ -63,9 +66,8 @@ class GcResult(Struct, frozen=True, kw_only=True):
 
 class GarbageCollector(Struct, kw_only=True):
     home: Path
-    temporary: tuple[Path, ...]
     limits: Work
-    now: float
+    now: float = field(default_factory=lambda: clock.now().timestamp())
     """Seconds since the epoch."""
     out_of_time: Callable[[], bool] = lambda: False
     """Checked before each step: when true, the rest is left to the next run."""
@@ -91,16 +93,15 @@ class GarbageCollector(Struct, kw_only=True):
         while True:
             decision = decide(entries.values(), self.limits, now=self.now, everything=everything)
             changed = False
-            for removal in decision.remove:
+            for entry, why in decision.remove:
                 if self.out_of_time():
                     break
-                path = removal.entry.path
-                kept = self._remove(removal.entry)
+                kept = self._remove(entry)
                 if kept is None:
-                    removed.append(GcItem(path=path, size=removal.entry.size, why=removal.why))
-                    del entries[path]
+                    removed.append(GcItem(path=entry.path, size=entry.size, why=why))
+                    del entries[entry.path]
                 else:
-                    entries[path] = kept
+                    entries[entry.path] = kept
                     changed = True
             if not changed or self.out_of_time():
                 break
@@ -109,8 +110,8 @@ class GarbageCollector(Struct, kw_only=True):
         return GcResult(
             removed=tuple(removed),
             kept=tuple(
-                GcItem(path=kept.entry.path, size=kept.entry.size, why=kept.why)
-                for kept in (*decision.keep, *decision.remove)
+                GcItem(path=entry.path, size=entry.size, why=why)
+                for entry, why in (*decision.keep, *decision.remove)
             ),
             repositories=_by_repository(entries.values()) if self.by_repository else (),
         )
@@ -164,7 +165,7 @@ class GarbageCollector(Struct, kw_only=True):
 
     def _scratch(self) -> Iterator[GcItem]:
         old = self.now - self.limits.max_age
-        for place in self.temporary:
+        for place in scratch.temporary_roots():
             for folder, size in scratch.remove_abandoned(place, older_than=old):
                 yield GcItem(path=folder, size=size, why="its command was killed")
 
@@ -271,7 +272,9 @@ def _root_of(slot: Path) -> str:
 def collect_garbage_quickly(home: Path, limits: Work) -> GcResult | None:
     """At the end of every run: at most once a minute, for a moment only; it never fails the run."""
     end = clock.monotonic() + _QUICK_SECONDS
-    collector = _collector(home, limits, out_of_time=lambda: clock.monotonic() > end, by_repository=False)
+    collector = GarbageCollector(
+        home=home, limits=limits, out_of_time=lambda: clock.monotonic() > end, by_repository=False
+    )
     try:
         return collector.collect() if collector.due() else None
     except OSError:
@@ -279,17 +282,29 @@ def collect_garbage_quickly(home: Path, limits: Work) -> GcResult | None:
 
 
 def collect_garbage(home: Path, limits: Work, *, everything: bool = False) -> GcResult:
-    return _collector(home, limits, out_of_time=lambda: False).collect(everything=everything)
+    return GarbageCollector(home=home, limits=limits).collect(everything=everything)
 
 
-def _collector(
-    home: Path, limits: Work, *, out_of_time: Callable[[], bool], by_repository: bool = True
-) -> GarbageCollector:
-    return GarbageCollector(
-        home=home,
-        temporary=scratch.temporary_roots(),
-        limits=limits,
-        now=clock.now().timestamp(),
-        out_of_time=out_of_time,
-        by_repository=by_repository,
+# Free disk space
+
+
+def free_bytes(path: Path) -> int | None:
+    """What this user may still write where the path is or would be; None where the system does not say."""
+    place = next((parent for parent in (path, *path.parents) if parent.exists()), Path("/"))
+    about = os.statvfs(place)
+    return about.f_bavail * about.f_frsize if about.f_blocks else None
+
+
+def too_little_space(
+    places: Iterable[Path], *, free: Callable[[Path], int | None] = free_bytes
+) -> Failed | None:
+    """The error for the fullest disk, if a run could not finish there and save a state."""
+    disks = [(known, path) for path in places if (known := free(path)) is not None]
+    least, path = min(disks, default=(MIN_FREE, Path("/")))
+    if least >= MIN_FREE:
+        return None
+    return Failed(
+        "HF-WORK-4",
+        f"only {format_size(least)} free for {path}; a run needs {format_size(MIN_FREE)}",
+        hint="Nothing was run. Free disk space: `holdfast clean --all` removes unused work directories.",
     )

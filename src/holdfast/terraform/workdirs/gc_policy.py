@@ -30,43 +30,37 @@ class WorkdirUsage(Struct, frozen=True, kw_only=True):
     """Why it could not be removed."""
 
 
-class GcDecision(Struct, frozen=True, kw_only=True):
-    entry: WorkdirUsage
-    why: str
-
-
 class GcPlan(Struct, frozen=True, kw_only=True):
-    remove: tuple[GcDecision, ...]
+    """Each work directory with the reason."""
+
+    remove: list[tuple[WorkdirUsage, str]]
     """Oldest first."""
-    keep: tuple[GcDecision, ...]
+    keep: list[tuple[WorkdirUsage, str]]
 
 
 def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everything: bool = False) -> GcPlan:
     """`everything` ignores age and size only."""
-    remove: list[GcDecision] = []
-    keep: list[GcDecision] = []
+    plan = GcPlan(remove=[], keep=[])
     candidates: list[WorkdirUsage] = []
     total = 0
     for entry in sorted(entries, key=lambda entry: (entry.used, str(entry.path))):
         if reason := protected(entry, limits, now=now):
-            keep.append(GcDecision(entry=entry, why=reason))
+            plan.keep.append((entry, reason))
             total += entry.size
         elif everything:
-            remove.append(GcDecision(entry=entry, why="--all"))
+            plan.remove.append((entry, "--all"))
         elif now - entry.used > limits.max_age:
-            remove.append(GcDecision(entry=entry, why=f"not used for {ago(entry, now)}"))
+            plan.remove.append((entry, f"not used for {ago(entry, now)}"))
         else:
             candidates.append(entry)
             total += entry.size
     for entry in candidates:
         if total > limits.max_size and entry.size:
-            remove.append(
-                GcDecision(entry=entry, why=f"work directories exceed {format_size(limits.max_size)}")
-            )
+            plan.remove.append((entry, f"work directories exceed {format_size(limits.max_size)}"))
             total -= entry.size
         else:
-            keep.append(GcDecision(entry=entry, why=f"used {ago(entry, now)} ago"))
-    return GcPlan(remove=tuple(remove), keep=tuple(keep))
+            plan.keep.append((entry, f"used {ago(entry, now)} ago"))
+    return plan
 
 
 def protected(entry: WorkdirUsage, limits: Work, *, now: float) -> str | None:

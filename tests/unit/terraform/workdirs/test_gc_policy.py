@@ -34,7 +34,7 @@ def entry(
 
 
 def names(decision: GcPlan) -> list[str]:
-    return [str(one.entry.path) for one in decision.remove]
+    return [str(entry.path) for entry, _ in decision.remove]
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,15 @@ def names(decision: GcPlan) -> list[str]:
 def test_one_directory(one: WorkdirUsage, everything: bool, goes: bool, why: str) -> None:  # noqa: FBT001 - a row of the table
     """Age and size decide, and what must not be lost stays whatever is asked."""
     decision = decide([one], LIMITS, now=NOW, everything=everything)
-    (verdict,) = decision.remove if goes else decision.keep
-    assert (verdict.entry, verdict.why) == (one, why)
+    assert (decision.remove if goes else decision.keep) == [(one, why)]
     assert len(decision.remove) + len(decision.keep) == 1
 
 
 def test_what_resists_stays_with_the_reason() -> None:
     """What the system did not let us remove is kept and says why."""
     one = WorkdirUsage(path=Path("a"), used=0, size=1, error="Operation not permitted")
-    (verdict,) = decide([one], LIMITS, now=NOW, everything=True).keep
-    assert verdict.why == "cannot be removed: Operation not permitted"
+    ((_, why),) = decide([one], LIMITS, now=NOW, everything=True).keep
+    assert why == "cannot be removed: Operation not permitted"
 
 
 def test_the_oldest_go_first() -> None:
