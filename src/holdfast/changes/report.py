@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from holdfast.checks.formats.words import summary_text
+from holdfast.checks.formats.interface import summary_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES

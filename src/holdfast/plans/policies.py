@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
-from holdfast.checks.tools.rego.files import PolicyFiles
-from holdfast.checks.tools.rego.files import policy_files as files_in
+from holdfast.checks.tools.rego.policies import PolicyFiles
+from holdfast.checks.tools.rego.policies import policy_files as files_in
 from holdfast.config.settings import Config
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for

@@ -22,7 +22,7 @@ from holdfast.checks.model.globs import is_rule
 from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
 from holdfast.checks.model.report import NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
-from holdfast.checks.tools.catalogue import TOOLS, tool
+from holdfast.checks.tools.interface import TOOLS, load_tool
 from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
@@ -277,7 +277,7 @@ class PlanChecks:
             if use is Use.ON or (
                 name == REGO and use is not Use.OFF and policy_files(self._project.code).any
             ):
-                yield tool(name)
+                yield load_tool(name)
 
     def _or_crash_report(self, check: Callable[[], Report]) -> Report:
         """A crash of the checks does not fail the change; it is a finding."""

@@ -11,7 +11,7 @@ from tools_made import asked, found, program, skipped
 from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools.interface import run_tool
 from holdfast.checks.tools.rego import forbidden_calls, tool
-from holdfast.checks.tools.rego.files import PolicyFiles, policy_files
+from holdfast.checks.tools.rego.policies import PolicyFiles, policy_files
 from holdfast.hcl.eval.code import Code
 
 POLICY = "package main\n\ndeny contains 1 if true\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.checks.formats.interface import FormatInput
-from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural
+from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text, plural
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.kernel.patterns import pattern

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from urllib.parse import quote
 
-from holdfast.checks.formats.interface import FormatInput
-from holdfast.checks.formats.words import waiver_text
+from holdfast.checks.formats.interface import FormatInput, waiver_text
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.system.markup import one_line

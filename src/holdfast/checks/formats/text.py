@@ -5,8 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from holdfast.checks.formats.interface import FormatInput
-from holdfast.checks.formats.words import counts_text, partly_evaluated_text, plural, waiver_text
+from holdfast.checks.formats.interface import (
+    FormatInput,
+    counts_text,
+    partly_evaluated_text,
+    plural,
+    waiver_text,
+)
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.system.markup import one_line

@@ -15,14 +15,17 @@ from holdfast.checks.iam.expressions import (
     WrittenDocument,
     data_source_names,
 )
-from holdfast.checks.iam.files import (
+from holdfast.checks.iam.policies import (
     MARK,
+    IamPolicy,
+    MalformedPolicy,
+    Policies,
     has_statement,
+    make_policy,
     may_be_policy,
     policies_in_file,
     read_variables_policies,
 )
-from holdfast.checks.iam.policies import IamPolicy, MalformedPolicy, Policies, make_policy
 from holdfast.checks.iam.policy_types import (
     BOUNDARY,
     RESOURCE_CONTROL,

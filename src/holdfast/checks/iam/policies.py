@@ -1,12 +1,27 @@
-"""The policy documents of a module or variables file, and what each is used as."""
+"""The policy documents of variables files and JSON files, and what each document is used as."""
 
 from __future__ import annotations
 
+import posixpath
+import re
+from typing import Final
+
 from msgspec import Struct
 
-from holdfast.checks.iam.document import Malformed, Node
-from holdfast.checks.iam.policy_types import PolicyKind, PolicyUse
+from holdfast.checks.iam.document import (
+    Malformed,
+    Node,
+    encode_json,
+    is_heredoc,
+    node_from_value,
+    read_document,
+)
+from holdfast.checks.iam.policy_types import PolicyKind, PolicyUse, guess_use, looks_like_policy
 from holdfast.checks.iam.statements import Statement, statements
+from holdfast.checks.model.subjects import Checkout, VariablesFile
+from holdfast.hcl.nodes import Expression, Literal, Object, walk
+from holdfast.hcl.reader import constant
+from holdfast.kernel.patterns import pattern
 
 
 class IamPolicy(Struct, frozen=True):
@@ -47,3 +62,106 @@ class Policies(Struct, frozen=True):
     """File and address of documents with unknown parts that may matter to a rule."""
     files: tuple[str, ...] = ()
     """The JSON files that were searched, with or without a policy."""
+
+
+# Policies in JSON files, and those in, named by or beside variables files.
+
+
+MARK: Final = b"Statement"
+_NOT_POLICIES: Final = (".tf.json", ".tofu.json", ".tfvars.json")
+_FOREIGN: Final = (b'"acs:', b".aliyuncs.com", b'"qcs:', b'"trn:')
+"""Policies of Alibaba, Tencent and Volcengine have another grammar."""
+_CALLED_POLICY = pattern(r"policy|policies|trust|assume.?role", re.IGNORECASE)
+
+
+def may_be_policy(path: str) -> bool:
+    return path.endswith(".json") and not path.endswith(_NOT_POLICIES)
+
+
+def policies_in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
+    """The policy in a JSON file, by its content; a malformed one by its name or `name`."""
+    content = checkout.content(path) if may_be_policy(path) else None
+    called = f"{name} {path.rpartition('/')[2]}"
+    named = _CALLED_POLICY.search(called) is not None
+    if content is None or not (named or MARK in content) or any(one in content for one in _FOREIGN):
+        return Policies()
+    text = checkout.text(path) or ""
+    document = checkout.code.once(("policy file", path), lambda: read_document(text))
+    if isinstance(document, Node):
+        fits = MARK in content and looks_like_policy(document)
+        return (
+            Policies((make_policy(document, guess_use(called, document), text, path),))
+            if fits
+            else Policies()
+        )
+    if "${" in text or "%{" in text:
+        return Policies(unresolved=((path, path),)) if MARK in content else Policies()
+    return Policies(malformed=(MalformedPolicy(document, path),)) if named else Policies()
+
+
+def read_variables_policies(variables: VariablesFile) -> Policies:
+    """Those in it, in the JSON files that it names, and beside it."""
+    checkout, tree = variables.checkout, variables.checkout.code.tree
+    found: list[Policies] = []
+    paths: dict[str, str] = {}
+    for attribute in variables.file.body.attributes:
+        for part in walk(attribute.expression):
+            text = part.value if isinstance(part, Literal) and isinstance(part.value, str) else ""
+            if '"Statement"' in text:
+                found.append(_inline(variables, attribute.name, text, part))
+            elif isinstance(part, Object) and has_statement(part):
+                found.append(_object(variables, attribute.name, part))
+            elif (path := _named(variables, text)) is not None:
+                paths[path] = attribute.name
+    folder = posixpath.dirname(variables.path) or "."
+    for name in tree.names(folder):
+        paths.setdefault(tree.join(folder, name), "")
+    found.extend(policies_in_file(checkout, path, name) for path, name in paths.items())
+    return Policies(
+        tuple(policy for one in found for policy in one.policies),
+        tuple(broken for one in found for broken in one.malformed),
+        tuple(untold for one in found for untold in one.unresolved),
+        files=tuple(sorted(filter(may_be_policy, paths))),
+    )
+
+
+def has_statement(part: Object) -> bool:
+    return any(isinstance(key, Literal) and key.value == "Statement" for key, _ in part.items)
+
+
+def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
+    below = is_heredoc(variables.checkout.lines(variables.path), at.line, at.column)
+    document = read_document(text, line=at.line + 1 if below else at.line, columns=False)
+    address = f"var.{name}"
+    if isinstance(document, Malformed):
+        broken = MalformedPolicy(document, variables.path, address)
+        return Policies(malformed=(broken,)) if _CALLED_POLICY.search(name) else Policies()
+    return _held(variables, name, document, text)
+
+
+def _object(variables: VariablesFile, name: str, part: Object) -> Policies:
+    """An object that is encoded where it is used."""
+    document = node_from_value(constant(part), part.line, part.column)
+    return _held(variables, name, document, encode_json(document))
+
+
+def _held(variables: VariablesFile, name: str, document: Node, text: str) -> Policies:
+    if not looks_like_policy(document):
+        return Policies()
+    return Policies((make_policy(document, guess_use(name, document), text, variables.path, f"var.{name}"),))
+
+
+def _named(variables: VariablesFile, text: str) -> str | None:
+    """The JSON file that a value names, relative to its folder, a root module or the root."""
+    if not text.endswith(".json") or text.endswith(_NOT_POLICIES) or len(text) > 1000:  # noqa: PLR2004 - no path
+        return None
+    folders = (
+        posixpath.dirname(variables.path) or ".",
+        *(stack.stack.module for stack in variables.stacks),
+        ".",
+    )
+    for folder in dict.fromkeys(folders):
+        path = posixpath.normpath(posixpath.join(folder, text))
+        if not path.startswith(("..", "/")) and variables.checkout.content(path) is not None:
+            return path
+    return None

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from holdfast.checks.iam.condition_scope import is_narrow
-from holdfast.checks.iam.conditions import OPERATORS, base_operator
+from holdfast.checks.iam.conditions import OPERATORS, base_operator, is_narrow
 from holdfast.checks.iam.document import HOLE, Alternatives, Fields, Node, flatten
 from holdfast.hcl.reader import Unknown
 

@@ -220,8 +220,6 @@ class BackendSettings(Struct, frozen=True, kw_only=True):
     """`holdfast` for managed state (neither names a backend); `cloud` for a `cloud` block."""
     settings: Mapping[str, object]
     """Plain values; `UNKNOWN` if computed; a `SecretRef` stays one. The configuration wins."""
-    in_code: Mapping[str, object]
-    """The settings in the code."""
     place: Place
     """The block in the code, otherwise the place in the configuration."""
 
@@ -236,7 +234,6 @@ def _backend(checked: CheckedStack) -> BackendSettings:
     return BackendSettings(
         type=type_ or (configured.type if configured is not None else None) or "holdfast",
         settings={**in_code, **from_configuration},
-        in_code=in_code,
         place=place or stack.place,
     )
 

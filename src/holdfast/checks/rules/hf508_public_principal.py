@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.checks.iam.collect import policy_rule
-from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.conditions import is_narrow
 from holdfast.checks.iam.document import Issue
 from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.iam.statements import ConditionTest, Statement, covers, is_one_of

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.checks.iam.arns import has_wildcard
 from holdfast.checks.iam.collect import policy_rule
-from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.conditions import is_narrow
 from holdfast.checks.iam.document import HOLE, Issue
 from holdfast.checks.iam.github import github_host
 from holdfast.checks.iam.policies import IamPolicy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,18 @@ from holdfast.checks.tools.checkov_report import (
     read_report,
 )
 from holdfast.checks.tools.checkov_settings import FILES, CheckovSettings, read_settings
-from holdfast.checks.tools.interface import ToolRequest, ToolResult, child_variables, tool, tool_rule
+from holdfast.checks.tools.interface import (
+    ToolRequest,
+    ToolResult,
+    child_variables,
+    run_program,
+    tool,
+    tool_rule,
+)
 from holdfast.config.checks import Use
 from holdfast.kernel.errors import Place
 from holdfast.secrets.redact import MASK
-from holdfast.system import files, processes
+from holdfast.system import files
 from holdfast.terraform.statefile.sensitive import without_marked
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
@@ -99,8 +106,10 @@ def _is_data(checkout: Checkout, folder: str) -> bool:
 
 
 def _check_code(request: ToolRequest, program: str, settings: CheckovSettings) -> Iterator[ToolResult]:
+    variables = child_variables(request.environment)
     with _open_command(request, program, settings) as (folder, argv):
-        finished = _run(request, folder, [*argv, f"--directory={request.root}", "--framework=terraform"])
+        argv += [f"--directory={request.root}", "--framework=terraform"]
+        finished = run_program(argv, folder, variables, _SECONDS)
     report = read_report(finished)
     if isinstance(report, str):
         yield request.failed(report)
@@ -142,10 +151,12 @@ def _check_plan(
 ) -> Iterator[ToolResult]:
     """Checkov needs a file: it is written without the values that Terraform marks as sensitive."""
     masked = without_marked(json.loads(plan.document), MASK)
+    variables = child_variables(request.environment)
     with _open_command(request, program, settings) as (folder, argv):
         file = folder / "plan.json"
         files.write(file, json.dumps(masked), durable=False)
-        finished = _run(request, folder, [*argv, f"--file={file}", "--framework=terraform_plan"])
+        argv += [f"--file={file}", "--framework=terraform_plan"]
+        finished = run_program(argv, folder, variables, _SECONDS)
     report = read_report(finished)
     name = plan.stack.name
     if isinstance(report, str):
@@ -181,16 +192,6 @@ def _open_command(
         others = [request.root / path for path in settings.others if _is_data(request.checkout, path)]
         folders = [f"--external-checks-dir={path}" for path in (own, *others)]
         yield folder, [program, *ALWAYS, *folders, *settings.flags(SEEN)]
-
-
-def _run(request: ToolRequest, folder: Path, argv: Sequence[str]) -> processes.Finished:
-    return processes.run(
-        argv,
-        folder=folder,
-        environment=child_variables(request.environment),
-        seconds=_SECONDS,
-        background=True,
-    )
 
 
 def _tool_result(

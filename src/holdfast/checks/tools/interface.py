@@ -1,6 +1,6 @@
 """The interface of external tools such as Checkov.
 
-A new tool is one module in this folder with a `TOOL`, and one line in `catalogue.py`:
+A new tool is one module in this folder with a `TOOL`, and one entry in `TOOLS`:
 
     def _check(request: ToolRequest) -> Iterator[ToolResult]:
         if (program := request.program("tflint")) is None:
@@ -16,10 +16,12 @@ the report, never a pass.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,10 +31,13 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped,
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.rules.hf901_own_findings import HF908
 from holdfast.config.checks import Use
-from holdfast.system import environment
+from holdfast.config.problems import did_you_mean
+from holdfast.system import environment, processes
 from holdfast.system.environment import Environment
 from holdfast.system.processes import Finished
 
+TOOLS: Final = {"checkov": "checkov", "rego": "rego.tool"}
+"""Every external tool, with the module that has its `TOOL`."""
 ToolResult = tuple[Rule, CheckResult]
 _SHOWN = 300
 
@@ -88,6 +93,23 @@ def run_tool(check: CheckFunction, request: ToolRequest) -> Iterator[ToolResult]
         yield request.failed(f"crashed: {crash_location(error)}", hint="Please report it.")
 
 
+def all_tools() -> tuple[Tool, ...]:
+    """The last one reports unknown names in `checks.tools`."""
+    return (*map(load_tool, TOOLS), Tool(name="tools", run=_report_unknown))
+
+
+def load_tool(name: str) -> Tool:
+    loaded: Tool = importlib.import_module(f"holdfast.checks.tools.{TOOLS[name]}").TOOL
+    return loaded
+
+
+def _report_unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterator[ToolResult]:
+    for name in checkout.config.checks.tools:
+        if name not in TOOLS:
+            hint = did_you_mean(name, tuple(TOOLS)) or f"Known tools: {', '.join(TOOLS)}."
+            yield HF908, Finding(message=f"unknown tool `{name}` in `checks.tools`", hint=hint)
+
+
 def tool_rule(id_: str, title: str = "") -> Rule:
     """A rule of an external tool, of which only id and title are known."""
     return Rule(id=id_, title=title or id_, why="", fix="", severity=HF908.severity)
@@ -98,6 +120,19 @@ def exit_message(finished: Finished) -> str:
     text = " ".join(finished.err.decode(errors="replace").split())
     code = f"signal {-finished.code}" if finished.code < 0 else f"exit code {finished.code}"
     return f"{code}: {text[-_SHOWN:]}" if text else code
+
+
+def run_program(
+    argv: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    seconds: float,
+    given: bytes | None = None,
+) -> Finished:
+    """Runs a tool in the background: Holdfast stops it when it stops itself."""
+    return processes.run(
+        argv, folder=folder, environment=variables, seconds=seconds, background=True, given=given
+    )
 
 
 def program_of(environment: Environment, name: str) -> str | None:

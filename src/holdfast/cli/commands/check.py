@@ -242,7 +242,7 @@ class _Check:
     ) -> CheckInputs:
         from holdfast.checks.engine.catalogue import rules
         from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, CheckInputs
-        from holdfast.checks.tools.catalogue import tools
+        from holdfast.checks.tools.interface import all_tools
         from holdfast.cli.commands import check_inputs as inputs
 
         answers: Available[EngineOutput] = Available(missing=NO_ENGINE)
@@ -256,7 +256,7 @@ class _Check:
             engine=answers,
             stack_problems=problems,
             tool_results=(
-                *(answer for tool in tools() for answer in tool.run(checkout, {})),
+                *(answer for tool in all_tools() for answer in tool.run(checkout, {})),
                 *inputs.git_failure(repository),
                 *(inputs.engine_failure(answers) if self._engine else ()),
             ),

@@ -75,8 +75,7 @@ def _run_tests(invocation: Invocation) -> PolicyTestReport:
 
 
 def _policies(root: Path) -> tuple[PolicyFile, ...]:
-    from holdfast.checks.tools.rego.files import policy_files
-    from holdfast.checks.tools.rego.policies import PolicyFile
+    from holdfast.checks.tools.rego.policies import PolicyFile, policy_files
     from holdfast.hcl.eval.code import Code
 
     code = Code(root)

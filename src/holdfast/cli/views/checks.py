@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
 from holdfast.checks.formats.text import finding_lines
-from holdfast.checks.formats.words import counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.cli.console import Console

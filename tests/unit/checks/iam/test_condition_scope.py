@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.checks.iam.condition_scope import is_narrow
+from holdfast.checks.iam.conditions import is_narrow
 
 NARROW = (
     ("aws:principalorgid", "StringEquals", "o-a1b2c3d4e5"),

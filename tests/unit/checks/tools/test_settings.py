@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from checks_made import ONE_STACK, checkout
 
-from holdfast.checks.tools.catalogue import TOOLS, tools
+from holdfast.checks.tools.interface import TOOLS, all_tools
 from holdfast.config.checks import Use
 from holdfast.kernel.errors import ConfigError
 
@@ -19,14 +19,14 @@ def configured(text: str) -> str:
 def test_a_tool_that_is_off_says_nothing() -> None:
     """Not even that it could not look."""
     made = checkout(CODE, config=configured("{ checkov: off, rego: off }"))
-    assert [answer for tool in tools() for answer in tool.run(made, {})] == []
+    assert [answer for tool in all_tools() for answer in tool.run(made, {})] == []
     assert made.config.checks.tools == {"checkov": Use.OFF, "rego": Use.OFF}
 
 
 def test_a_tool_that_does_not_exist_is_a_finding() -> None:
     """A misspelt name would otherwise turn nothing on."""
     made = checkout(CODE, config=configured("{ checkov: off, rego: off, chekov: on }"))
-    ((rule, answer),) = [answer for tool in tools() for answer in tool.run(made, {})]
+    ((rule, answer),) = [answer for tool in all_tools() for answer in tool.run(made, {})]
     assert rule.id == "HF908"
     assert "chekov" in getattr(answer, "message", "")
     assert "checkov" in (getattr(answer, "hint", "") or "")
@@ -41,4 +41,4 @@ def test_other_words_are_refused() -> None:
 
 def test_every_tool_has_its_name() -> None:
     """The name of its file is its name in the configuration."""
-    assert [tool.name for tool in tools()] == [*TOOLS, "tools"]
+    assert [tool.name for tool in all_tools()] == [*TOOLS, "tools"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.tools.interface import exit_message
+from holdfast.checks.tools.interface import exit_message, run_program
 from holdfast.checks.tools.rego import exact, regopy_worker
 from holdfast.checks.tools.rego.interface import (
     FIX_POLICY,
@@ -83,14 +83,8 @@ class Regopy:
             "queries": queries,
             "documents": documents,
         }
-        finished = processes.run(
-            self._program,
-            folder=self._root,
-            environment=self._variables,
-            seconds=TIMEOUT,
-            background=True,
-            given=to_json(request).encode(errors="replace"),
-        )
+        given = to_json(request).encode(errors="replace")
+        finished = run_program(self._program, self._root, self._variables, TIMEOUT, given)
         try:
             output = json.loads(finished.out)
         except ValueError:

@@ -12,10 +12,9 @@ from msgspec import Struct
 from holdfast.checks.tools.interface import exit_message
 from holdfast.checks.tools.rego import exact, forbidden_calls
 from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value, rewrite
-from holdfast.checks.tools.rego.evaluators import Evaluator, find_evaluator
 from holdfast.checks.tools.rego.interface import EvaluationError
 from holdfast.checks.tools.rego.policies import PolicyFile, tests_of
-from holdfast.checks.tools.rego.programs import Conftest, Opa
+from holdfast.checks.tools.rego.programs import Conftest, Evaluator, Opa, find_evaluator
 from holdfast.system import processes
 from holdfast.system.environment import Environment
 

@@ -1,4 +1,4 @@
-"""Evaluates policies with `opa` or `conftest`.
+"""Chooses the evaluator: `opa` or `conftest` if installed, otherwise regopy. Runs the first two.
 
 Both read the policy files unchanged, and the documents from standard input: a plan contains secrets and is
 never written to disk. The programs themselves refuse calls that reach the network or the system.
@@ -7,13 +7,15 @@ never written to disk. The programs themselves refuse calls that reach the netwo
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.checks.tools.interface import exit_message
+from holdfast.checks.tools.interface import child_variables, exit_message, program_of, run_program
 from holdfast.checks.tools.rego import forbidden_calls
+from holdfast.checks.tools.rego.by_regopy import Regopy
 from holdfast.checks.tools.rego.interface import (
     TIMEOUT,
     Document,
@@ -23,7 +25,9 @@ from holdfast.checks.tools.rego.interface import (
     to_json,
 )
 from holdfast.checks.tools.rego.policies import PolicyFile, rules_of
-from holdfast.system import clock, files, processes
+from holdfast.system import clock, files
+from holdfast.system.environment import Environment
+from holdfast.system.processes import Finished
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 
@@ -32,6 +36,10 @@ class _Program:
         self._program = program
         self._root = root
         self._variables = variables
+
+    def _run(self, *arguments: str, folder: Path | None = None, given: bytes | None = None) -> Finished:
+        argv = [self._program, *arguments]
+        return run_program(argv, folder or self._root, self._variables, TIMEOUT, given)
 
 
 class Opa(_Program):
@@ -42,36 +50,20 @@ class Opa(_Program):
         data = [f"--data={policy.path}" for policy in policies if not policy.is_test]
         query = _query(rules, "input")
         with self._confined() as confined:
-            finished = processes.run(
-                [self._program, "eval", *confined, "--format=json", "--stdin-input", *data, query],
-                folder=self._root,
-                environment=self._variables,
-                seconds=TIMEOUT,
-                background=True,
-                given=to_json([document.value for document in documents]).encode(errors="replace"),
+            given = to_json([document.value for document in documents]).encode(errors="replace")
+            finished = self._run(
+                *("eval", *confined, "--format=json", "--stdin-input", *data, query), given=given
             )
         return _results(rules, opa_value(finished), len(documents))
 
-    def test(self, policies: Sequence[PolicyFile]) -> processes.Finished:
+    def test(self, policies: Sequence[PolicyFile]) -> Finished:
         with self._confined() as confined:
-            return processes.run(
-                [self._program, "test", *confined, "--format=json", *(policy.path for policy in policies)],
-                folder=self._root,
-                environment=self._variables,
-                seconds=TIMEOUT,
-                background=True,
-            )
+            return self._run("test", *confined, "--format=json", *(policy.path for policy in policies))
 
     @contextlib.contextmanager
     def _confined(self) -> Iterator[tuple[str, ...]]:
         """The options that select Rego 1.0 and take away the forbidden built-in functions."""
-        finished = processes.run(
-            [self._program, "capabilities", "--current"],
-            folder=self._root,
-            environment=self._variables,
-            seconds=TIMEOUT,
-            background=True,
-        )
+        finished = self._run("capabilities", "--current")
         try:
             text = forbidden_calls.capabilities(finished.out)
         except (ValueError, KeyError, TypeError):
@@ -105,7 +97,7 @@ def _results(
     ]
 
 
-def opa_value(finished: processes.Finished) -> list[dict[str, Any]]:
+def opa_value(finished: Finished) -> list[dict[str, Any]]:
     """The value of the one expression in the query."""
     try:
         output = json.loads(finished.out or b"null")
@@ -164,25 +156,34 @@ class Conftest(_Program):
             text = f"package {package}\nimport rego.v1\n{rules}\ndeny contains json.marshal(answer)\n"
             files.write(own, text, durable=False)
             paths = [*(self._root / policy.path for policy in policies), own]
-            finished = processes.run(
-                [
-                    *(self._program, "test", f"--namespace={package}", "--output=json", "--no-color"),
-                    *("--no-fail", "--parser=json", *(f"--policy={path}" for path in paths), "-"),
-                ],
+            finished = self._run(
+                *("test", f"--namespace={package}", "--output=json", "--no-color", "--no-fail"),
+                *("--parser=json", *(f"--policy={path}" for path in paths), "-"),
                 # Not in the repository: a `conftest.toml` there could change the query.
                 folder=folder,
-                environment=self._variables,
-                seconds=TIMEOUT,
-                background=True,
                 given=to_json({"documents": documents}).encode(errors="replace"),
             )
         return conftest_value(finished, f"{self._root}/")
 
 
-def conftest_value(finished: processes.Finished, root: str = "") -> Any:
+def conftest_value(finished: Finished, root: str = "") -> Any:
     """The single message of the single rule in the query."""
     try:
         ((failure,),) = [output["failures"] for output in json.loads(finished.out) if finished.code == 0]
         return json.loads(failure["msg"])
     except (ValueError, KeyError, TypeError):
         raise EvaluationError(f"conftest failed: {exit_message(finished).replace(root, '')}") from None
+
+
+Evaluator = Opa | Conftest | Regopy
+"""`evaluate` returns the results for each document, in order, or raises `EvaluationError`."""
+
+
+def find_evaluator(root: Path, environment: Environment) -> Evaluator | None:
+    variables = child_variables(environment)
+    if (opa := program_of(environment, "opa")) is not None:
+        return Opa(opa, root, variables)
+    if (conftest := program_of(environment, "conftest")) is not None:
+        return Conftest(conftest, root, variables)
+    # It needs no variables, and a policy can read every variable it has.
+    return Regopy(root, {}) if importlib.util.find_spec("regopy") is not None else None

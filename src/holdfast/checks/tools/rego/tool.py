@@ -14,7 +14,6 @@ from holdfast.checks.engine.running import NO_PLAN
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
 from holdfast.checks.tools.interface import ToolRequest, ToolResult, tool, tool_rule
-from holdfast.checks.tools.rego.files import policy_files
 from holdfast.checks.tools.rego.interface import (
     INSTALL,
     INSTALL_OPA,
@@ -23,12 +22,19 @@ from holdfast.checks.tools.rego.interface import (
     Result,
     ResultKind,
 )
-from holdfast.checks.tools.rego.policies import FOLDER, PolicyFile, old_rules, rules_of, unknown_data
+from holdfast.checks.tools.rego.policies import (
+    FOLDER,
+    PolicyFile,
+    old_rules,
+    policy_files,
+    rules_of,
+    unknown_data,
+)
 from holdfast.config.checks import Use
 from holdfast.kernel.errors import Place
 
 if TYPE_CHECKING:
-    from holdfast.checks.tools.rego.evaluators import Evaluator
+    from holdfast.checks.tools.rego.programs import Evaluator
 
 _LEVELS = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE}
 _PLACE = frozenset({"file", "line", "_loc"})
@@ -65,7 +71,7 @@ def check(request: ToolRequest) -> Iterator[ToolResult]:
 
 def _check(request: ToolRequest, policies: Sequence[PolicyFile]) -> Iterator[ToolResult]:
     # Imported here because most repositories have no policies.
-    from holdfast.checks.tools.rego import evaluators, forbidden_calls  # noqa: PLC0415
+    from holdfast.checks.tools.rego import forbidden_calls, programs  # noqa: PLC0415
 
     tested = [policy for policy in policies if not policy.is_test]
     if (error := forbidden_calls.find_forbidden_calls(tested)) is not None:
@@ -80,7 +86,7 @@ def _check(request: ToolRequest, policies: Sequence[PolicyFile]) -> Iterator[Too
             f"no policy defines {', '.join(unknown)}, and no other data is loaded",
             hint=f"Write the data as rules of a package in `{FOLDER}/`.",
         )
-    elif (evaluator := evaluators.find_evaluator(request.root, request.environment)) is None:
+    elif (evaluator := programs.find_evaluator(request.root, request.environment)) is None:
         yield request.failed(f"no evaluator is installed for the policies in `{FOLDER}/`", hint=INSTALL)
     else:
         yield from _evaluate(request, evaluator, policies)
