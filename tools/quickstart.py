@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -47,7 +48,7 @@ class Story:
         print(f"\n{styled(f'{self.number}. {text}', '1')}", flush=True)
 
     def holdfast(self, *arguments: str) -> None:
-        print(styled(f"   $ holdfast {' '.join(arguments)}", "36"), flush=True)
+        print(styled(f"   $ holdfast {shlex.join(arguments)}", "36"), flush=True)
         done = subprocess.run(
             [HOLDFAST, *arguments],
             cwd=self.folder,
@@ -60,7 +61,7 @@ class Story:
 
     def stopped(self, *arguments: str, code: int) -> str:
         """Run a command that must end with this exit code, and return its output."""
-        print(styled(f"   $ holdfast {' '.join(arguments)}", "36"), flush=True)
+        print(styled(f"   $ holdfast {shlex.join(arguments)}", "36"), flush=True)
         done = subprocess.run(
             [HOLDFAST, *arguments],
             cwd=self.folder,
@@ -164,7 +165,7 @@ def main() -> None:
 
     print(styled("Holdfast in a minute", "1"))
     print("A repository with one variables file per deployment: Accounts/<account>/<service>/<name>.tfvars.")
-    print("It needs no cloud account and no terraform: Holdfast comes with an embedded Terraform.")
+    print("It needs no cloud account and no terraform: `make setup` installs the embedded engine.")
 
     story.chapter("List the stacks of the repository")
     story.holdfast("stacks")

@@ -15,7 +15,7 @@ _HEAD = """\
 
 Every key of `holdfast.yaml`. [Configuration](configuration.md) explains how they work together. This page is generated: `make docs` writes it.
 
-`*` stands for a name that you choose, `[]` for each item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
+In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
 """  # noqa: E501 - one paragraph is one line, as on every page
 _TABLE_HEAD = ("| key | default | meaning |", "|---|---|---|")
 

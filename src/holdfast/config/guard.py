@@ -183,10 +183,10 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
         "The time zone: `Europe/Berlin`, `UTC`.",
         required=True,
     )
-    why: str | None = key(Text(max_length=200), "The reason that messages give.")
+    why: str | None = key(Text(max_length=200), "The reason, for messages.")
     effect: Effect = key(
         Choice((Effect.APPROVE, Effect.DENY)),
-        "`approve`: an approval is enough to apply during the freeze. `deny`: nothing is applied.",
+        "`approve`: an apply during the freeze needs an approval. `deny`: it needs an override.",
         default=Effect.APPROVE,
     )
 
@@ -280,7 +280,9 @@ class GuardRules(Section, frozen=True, kw_only=True):
     approvals: int | None = key(
         Integer(0, 10), "How many approvals every plan with changes needs: 0 to 10.", implied=0
     )
-    freeze: tuple[Freeze, ...] = key(ListOf(FreezeKeys), "A list of times in which nothing is applied.")
+    freeze: tuple[Freeze, ...] = key(
+        ListOf(FreezeKeys), "A list of periods in which an apply needs an approval or an override."
+    )
 
 
 class GuardSettings(Struct, frozen=True, kw_only=True):

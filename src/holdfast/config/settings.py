@@ -36,7 +36,7 @@ class Environment(Section, frozen=True, kw_only=True):
     name: str
     match: tuple[str, ...] = key(
         ListOf(Text(), single=True),
-        "A value or glob, or a list of them, that belong to the environment in addition to its own name.",
+        "A value or glob, or a list of them: names that belong to the environment, in addition to its own.",
     )
     production: bool = key(
         Flag(),
@@ -92,7 +92,9 @@ class Target(Section, frozen=True, kw_only=True):
 class Work(Section, frozen=True, kw_only=True):
     """When work directories are removed: after how many seconds, and beyond how many bytes in total."""
 
-    max_age: float = key(Duration(), "Remove a work directory that is older than this.", default="24h")
+    max_age: float = key(
+        Duration(), "Remove a work directory that was not used for this long.", default="24h"
+    )
     max_size: int = key(
         Size(), "Remove the oldest work directories when all of them are larger than this.", default="5GB"
     )
@@ -101,7 +103,9 @@ class Work(Section, frozen=True, kw_only=True):
 class BackupSettings(Section, frozen=True, kw_only=True):
     """Of the versions and snapshots of a state, the newest `keep` stay; the others for `max_age` seconds."""
 
-    keep: int = key(Integer(1, 100_000), "How many of a state's newest versions are always kept.", default=30)
+    keep: int = key(
+        Integer(1, 100_000), "How many of a state's newest versions or backups are always kept.", default=30
+    )
     max_age: float = key(
         Duration(0, 3650 * 86400.0),
         "How long older versions are kept. `0s`: they are removed at once.",
@@ -116,11 +120,11 @@ class RedactionSettings(Section, frozen=True, kw_only=True):
     )
     words: tuple[str, ...] = key(
         ListOf(Text("a word of three characters or more", r"\S{3,}", max_length=100)),
-        "Words that mark a name as secret in your company, such as `parole`, besides the built-in ones.",
+        "More words that mark a name as secret, such as `parole`.",
     )
     entropy: float | None = key(
         Number(0, 8),
-        "From how many bits per character a value under such a name counts as random: 0 to 8.",
+        "Bits per character from which a value under such a name counts as random: 0 to 8.",
         default_doc="`2.75`",
     )
 
@@ -136,11 +140,11 @@ class Config(Section, frozen=True, kw_only=True):
     company: str | None = key(NAME, "The value of `{company}`.")
     environments: tuple[Environment, ...] = key(
         named(Environment, entry=lambda _name, environment, _place: environment),
-        "A mapping of the names of environments to what belongs to them.",
+        "A mapping of environment names to their settings.",
     )
     targets: tuple[Target, ...] = key(
         named(Target, entry=lambda _name, target, _place: target),
-        "A mapping of the names of targets, the platforms that stacks are deployed to.",
+        "A mapping of target names to their settings. A target is a platform that stacks are deployed to.",
     )
     stacks: tuple[StackRule, ...] = key(
         ListOf(StackRule), "A list of entries: how stacks are found and what they consist of."
@@ -162,14 +166,14 @@ class Config(Section, frozen=True, kw_only=True):
     guard: GuardSettings = key(
         GuardKeys, "What is refused, and what needs an approval: [the guard](guard.md)."
     )
-    checks: CheckSettings = key(CheckSettings, "What is checked before anything runs: [checks](checks.md).")
+    checks: CheckSettings = key(CheckSettings, "What `check`, `plan` and `apply` check: [checks](checks.md).")
     audit_s3: str | None = key(
         Text("`s3://bucket/prefix`", _S3_URI, code="HF-CONF-16", numbers=False),
-        "Where its lines are uploaded, as objects by day and run: `s3://bucket/prefix`.",
+        "Where its entries are copied, as objects by day and run: `s3://bucket/prefix`.",
         path="audit.s3",
     )
     backups: BackupSettings = key(
-        BackupSettings, "How long old versions and snapshots of states are kept: [state](state.md)."
+        BackupSettings, "How long old versions and backups of states are kept: [state](state.md)."
     )
     redaction: RedactionSettings = key(
         RedactionSettings, "What is hidden in addition to known secrets: [redaction](redaction.md)."

@@ -36,7 +36,7 @@ def apply(
     reason: Reason = None,
     wait: Wait = None,
 ) -> Exit:
-    """Plan stacks, show the changes, ask, and apply exactly those plans in dependency order."""
+    """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
 
     if plan is not None and (stacks or changed or since or target or replace):

@@ -25,9 +25,7 @@ _FORMAT = "jsonl"
 
 
 def register(app: Group) -> None:
-    group = Group(
-        "audit", help="Show, verify and export the audit log: who did what, when, why, and the outcome."
-    )
+    group = Group("audit", help="Show, verify and export the audit log: who did what, and why.")
     command(group, "show")(show)
     command(group, "verify")(verify)
     command(group, "export")(export)
@@ -65,7 +63,7 @@ def show(
 
 
 def verify(invocation: Invocation) -> Exit:
-    """Verify the hash chain of the whole audit log: nothing was changed, reordered or removed."""
+    """Verify the hash chain of the whole audit log. Finds changed, reordered and removed entries."""
     from holdfast.audit import reader, sink
 
     config, store = _open(invocation)
@@ -91,7 +89,7 @@ def export(
         Option("--out", metavar="FILE", help="Write to this file (0600) instead of standard output."),
     ] = None,
 ) -> Exit:
-    """Export the whole audit log, oldest entry first, exactly as it was hashed."""
+    """Export the whole audit log, oldest entry first. Each entry is exactly as it was hashed."""
     import sys
 
     from holdfast.audit import reader

@@ -50,7 +50,7 @@ def check(
         Option("--explain", metavar="RULE", help="Explain a rule: what it finds, why, and what to do."),
     ] = None,
 ) -> Exit:
-    """Check the code, its variables and the repository, without running a plan."""
+    """Check code, variables and repository without running a plan."""
     wanted = _format(invocation, format_)
     invocation.as_json = wanted == "json"  # So that an error is a JSON document, too.
     if list_ or explain is not None:

@@ -25,7 +25,7 @@ def destroy(
     ] = None,
     wait: Wait = None,
 ) -> Exit:
-    """Destroy every resource of stacks, dependents first, after you typed each stack's name.
+    """Destroy every resource of stacks, dependents first. You confirm by typing each stack's name.
 
     If the guard refuses: plan --destroy --out DIR, then apply --plan DIR --override DIGEST --reason TEXT.
     """

@@ -22,7 +22,7 @@ def register(app: Group) -> None:
 
 
 def doctor(invocation: Invocation) -> Exit:
-    """Show the installed engines, which one would run each stack and why, and what is missing.
+    """Show the installed engines, and which one runs each stack. Shows why, and what is missing.
 
     Exit 64 if the configuration is invalid or a stack has no engine.
     """

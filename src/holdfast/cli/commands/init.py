@@ -27,7 +27,7 @@ def init(
     invocation: Invocation,
     force: Annotated[bool, Option("--force", help="Replace an existing holdfast.yaml.")] = False,
 ) -> Exit:
-    """Scan this repository and write a starter holdfast.yaml; show what was guessed and what to fix."""
+    """Scan this repository and write a starter holdfast.yaml. Shows what was guessed and what to fix."""
     from holdfast.onboarding.config_file import config_path, require_new, write_verified
     from holdfast.onboarding.scan import scan_repository
     from holdfast.onboarding.starter import starter_from_scan

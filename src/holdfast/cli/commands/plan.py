@@ -46,7 +46,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
     ] = False,
     format_: Annotated[str | None, Option("--format", metavar="text|markdown", help="Output format.")] = None,
 ) -> Exit:
-    """Plan stacks: all, the named ones, or those that a change affects."""
+    """Plan stacks: all, the named ones, or those a change affects."""
     from holdfast.cli.commands.change import Change, plan_options
 
     if lockfile not in (None, "update"):

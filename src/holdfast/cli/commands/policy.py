@@ -22,7 +22,7 @@ def register(app: Group) -> None:
 
 
 def test(invocation: Invocation) -> Exit:
-    """Run the tests of the policies: every rule in policy/ whose name begins with test_.
+    """Run the tests of your Rego policies: rules named test_… in policy/.
 
     Exit 1 if a test fails or cannot be evaluated.
     """

@@ -45,7 +45,7 @@ def reconcile(
         str | None, Option("--reason", metavar="TEXT", help="With --holder-dead: how you know.")
     ] = None,
 ) -> Exit:
-    """Resolve an interrupted run: import what it created, show what is left to apply, and apply it."""
+    """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
     from holdfast.cli.context import CommandContext
 
     if holder_dead != bool(reason):

@@ -86,12 +86,12 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
 
 
 def approve(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Approve the plan of a run that was saved with `plan --out`: this plan and no other."""
+    """Approve the saved plan of a run, and no other plan. Save it with `plan --out` first."""
     return _decide(invocation, run, "approve", reason)
 
 
 def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Reject the plan of a run: it can never be applied, even with approvals or an override."""
+    """Reject the saved plan of a run for good. No approval or override can lift a rejection."""
     return _decide(invocation, run, "reject", reason)
 
 

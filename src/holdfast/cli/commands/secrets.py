@@ -25,7 +25,7 @@ def register(app: Group) -> None:
 
 
 def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
-    """Read every secret that the stacks refer to, and report whether it exists and which identity read it.
+    """Check that every secret of the stacks can be read. Shows which identity read it.
 
     Never shows values. Exit 1 if a secret cannot be read.
     """

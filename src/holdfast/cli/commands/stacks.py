@@ -22,7 +22,7 @@ def register(app: Group) -> None:
 def stacks(
     invocation: Invocation, stacks: Stacks = None, changed: Changed = None, since: Since = None
 ) -> Exit:
-    """List stacks: all, the named ones, or those that a change affects, with the reasons."""
+    """List stacks: all, the named ones, or those a change affects. Shows the reasons."""
     from holdfast.changes.repository import open_repository
 
     repository = open_repository(invocation.config, invocation.environment)

@@ -52,7 +52,7 @@ def list_(invocation: Invocation, name: OneStack) -> Exit:
 
 
 def versions(invocation: Invocation, name: OneStack) -> Exit:
-    """List the versions of a managed state, or the backups of a state in another backend."""
+    """List the versions or backups of a stack's state. A managed state has versions, any other backups."""
     from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
@@ -66,7 +66,7 @@ def versions(invocation: Invocation, name: OneStack) -> Exit:
 
 
 def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
-    """Show the resource addresses and outputs in a version of a state, without secrets."""
+    """Show the resource addresses and outputs in a state. Sensitive values are masked."""
     from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import content_document, show_content
     from holdfast.states.versions import CURRENT, load
@@ -119,7 +119,7 @@ def unlock(
         str | None, Option("--reason", metavar="TEXT", help="How you know that the lock holder is gone.")
     ] = None,
 ) -> Exit:
-    """Force-unlock a stack's state, if you are certain that the lock holder is gone."""
+    """Force-unlock a stack's state. Use it only if you are sure that the lock holder is gone."""
     from holdfast.cli.context import run_on_stack
     from holdfast.states.operations import unlock as force_unlock
 
@@ -137,7 +137,7 @@ def unlock(
 
 
 def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
-    """Write a stack's state to standard output, unencrypted and with its secrets."""
+    """Print a stack's state, unencrypted and with its secrets."""
     from holdfast.cli.context import run_on_stack
     from holdfast.runs import audit_trail
     from holdfast.states import operations
@@ -183,7 +183,7 @@ def rollback(
     version: Annotated[str, Argument(metavar="VERSION", help="A name from `state versions`, or serial:N.")],
     yes: Yes = False,
 ) -> Exit:
-    """Restore an earlier version of a state under a new serial, and show the resulting plan.
+    """Restore an earlier version of a state under a new serial. Then show the plan.
 
     Changes only the state, no real resource.
     """

@@ -48,7 +48,7 @@ def terraform(
         list[str] | None, Argument(metavar="-- ARGS", help="A read-only Terraform command.")
     ] = None,
 ) -> Exit:
-    """Run a read-only Terraform command on a stack: output, show, state list, providers, …"""
+    """Run a read-only Terraform command on a stack. Examples: output, show, state list, providers."""
     from holdfast.cli.context import run_on_stack
     from holdfast.plans.terraform import run_read_only
 
