@@ -16,8 +16,7 @@ from holdfast.notify.commands import annotation_lines, log_group, output_lines, 
 from holdfast.notify.markdown import markdown
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.notify.size_budget import COMMENT
-from holdfast.system.markup import one_line, visible
-from holdfast.system.workflow_commands import command, escape_commands
+from holdfast.system.markup import command, escape_commands, one_line, visible
 
 PIECES = [
     "`", "``", "```", "~~~", "|", "\\|", "\\", "\n", "\n\n", "\r", "\r\n", "\t", "    ", " ", "\u2028",

@@ -61,7 +61,7 @@ class _Screen:
     def write_plain(self, text: str, *, command: bool = False) -> None:
         """In GitHub Actions a line can be a workflow command: other programs' text is escaped."""
         if self._actions and not command:
-            from holdfast.system.workflow_commands import escape_commands
+            from holdfast.system.markup import escape_commands
 
             text = escape_commands(text)
         self._stream.write(text)

@@ -110,14 +110,7 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
     def added(self) -> tuple[Added, ...]:
         """Every commit of every branch and tag that added or changed files, the newest first."""
         answer = self._run(
-            "log",
-            "--all",
-            "-c",
-            "--no-renames",
-            "--diff-filter=AMT",
-            "--raw",
-            "--no-abbrev",
-            "-z",
+            *("log", "--all", "-c", "--no-renames", "--diff-filter=AMT", "--raw", "--no-abbrev", "-z"),
             "--format=%x01%H%x02%cI",
             seconds=_HISTORY_SECONDS,
         )
@@ -187,11 +180,12 @@ def _added(text: str) -> Iterator[Added]:
 
     A change is `:mode mode id id A`; for a merge, with one more of each per parent.
     """
-    commit: tuple[str, str] | None = None
+    commit, date = "", ""
     change: list[str] = []
     paths: list[str] = []
     blobs: list[tuple[str, str]] = []
-    for part in text.split("\0"):
+    # The end is like the start of another commit.
+    for part in (*text.split("\0"), "\x01"):
         item = part.removeprefix("\n")
         if change:
             if set(change[-1]) == {"A"}:
@@ -200,14 +194,12 @@ def _added(text: str) -> Iterator[Added]:
                 blobs.append((item, change[-2]))
             change = []
         elif item.startswith("\x01"):
-            if commit is not None:
-                yield Added(commit=commit[0], date=commit[1], paths=tuple(paths), blobs=tuple(blobs))
-            id_, _, date = item[1:].partition("\x02")
-            commit, paths, blobs = (id_, date), [], []
+            if commit:
+                yield Added(commit=commit, date=date, paths=tuple(paths), blobs=tuple(blobs))
+            commit, _, date = item[1:].partition("\x02")
+            paths, blobs = [], []
         elif item.startswith(":"):
             change = item.lstrip(":").split(" ")
-    if commit is not None:
-        yield Added(commit=commit[0], date=commit[1], paths=tuple(paths), blobs=tuple(blobs))
 
 
 def find(folder: Path, environment: Mapping[str, str]) -> Git | None:

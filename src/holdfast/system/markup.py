@@ -1,4 +1,4 @@
-"""Quotes untrusted text for terminals, Markdown and HTML.
+"""Quotes untrusted text for terminals, Markdown, HTML and the logs of GitHub Actions.
 
 The author of the code under review controls names, values and error texts. In Markdown they appear only as
 code, where GitHub renders no mention, link, image, reference or tag, so only the end of the code must be
@@ -91,3 +91,41 @@ def _limit_backticks(text: str) -> str:
     if any(len(run) > _MAX_BACKTICKS for run in _BACKTICKS.findall(text)):
         return text.replace("`", "'")
     return text
+
+
+# Workflow commands of GitHub Actions: a line that starts with `::` or contains `##[`
+
+MAX_ANNOTATIONS = 10
+"""Per level and step; GitHub shows no more."""
+WIDEST = 2000
+_COMMAND = re.compile(r"^(\s*):(?=:)")
+_OLD_COMMAND = re.compile(r"##(?=\[)")
+
+
+def escape_commands(text: str) -> str:
+    return "\n".join(map(escape_line, lines_of(text)))
+
+
+def escape_line(line: str) -> str:
+    return _OLD_COMMAND.sub("## ", _COMMAND.sub(r"\1: ", line))
+
+
+def command(level: str, message: str, **properties: str | int | None) -> str:
+    """One line, whatever the texts contain."""
+    shown = "\n".join(lines_of(message))
+    cut = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
+    arguments = ",".join(
+        f"{name}={_property(one_line(str(value), WIDEST))}"
+        for name, value in properties.items()
+        if value is not None
+    )
+    return f"::{level}{' ' if arguments else ''}{arguments}::{data(cut)}"
+
+
+def data(text: str) -> str:
+    """The message of a command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace("##[", "## [")
+
+
+def _property(text: str) -> str:
+    return data(text).replace(":", "%3A").replace(",", "%2C")

@@ -38,15 +38,12 @@ class ProcessId(NamedTuple):
     """The PID namespace."""
 
     def document(self) -> dict[str, object]:
-        names = ("host", "boot", "pid", "started", "machine", "space")
-        return {name: getattr(self, name) for name in names}
+        return self._asdict()
 
     @classmethod
     def of(cls, document: Mapping[str, object]) -> Self:
         """From `document`. Missing fields are unknown."""
-        texts = {
-            name: str(document.get(name) or "") for name in ("host", "boot", "started", "machine", "space")
-        }
+        texts = {name: str(document.get(name) or "") for name in cls._fields if name != "pid"}
         return cls(pid=int(str(document.get("pid") or 0)), **texts)
 
 

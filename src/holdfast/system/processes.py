@@ -15,7 +15,6 @@ from typing import NamedTuple, Self
 
 from holdfast.kernel.values import MaskedStruct
 
-_CHUNK = 1 << 18
 _BACKGROUND: set[int] = set()
 _BACKGROUND_LOCK = threading.Lock()
 _KILLED = threading.Event()
@@ -54,8 +53,7 @@ class Child:
 
     def kill_group(self) -> None:
         """SIGKILL to the child's process group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill_group(self.pid)
 
     async def wait(self) -> int:
         return await asyncio.to_thread(self._process.wait)

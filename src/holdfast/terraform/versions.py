@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator as operators
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -148,11 +148,6 @@ class Constraint(Struct, frozen=True, kw_only=True):
 
     def allows(self, version: Version) -> bool:
         return all(term.allows(version) for term in self.terms)
-
-
-def all_allow(constraints: Iterable[Constraint], version: Version) -> bool:
-    """Whether a version satisfies all constraints; without constraints any does."""
-    return all(constraint.allows(version) for constraint in constraints)
 
 
 def _term(part: str, whole: str) -> Term:

@@ -7,7 +7,7 @@ from reports_made import checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.commands import annotation_lines, log_group, output_lines, outputs_of
 from holdfast.notify.report import ChangeReport, Trouble
-from holdfast.system.workflow_commands import escape_commands
+from holdfast.system.markup import escape_commands
 
 
 def test_an_error_stands_where_it_is() -> None:

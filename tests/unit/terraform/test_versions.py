@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.kernel.errors import UsageError
-from holdfast.terraform.versions import Constraint, Version, all_allow
+from holdfast.terraform.versions import Constraint, Version
 
 ASCENDING = [
     "0.11.14",
@@ -90,11 +90,3 @@ def test_what_is_not_a_constraint_is_refused_with_a_hint(text: str) -> None:
         Constraint.parse(text)
     assert caught.value.problem.code == "HF-ENG-22"
     assert caught.value.problem.hint
-
-
-def test_all_constraints_must_allow() -> None:
-    """The code's, the stack's and the configuration's wishes hold together."""
-    constraints = [Constraint.parse(">= 1.5"), Constraint.parse("< 1.10")]
-    assert all_allow(constraints, Version.parse("1.9.8"))
-    assert not all_allow(constraints, Version.parse("1.10.0"))
-    assert all_allow([], Version.parse("0.1"))

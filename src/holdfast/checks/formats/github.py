@@ -5,8 +5,7 @@ from __future__ import annotations
 from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
-from holdfast.system.markup import one_line
-from holdfast.system.workflow_commands import MAX_ANNOTATIONS, command, escape_commands
+from holdfast.system.markup import MAX_ANNOTATIONS, command, escape_commands, one_line
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 

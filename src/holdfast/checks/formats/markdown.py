@@ -8,8 +8,7 @@ from holdfast.checks.formats.interface import FormatInput, counts_text, partly_e
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.kernel.patterns import pattern
-from holdfast.system.markup import cell, code
-from holdfast.system.workflow_commands import escape_commands
+from holdfast.system.markup import cell, code, escape_commands
 
 _ROOM = 40_000
 _ROOM_ASIDE = 10_000

@@ -44,7 +44,7 @@ class PlanReport:
         """Write the whole report to standard output."""
         from holdfast.notify.actions import in_actions
         from holdfast.notify.markdown import markdown
-        from holdfast.system.workflow_commands import escape_commands
+        from holdfast.system.markup import escape_commands
 
         text = markdown(self._build())
         sys.stdout.write(escape_commands(text) if in_actions(self._invocation.environment) else text)

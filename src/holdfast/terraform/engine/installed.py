@@ -62,11 +62,10 @@ def _order(version: str) -> Version:
 
 
 def remove_tool(home: Path, name: str, version: str) -> Tool:
-    tool = next(
-        (one for one in installed_tools(home) if (one.product.value, one.version) == (name, version)), None
-    )
+    tools = {(tool.product.value, tool.version): tool for tool in installed_tools(home)}
+    tool = tools.get((name, version))
     if tool is None:
-        installed = ", ".join(f"{tool.product.value} {tool.version}" for tool in installed_tools(home))
+        installed = ", ".join(map(" ".join, tools))
         raise UsageError(
             "HF-TOOL-6",
             f"{name} {version} is not installed",

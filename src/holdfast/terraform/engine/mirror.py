@@ -54,11 +54,7 @@ class Mirror:
 
     def find(self, provider: LockedProvider) -> Package | None:
         """The package of a locked provider, if it is here and unchanged."""
-        for known in provider.package_hashes:
-            package = self._intact(known)
-            if package is not None:
-                return package
-        return None
+        return next(filter(None, map(self._intact, provider.package_hashes)), None)
 
     def add(self, source: Path, known: tuple[str, ...], *, plain: bool) -> Package:
         """Add a package. `known` are the hashes of the lock file; anything else is refused."""
@@ -117,11 +113,9 @@ def package_hash(folder: Path) -> str:
     """The `h1:` hash of lock files: over the name and SHA-256 of every file, in order of name."""
     lines = []
     for path in _files(folder):
-        digest = hashlib.sha256()
         with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-        lines.append(f"{digest.hexdigest()}  {path.relative_to(folder).as_posix()}\n")
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        lines.append(f"{digest}  {path.relative_to(folder).as_posix()}\n")
     lines.sort(key=lambda line: line[66:])
     return "h1:" + base64.b64encode(hashlib.sha256("".join(lines).encode()).digest()).decode()
 
@@ -172,9 +166,9 @@ def is_plaintext_handshake(line: str) -> bool:
 
 def _executable(package: Path) -> Path | None:
     """The provider program among the files of its package."""
-    programs = [
+    programs = (
         path
         for path in sorted(package.iterdir())
         if path.name.startswith("terraform-provider-") and path.is_file() and os.access(path, os.X_OK)
-    ]
-    return programs[0] if programs else None
+    )
+    return next(programs, None)

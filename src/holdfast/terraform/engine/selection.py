@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from holdfast.config.engine import EnginePin, EngineUse
 from holdfast.kernel.errors import UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
-from holdfast.terraform.versions import Constraint, Version, all_allow
+from holdfast.terraform.versions import Constraint, Version
 
 
 class EngineRequirement(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ def select_engine(requirement: EngineRequirement, engines: tuple[EngineId, ...])
         engine
         for engine in engines
         if _fits(engine, use, tofu=requirement.tofu_reason is not None)
-        and all_allow(constraints, Version.parse(engine.version))
+        and all(constraint.allows(Version.parse(engine.version)) for constraint in constraints)
     ]
     if not fitting:
         raise _no_engine(requirement, use, asked, engines)

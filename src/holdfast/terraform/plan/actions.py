@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 _NAMED_PATHS = 3
 
@@ -39,38 +38,34 @@ def change_kind(actions: tuple[str, ...]) -> ChangeKind:
 
 
 _FORGOTTEN = "created, while the old resource is removed from the state and not destroyed,"
-VERBS: Mapping[ChangeKind, str] = MappingProxyType(
-    {
-        ChangeKind.NO_OP: "unchanged",
-        ChangeKind.CREATE: "created",
-        ChangeKind.READ: "read during apply",
-        ChangeKind.UPDATE: "updated in place",
-        ChangeKind.DELETE: "deleted",
-        ChangeKind.DELETE_THEN_CREATE: "replaced",
-        ChangeKind.CREATE_THEN_DELETE: "replaced (the new resource is created first)",
-        ChangeKind.FORGET: "removed from the state (the resource itself is not destroyed)",
-        ChangeKind.CREATE_THEN_FORGET: _FORGOTTEN,
-        ChangeKind.FORGET_THEN_CREATE: _FORGOTTEN,
-    }
-)
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "replace_because_tainted": "it is tainted",
-        "replace_because_cannot_update": "{paths}",
-        "replace_by_request": "the replacement was requested",
-        "replace_by_triggers": "something in its `replace_triggered_by` changes",
-        "delete_because_no_resource_config": "it is no longer in the configuration",
-        "delete_because_no_module": "its module is no longer in the configuration",
-        "delete_because_wrong_repetition": "its use of `count` or `for_each` changed",
-        "delete_because_count_index": "index {key} is outside the new `count`",
-        "delete_because_each_key": "key {key} is no longer in `for_each`",
-        "delete_because_no_move_target": "it was moved to an address that is not in the configuration",
-        "delete_because_enabled_false": "it is disabled with `enabled = false`",
-        "read_because_config_unknown": "its arguments are known only during apply",
-        "read_because_dependency_pending": "a dependency changes first",
-        "read_because_check_nested": "a check reads it after apply",
-    }
-)
+VERBS: Mapping[ChangeKind, str] = {
+    ChangeKind.NO_OP: "unchanged",
+    ChangeKind.CREATE: "created",
+    ChangeKind.READ: "read during apply",
+    ChangeKind.UPDATE: "updated in place",
+    ChangeKind.DELETE: "deleted",
+    ChangeKind.DELETE_THEN_CREATE: "replaced",
+    ChangeKind.CREATE_THEN_DELETE: "replaced (the new resource is created first)",
+    ChangeKind.FORGET: "removed from the state (the resource itself is not destroyed)",
+    ChangeKind.CREATE_THEN_FORGET: _FORGOTTEN,
+    ChangeKind.FORGET_THEN_CREATE: _FORGOTTEN,
+}
+REASONS: Mapping[str, str] = {
+    "replace_because_tainted": "it is tainted",
+    "replace_because_cannot_update": "{paths}",
+    "replace_by_request": "the replacement was requested",
+    "replace_by_triggers": "something in its `replace_triggered_by` changes",
+    "delete_because_no_resource_config": "it is no longer in the configuration",
+    "delete_because_no_module": "its module is no longer in the configuration",
+    "delete_because_wrong_repetition": "its use of `count` or `for_each` changed",
+    "delete_because_count_index": "index {key} is outside the new `count`",
+    "delete_because_each_key": "key {key} is no longer in `for_each`",
+    "delete_because_no_move_target": "it was moved to an address that is not in the configuration",
+    "delete_because_enabled_false": "it is disabled with `enabled = false`",
+    "read_because_config_unknown": "its arguments are known only during apply",
+    "read_because_dependency_pending": "a dependency changes first",
+    "read_because_check_nested": "a check reads it after apply",
+}
 
 
 def because(reason: str, paths: tuple[str, ...], key: str) -> str:
