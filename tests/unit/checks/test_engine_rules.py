@@ -8,13 +8,13 @@ from checks_made import check, checkout, messages, of, skips
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.checks.code.formatting import diff, hunks
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import EngineOutput
 from holdfast.checks.rules.hf601_engine import HF601 as FORMAT
 from holdfast.checks.rules.hf601_engine import HF602 as VALIDITY
+from holdfast.checks.rules.hf601_engine import hunks
 from holdfast.kernel.errors import Place, Problem
 
 CODE = 'locals {\n  a=1\n  b = 2\n}\n\n\noutput "x" {\n  value="secret-word"\n}\n'
@@ -154,11 +154,3 @@ def test_only_a_line_feed_ends_a_line_of_a_hunk() -> None:
     """As HCL counts: the place of a finding would be another line."""
     (hunk,) = hunks("# a\u2028b\n\na=1\n".encode(), "# a\u2028b\n\na = 1\n".encode())
     assert (hunk.line, hunk.before) == (3, ("a=1\n",))
-
-
-def test_the_diff_is_one_that_programs_read() -> None:
-    """Unified, with a mark where the last line has no end."""
-    assert diff("a.tf", b"a=1\nb = 2", b"a = 1\nb = 2\n") == (
-        "--- a/a.tf\n+++ b/a.tf\n@@ -1,2 +1,2 @@\n-a=1\n-b = 2\n\\ No newline at end of file\n"
-        "+a = 1\n+b = 2\n"
-    )

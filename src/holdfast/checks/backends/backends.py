@@ -208,26 +208,25 @@ def _is_unencrypted(method: Expression | None) -> bool:
 
 # Check functions.
 
-Judge = Callable[[BackendView], Iterable[CheckResult]]
+BackendCheck = Callable[[BackendView], Iterable[CheckResult]]
 
 
-def for_stacks(judge: Judge) -> CheckFunction[CheckedStack]:
-    def check(stack: CheckedStack) -> Iterator[CheckResult]:
+def for_stacks(check: BackendCheck) -> CheckFunction[CheckedStack]:
+    def check_stack(stack: CheckedStack) -> Iterator[CheckResult]:
         backend = backend_of_stack(stack)
         if backend.type != MANAGED:
-            yield from judge(backend)
+            yield from check(backend)
 
-    return check
+    return check_stack
 
 
-def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFunction[Module]:
-    """Checks root modules that no stack uses. Settings that are not in the code may come from elsewhere: a
-    skip.
+def for_unused_modules(check: BackendCheck, *, literals_only: bool = False) -> CheckFunction[Module]:
+    """Checks root modules that no stack uses; settings that are not in the code may come from elsewhere.
 
-    `literals_only`: the rule only judges settings that are in the code, so missing ones do not matter.
+    `literals_only`: the rule only checks settings that are in the code, so missing ones do not matter.
     """
 
-    def check(module: Module) -> Iterator[CheckResult]:
+    def check_module(module: Module) -> Iterator[CheckResult]:
         backend = None if has_stack(module) else backend_of_module(module)
         if backend is None:
             return
@@ -238,14 +237,14 @@ def for_unused_modules(judge: Judge, *, literals_only: bool = False) -> CheckFun
                 file=backend.place.file,
             )
             return
-        yield from judge(backend)
+        yield from check(backend)
 
-    return check
+    return check_module
 
 
-def for_backends(judge: Judge, *, literals_only: bool = False) -> dict[str, Any]:
+def for_backends(check: BackendCheck, *, literals_only: bool = False) -> dict[str, Any]:
     """The functions of a `Rule` about backends of stacks, and of root modules that no stack uses."""
-    return {"stack": for_stacks(judge), "source": for_unused_modules(judge, literals_only=literals_only)}
+    return {"stack": for_stacks(check), "source": for_unused_modules(check, literals_only=literals_only)}
 
 
 def has_stack(module: Module) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from holdfast.checks.code.bodies import holds, lines_with
@@ -40,6 +41,7 @@ from holdfast.checks.iam.unknowns import has_relevant_unknowns
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, finding
 from holdfast.checks.model.subjects import (
     CheckedStack,
+    Checkout,
     Module,
     Resource,
     VariablesFile,
@@ -336,36 +338,39 @@ def _named(resource: Resource) -> Iterator[tuple[str, str]]:
 # Rules about policy documents
 
 IssueFinder = Callable[[IamPolicy], Iterable[Issue]]
+PolicyCheck = Callable[[Policies, Checkout], Iterable[CheckResult]]
 _MILDER = {Severity.ERROR: Severity.WARNING, Severity.WARNING: Severity.NOTE, Severity.NOTE: Severity.NOTE}
 
 
-def policy_rule(judge: IssueFinder, severity: Severity) -> dict[str, Any]:
-    """The functions of a `Rule` about policy documents in code and variables files; `severity` is its own."""
-
-    def source(module: Module) -> Iterator[CheckResult]:
-        return findings_from_policies(policies_of_module(module), judge, severity)
-
-    def variables(file: VariablesFile) -> Iterator[CheckResult]:
-        return findings_from_policies(policies_of_variables(file), judge, severity)
-
-    return {"source": source, "variables": variables, "extra_files": policy_files}
+def for_policies(check: PolicyCheck) -> dict[str, Any]:
+    """The functions of a `Rule` about policy documents in code and variables files."""
+    return {
+        "source": lambda module: check(policies_of_module(module), module.checkout),
+        "variables": lambda file: check(policies_of_variables(file), file.checkout),
+        "extra_files": policy_files,
+    }
 
 
-def findings_from_policies(policies: Policies, judge: IssueFinder, severity: Severity) -> Iterator[Finding]:
+def policy_rule(find: IssueFinder, severity: Severity) -> dict[str, Any]:
+    """The severity of a `Rule` about single policy documents, and its functions."""
+    check = partial(findings_from_policies, find, severity)
+    return {"severity": severity, **for_policies(lambda policies, _: check(policies))}
+
+
+def findings_from_policies(find: IssueFinder, severity: Severity, policies: Policies) -> Iterator[Finding]:
     for policy in policies.policies:
-        for said in judge(policy):
-            yield finding_from_issue(policy, said, severity)
+        for issue in find(policy):
+            yield finding_from_issue(policy, issue, severity)
 
 
 def finding_from_issue(
-    policy: IamPolicy, said: Issue, severity: Severity, stack: str | None = None
+    policy: IamPolicy, issue: Issue, severity: Severity, stack: str | None = None
 ) -> Finding:
-    place = Place(file=policy.file, line=said.at.line or None, column=said.at.column or None)
     return finding(
-        place,
-        said.message,
+        Place(file=policy.file, line=issue.at.line or None, column=issue.at.column or None),
+        issue.message,
         address=policy.address,
-        hint=said.hint,
-        severity=None if said.severe else _MILDER[severity],
+        hint=issue.hint,
+        severity=None if issue.severe else _MILDER[severity],
         stack=stack,
     )

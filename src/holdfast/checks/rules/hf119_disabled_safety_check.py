@@ -26,7 +26,7 @@ _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
 
-def _judge(backend: BackendView) -> Iterator[CheckResult]:
+def _check(backend: BackendView) -> Iterator[CheckResult]:
     custom_endpoint = backend.type == "s3" and (
         backend.has("endpoint") or backend.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(backend.env)
     )
@@ -59,5 +59,5 @@ RULE = Rule(
     "off a check that protects the state from mistakes.",
     fix="Remove the setting.",
     severity=Severity.WARNING,
-    **for_backends(_judge, literals_only=True),
+    **for_backends(_check, literals_only=True),
 )

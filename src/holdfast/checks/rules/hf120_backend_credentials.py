@@ -15,7 +15,7 @@ _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGN
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
 
-def _judge(backend: BackendView) -> Iterator[Finding]:
+def _check(backend: BackendView) -> Iterator[Finding]:
     for name in backend.kind.secrets:
         found = backend.value(name)
         if _is_literal(found) and not _is_path(backend.type, name, found):
@@ -56,7 +56,7 @@ def _in_address(text: str) -> bool:
     )
 
 
-_orphans = for_unused_modules(_judge, literals_only=True)
+_orphans = for_unused_modules(_check, literals_only=True)
 
 
 def _source(module: Module) -> Iterator[CheckResult]:
@@ -66,7 +66,7 @@ def _source(module: Module) -> Iterator[CheckResult]:
             backend = BackendView(
                 type=found[0], settings=found[1], block=resource.block, place=resource.place
             )
-            for problem in _judge(backend):
+            for problem in _check(backend):
                 yield finding(resource.block, problem.message, address=resource.address)
     yield from _orphans(module)
 
@@ -80,6 +80,6 @@ RULE = Rule(
     'secret: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
     severity=Severity.ERROR,
     source=_source,
-    stack=for_stacks(_judge),
+    stack=for_stacks(_check),
     secret=True,
 )

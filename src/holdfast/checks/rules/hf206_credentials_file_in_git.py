@@ -55,7 +55,7 @@ _FILES = (
 )
 
 
-def _judge(path: str, content: Content | None) -> Suspect | None:
+def _check(path: str, content: Content | None) -> Suspect | None:
     if not _AT_ALL.search(path):
         return None
     for known in _FILES:
@@ -95,6 +95,6 @@ RULE = Rule(
     fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
     "without values.",
     severity=Severity.ERROR,
-    **in_git(_judge),
+    **in_git(_check),
     secret=True,
 )

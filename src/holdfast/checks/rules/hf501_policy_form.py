@@ -2,18 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.iam.collect import (
-    findings_from_policies,
-    policies_of_module,
-    policies_of_variables,
-    policy_files,
-    policy_rule,
-)
+from holdfast.checks.iam.collect import findings_from_policies, for_policies, policy_rule
 from holdfast.checks.iam.document import Issue, policy_size
 from holdfast.checks.iam.grammar import grammar_issues
 from holdfast.checks.iam.policies import IamPolicy, Policies
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, finding, known_at_run_time_only
-from holdfast.checks.model.subjects import Module, VariablesFile
+from holdfast.checks.model.subjects import Checkout
 from holdfast.kernel.errors import Place
 
 
@@ -21,8 +15,8 @@ def _grammar(policy: IamPolicy) -> Iterable[Issue]:
     return grammar_issues(policy.document, policy.kind, policy.text)
 
 
-def _check(policies: Policies) -> Iterator[CheckResult]:
-    yield from findings_from_policies(policies, _grammar, Severity.ERROR)
+def _check(policies: Policies, _: Checkout) -> Iterator[CheckResult]:
+    yield from findings_from_policies(_grammar, Severity.ERROR, policies)
     for wrong in policies.malformed:
         place = Place(file=wrong.file, line=wrong.error.line or None, column=wrong.error.column or None)
         yield finding(place, f"this policy is not valid JSON: {wrong.error.message}", address=wrong.address)
@@ -32,14 +26,6 @@ def _check(policies: Policies) -> Iterator[CheckResult]:
     yield from known_at_run_time_only("part of the policy", parts, "; no HF5 rule checks the rest")
 
 
-def _in_code(module: Module) -> Iterator[CheckResult]:
-    yield from _check(policies_of_module(module))
-
-
-def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
-    yield from _check(policies_of_variables(variables))
-
-
 HF501 = Rule(
     id="HF501",
     title="Policy document that AWS would reject",
@@ -47,9 +33,7 @@ HF501 = Rule(
     "key is worse: the first value is silently lost.",
     fix="Follow the grammar of this kind of policy.",
     severity=Severity.ERROR,
-    source=_in_code,
-    variables=_in_variables,
-    extra_files=policy_files,
+    **for_policies(_check),
 )
 
 
@@ -73,7 +57,6 @@ HF502 = Rule(
     title="Policy document that is too large",
     why="AWS rejects it in the middle of an apply. White space does not count.",
     fix="Split it, use wildcards or tags, or use managed policies.",
-    severity=Severity.ERROR,
     **policy_rule(_check_size, Severity.ERROR),
 )
 
@@ -95,6 +78,5 @@ HF503 = Rule(
     why="Policy variables such as `${aws:username}` are not expanded in it but compared literally, so a "
     "statement allows or denies something else than it says.",
     fix='Set `"Version": "2012-10-17"`.',
-    severity=Severity.WARNING,
     **policy_rule(_check_version, Severity.WARNING),
 )

@@ -27,7 +27,6 @@ HF504 = Rule(
     why="Its holder controls the account: it can create users, open buckets and turn off logging. One "
     "leaked key compromises everything.",
     fix="Allow only the actions that are needed, on the resources they are needed for.",
-    severity=Severity.ERROR,
     **policy_rule(_check_actions, Severity.ERROR),
 )
 
@@ -52,7 +51,6 @@ HF506 = Rule(
     why="It allows actions and resources that no one has considered, including those that AWS will add.",
     fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
     "`Deny`.",
-    severity=Severity.WARNING,
     **policy_rule(_check_exclusions, Severity.WARNING),
 )
 
@@ -68,6 +66,5 @@ HF507 = Rule(
     title="Allow with NotPrincipal",
     why="Everyone except the listed principals is allowed, including people without an AWS account.",
     fix="List who is allowed in `Principal`.",
-    severity=Severity.ERROR,
     **policy_rule(_check_principals, Severity.ERROR),
 )

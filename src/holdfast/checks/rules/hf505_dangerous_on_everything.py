@@ -16,7 +16,7 @@ _NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
 _ALWAYS_THERE: Final = ("iam:passedtoservice",)
 
 
-def _judge(policy: IamPolicy) -> Iterator[Issue]:
+def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.IDENTITY, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
@@ -73,6 +73,5 @@ RULE = Rule(
     why="Some actions let an identity give itself all others: `iam:PassRole` on everything, for "
     "example, by starting an instance with an administrator role.",
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
-    severity=Severity.ERROR,
-    **policy_rule(_judge, Severity.ERROR),
+    **policy_rule(_check, Severity.ERROR),
 )

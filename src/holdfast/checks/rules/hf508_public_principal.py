@@ -26,7 +26,7 @@ _OF_SERVICES: Final = ("aws:principalisawsservice", "aws:viaawsservice")
 _EVERYONE: Final = ("", "AWS", "CanonicalUser", "Service")
 
 
-def _judge(policy: IamPolicy) -> Iterator[Issue]:
+def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
     for statement in policy.statements:
@@ -71,6 +71,5 @@ RULE = Rule(
     "this are found by strangers within hours.",
     fix="List the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
     "`aws:SourceVpce`.",
-    severity=Severity.ERROR,
-    **policy_rule(_judge, Severity.ERROR),
+    **policy_rule(_check, Severity.ERROR),
 )

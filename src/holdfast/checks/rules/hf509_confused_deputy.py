@@ -28,7 +28,7 @@ _LOGS_OF_BALANCERS: Final = "logdelivery.elasticloadbalancing."
 _OF_ONE_ACCOUNT = pattern(rf".*/AWSLogs/(?:[0-9]{{12}}|{HOLE}.*?)/.*")
 
 
-def _judge(policy: IamPolicy) -> Iterator[Issue]:
+def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
     for statement in policy.statements:
@@ -77,6 +77,5 @@ RULE = Rule(
     why="The service acts for every AWS customer. Without a condition, another customer can make it "
     "write to this bucket, send to this queue or use this key.",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
-    severity=Severity.WARNING,
-    **policy_rule(_judge, Severity.WARNING),
+    **policy_rule(_check, Severity.WARNING),
 )

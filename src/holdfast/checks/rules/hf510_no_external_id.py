@@ -3,29 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.iam.arns import account_in
-from holdfast.checks.iam.collect import (
-    finding_from_issue,
-    policies_of_module,
-    policies_of_variables,
-    policy_files,
-)
+from holdfast.checks.iam.collect import finding_from_issue, for_policies
 from holdfast.checks.iam.document import Issue
 from holdfast.checks.iam.ownership import own_accounts
 from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import Statement
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
-from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
+from holdfast.checks.model.subjects import Checkout
 
 _OWN = ("aws:principalorgid", "aws:principalorgpaths")
-
-
-def _in_code(module: Module) -> Iterator[CheckResult]:
-    yield from _check(policies_of_module(module), module.checkout)
-
-
-def _in_variables(variables: VariablesFile) -> Iterator[CheckResult]:
-    yield from _check(policies_of_variables(variables), variables.checkout)
 
 
 def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
@@ -33,7 +20,7 @@ def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
     for policy in policies.policies:
         if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
             continue
-        issues = [issues for statement in policy.statements for issues in _foreign_accounts(statement, own)]
+        issues = [issue for statement in policy.statements for issue in _foreign_accounts(statement, own)]
         if issues and not own:
             reason = "your own accounts are not known: list them in `checks.accounts` in holdfast.yaml"
             yield Skipped(reason=reason, file=policy.file)
@@ -61,7 +48,5 @@ RULE = Rule(
     fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is yours, list it in "
     "`checks.accounts`.",
     severity=Severity.WARNING,
-    source=_in_code,
-    variables=_in_variables,
-    extra_files=policy_files,
+    **for_policies(_check),
 )

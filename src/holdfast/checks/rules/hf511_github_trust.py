@@ -19,7 +19,7 @@ _ALWAYS: Final = ("aud", "iss")
 """Every token has them, and AWS compares them with the provider: such a condition adds little."""
 
 
-def _judge(policy: IamPolicy) -> Iterator[Issue]:
+def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
@@ -113,6 +113,5 @@ RULE = Rule(
     "matching name.",
     fix="Add `StringEquals` on `token.actions.githubusercontent.com:aud` (`sts.amazonaws.com`) and `…:sub` "
     "(`repo:OWNER/REPO:environment:NAME`, for newer repositories `repo:OWNER@ID/REPO@ID:…`).",
-    severity=Severity.ERROR,
-    **policy_rule(_judge, Severity.ERROR),
+    **policy_rule(_check, Severity.ERROR),
 )

@@ -35,7 +35,7 @@ _ANONYMOUS: Final = (
 _PODS: Final = "system:serviceaccount:"
 
 
-def _judge(policy: IamPolicy) -> Iterator[Issue]:
+def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
@@ -91,6 +91,5 @@ RULE = Rule(
     title="Identity provider trusted without conditions",
     why="A provider issues tokens for all its users, pods or pipelines, often also for other companies.",
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
-    severity=Severity.ERROR,
-    **policy_rule(_judge, Severity.ERROR),
+    **policy_rule(_check, Severity.ERROR),
 )

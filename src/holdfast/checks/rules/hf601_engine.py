@@ -1,8 +1,13 @@
+"""Terraform's own `fmt` and `validate`."""
+
 from __future__ import annotations
 
+import difflib
+import io
 from collections.abc import Iterator
 
-from holdfast.checks.code.formatting import Hunk, hunks
+from msgspec import Struct
+
 from holdfast.checks.engine.source_lines import mask_values
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import EngineOutput
@@ -79,3 +84,32 @@ HF602 = Rule(
     severity=Severity.ERROR,
     engine=_check_validity,
 )
+
+
+class Hunk(Struct, frozen=True, kw_only=True):
+    """Consecutive lines that are replaced."""
+
+    line: int
+    """The first line, counting from one; for added lines, the line they are inserted before."""
+    end_line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def hunks(before: bytes, after: bytes) -> Iterator[Hunk]:
+    old, new = _lines(before), _lines(after)
+    for kind, first, last, new_first, new_last in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        if kind != "equal":
+            yield Hunk(
+                line=min(first + 1, max(len(old), 1)),
+                end_line=max(last, min(first + 1, max(len(old), 1))),
+                before=tuple(old[first:last]),
+                after=tuple(new[new_first:new_last]),
+            )
+
+
+def _lines(content: bytes) -> list[str]:
+    """With line endings, which are part of the format. As in HCL, only a line feed ends a line."""
+    return io.StringIO(content.decode(errors="surrogateescape"), newline="\n").readlines()
