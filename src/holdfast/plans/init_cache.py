@@ -1,7 +1,7 @@
-"""Init only when it is needed: what decides it is digested, providers come from the mirror, and a stack whose
-state Holdfast keeps gets its `.terraform` from one that was initialised before.
+"""Run init only when it is needed.
 
-Terraform is still the judge: a plan that answers "init needed" gets one real init.
+The result of an init is reused while its inputs have the same digest; providers come from the mirror; stacks
+with a managed state share their `.terraform` as a template. If Terraform still asks for an init, it gets one.
 """
 
 from __future__ import annotations
@@ -36,30 +36,20 @@ _PROVIDERS = Path(".terraform/providers")
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64", "i686": "386"}
 
 
-def platform_name() -> str:
-    return f"{sys.platform}_{_MACHINES.get(platform.machine(), platform.machine())}"
-
-
 class InitResult(Struct, frozen=True, kw_only=True):
-    """What an init left behind, and what the commands after it need to know."""
-
     lock: bytes | None
-    """The dependency lock file with its hashes; in the work directory lies a copy without."""
+    """The dependency lock file with its hashes; the work directory has a copy without them."""
     plain: bool
-    """Every provider was probed to speak without plugin TLS."""
+    """Every provider works without plugin TLS."""
 
 
-def decides(code: Code, workdir: StackWorkdir) -> str:
-    """A digest of what decides init: providers and modules asked for, backend, engine; not the other code.
+def init_digest(code: Code, workdir: StackWorkdir) -> str:
+    """A digest of the inputs of init: required providers and modules, backend, engine; not the other code.
 
-    Folders count as they lie to the root module: that is all that init writes down of them.
+    Folders are relative to the root module, as init stores them.
     """
     identity = workdir.engine.identity
-    parts: list[object] = [
-        identity.product,
-        identity.version,
-        workdir.home.override,
-    ]
+    parts: list[object] = [identity.product, identity.version, workdir.home.override]
     for folder in sorted(workdir.modules):
         module = code.module(folder)
         parts += [
@@ -82,8 +72,8 @@ def decides(code: Code, workdir: StackWorkdir) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def asks_for_providers(modules: Iterable[ModuleCode]) -> bool:
-    """Whether the code names a provider other than the built-in `terraform.io/builtin/terraform`."""
+def needs_providers(modules: Iterable[ModuleCode]) -> bool:
+    """Whether the code uses a provider other than the built-in `terraform.io/builtin/terraform`."""
     return any(
         module.required_providers
         or any(
@@ -95,15 +85,14 @@ def asks_for_providers(modules: Iterable[ModuleCode]) -> bool:
 
 
 def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> bool:
-    """Whether the engine itself is the only program that runs: no provider plugin, no provisioner.
+    """Whether the engine is the only program that runs: no provider plugin, no provisioner.
 
-    A module that is fetched may have either. With `dev_overrides` Terraform starts a provider that is in no
-    lock file.
+    A remote module may have either. `dev_overrides` start providers that are in no lock file.
     """
-    known = tuple(modules)
-    if asks_for_providers(known) or (cli_config is not None and "dev_overrides" in cli_config):
+    local = tuple(modules)
+    if needs_providers(local) or (cli_config is not None and "dev_overrides" in cli_config):
         return False
-    for module in known:
+    for module in local:
         sources = (constant(call.source) if call.source is not None else None for call in module.calls)
         if not all(isinstance(source, str) and source.startswith(("./", "../")) for source in sources):
             return False
@@ -113,76 +102,62 @@ def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> 
 
 
 class InitCache:
-    """For one prepared stack: look, link, and remember."""
+    """The init of one stack: look it up, link providers, store the result."""
 
     def __init__(self, context: ChangeContext, workdir: StackWorkdir) -> None:
         self._context = context
         self._workdir = workdir
         self._module = workdir.work.module
         self._mirror = Mirror(context.project.environment.home / "providers")
-        self._decides = decides(context.project.code, workdir)
+        self._digest = init_digest(context.project.code, workdir)
         self._record = workdir.work.folder / "init.json"
         self._templates = context.project.environment.home / "templates"
 
-    # What need not be done again
-
     def lookup(self) -> InitResult | None:
-        """An init that was done here before, or one that can be put together from what is known."""
+        """An earlier init of this work directory, or one built from a template."""
         lock = files.content_of(self._workdir.work.lock_file)
-        found = self._here_before(lock) or self._from_template(lock)
-        if found is None:
-            return None
-        self._write_lock(found.lock)
-        return found
+        result = self._from_record(lock) or self._from_template(lock)
+        if result is not None:
+            self._write_lock(result.lock)
+        return result
 
     def _key(self, lock: bytes | None) -> str:
         settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)
-        return hashlib.sha256(f"{self._decides}\0{lock!r}\0{settings}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._digest}\0{lock!r}\0{settings}".encode()).hexdigest()
 
-    def _here_before(self, lock: bytes | None) -> InitResult | None:
+    def _from_record(self, lock: bytes | None) -> InitResult | None:
         record = _read(self._record)
-        if record is None or record.get("key") != self._key(lock) or not self._reusable:
+        # Files with a secret were removed, and a workspace is selected again each time.
+        reusable = not self._workdir.home.secret_on_disk and self._workdir.stack.workspace == "default"
+        if record is None or record.get("key") != self._key(lock) or not reusable:
             return None
         if not all((self._module / path).exists() for path in record["left"]):
             return None
-        return self._linked(_bytes(record["lock"]))
-
-    @property
-    def _reusable(self) -> bool:
-        """Where a secret had to go by file nothing was kept, and a workspace is chosen anew each time."""
-        return not self._workdir.home.secret_on_disk and self._workdir.stack.workspace == "default"
+        return self._link_all(_bytes(record["lock"]))
 
     def _from_template(self, lock: bytes | None) -> InitResult | None:
-        """Stacks that Holdfast keeps differ in nothing that init writes down."""
-        if not self._workdir.home.managed:
+        """Init writes the same files for all stacks with a managed state."""
+        template = _read(self._template_file(lock)) if self._workdir.home.managed else None
+        result = self._link_all(_bytes(template["lock"])) if template is not None else None
+        if template is None or result is None:
             return None
-        template = _read(self._templates / f"{self._template_key(lock)}.json")
-        if template is None:
-            return None
-        found = self._linked(_bytes(template["lock"]))
-        if found is None:
-            return None
-        self._put(_BACKEND, json.dumps(template["backend"]))
-        if template["modules"] is not None:
-            self._put(_MODULES, template["modules"])
-        self._remember(lock, found)
-        return found
+        for path, text in ((_BACKEND, json.dumps(template["backend"])), (_MODULES, template["modules"])):
+            if text is not None:
+                target = self._module / path
+                target.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
+                target.write_text(text)
+        self._write_record(lock, result)
+        return result
 
-    def _template_key(self, lock: bytes | None) -> str:
-        return hashlib.sha256(f"{self._decides}\0{lock!r}".encode()).hexdigest()
-
-    def _put(self, path: Path, text: str) -> None:
-        target = self._module / path
-        target.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
-        target.write_text(text)
-
-    # Around a real init
+    def _template_file(self, lock: bytes | None) -> Path:
+        key = hashlib.sha256(f"{self._digest}\0{lock!r}".encode()).hexdigest()
+        return self._templates / f"{key}.json"
 
     @contextlib.asynccontextmanager
-    async def filling(self) -> AsyncIterator[None]:
-        """Link what the mirror has; where something is missing, hold its lock, so that it is fetched once.
+    async def hold_mirror(self) -> AsyncIterator[None]:
+        """Link what the mirror has. If something is missing, hold its lock, so that it is fetched once.
 
-        Only one run of this program waits for the lock at a time: those that wait need a thread each.
+        Only one run of this process waits for the lock at a time: each waiting one needs a thread.
         """
         if self._link_known():
             yield
@@ -201,101 +176,97 @@ class InitCache:
         """Whether everything that the lock file names is linked."""
         content = files.content_of(self._workdir.work.lock_file)
         if content is None:
-            return not self._asks_for_providers()
-        links = [self._link(one) for one in read_lock(content)]
+            return not self._needs_providers()
+        links = [self._link(provider) for provider in read_lock(content)]
         return None not in links
 
-    def _asks_for_providers(self) -> bool:
-        return asks_for_providers(
-            self._context.project.code.module(folder) for folder in self._workdir.modules
-        )
+    def _needs_providers(self) -> bool:
+        return needs_providers(self._context.project.code.module(folder) for folder in self._workdir.modules)
 
     def store(self, source_lock: bytes | None) -> InitResult:
-        """After a real init: take packages into the mirror, and remember what need not be done again."""
+        """After a real init: add packages to the mirror, and store the result for the next run."""
         lock = files.content_of(self._workdir.work.lock_file)
-        found = self._linked(lock)
-        if found is None:
+        result = self._link_all(lock)
+        if result is None:
             self._harvest()
-            found = self._linked(lock) or InitResult(lock=lock, plain=False)
-        self._remember(source_lock, found)
-        self._keep_template(source_lock, found)
-        if self._linked(lock) is not None:
+            result = self._link_all(lock) or InitResult(lock=lock, plain=False)
+        self._write_record(source_lock, result)
+        self._write_template(source_lock, result)
+        if self._link_all(lock) is not None:
             self._write_lock(lock)
-        return found
+        return result
 
     def _harvest(self) -> None:
-        """Take what init installed into the mirror: verified against the lock file, probed once."""
+        """Add what init installed to the mirror: verified against the lock file, probed once."""
         content = files.content_of(self._workdir.work.lock_file)
-        for one in read_lock(content) if content is not None else ():
-            place = self._place(one)
-            if self._mirror.find(one) is None and place.is_dir() and one.package_hashes:
-                plain = supports_plaintext(
-                    place,
-                    scratch=self._context.engines.scratch,
-                    path=self._workdir.environment.get("PATH", ""),
-                )
-                self._mirror.add(place.resolve(), one.package_hashes, plain=plain)
+        for provider in read_lock(content) if content is not None else ():
+            folder = self._provider_folder(provider)
+            if self._mirror.find(provider) is None and folder.is_dir() and provider.package_hashes:
+                path = self._workdir.environment.get("PATH", "")
+                plain = supports_plaintext(folder, scratch=self._context.engines.scratch, path=path)
+                self._mirror.add(folder.resolve(), provider.package_hashes, plain=plain)
 
-    def _linked(self, lock: bytes | None) -> InitResult | None:
-        """Every provider of the lock file, linked from the mirror; None when one is not there."""
+    def _link_all(self, lock: bytes | None) -> InitResult | None:
+        """Link every provider of the lock file from the mirror; None if one is missing."""
         if lock is None:
-            return None if self._asks_for_providers() else InitResult(lock=None, plain=True)
-        packages = [self._link(one) for one in read_lock(lock)]
-        if any(package is None for package in packages):
+            return None if self._needs_providers() else InitResult(lock=None, plain=True)
+        packages = [self._link(provider) for provider in read_lock(lock)]
+        known = [package for package in packages if package is not None]
+        if len(known) != len(packages):
             return None
-        return InitResult(lock=lock, plain=all(package.plain for package in packages if package is not None))
+        return InitResult(lock=lock, plain=all(package.plain for package in known))
 
     def _link(self, provider: LockedProvider) -> Package | None:
         package = self._mirror.find(provider)
         if package is None:
             return None
-        place = self._place(provider)
-        if place.is_symlink() and os.readlink(place) == str(package.folder):  # noqa: PTH115 - text is compared
+        link = self._provider_folder(provider)
+        if link.is_symlink() and os.readlink(link) == str(package.folder):  # noqa: PTH115 - text is compared
             return package
-        if place.is_symlink():
-            place.unlink()
-        elif place.exists():
-            shutil.rmtree(place)
-        place.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
-        place.symlink_to(package.folder)
+        if link.is_symlink():
+            link.unlink()
+        elif link.exists():
+            shutil.rmtree(link)
+        link.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
+        link.symlink_to(package.folder)
         return package
 
-    def _place(self, provider: LockedProvider) -> Path:
-        return self._module / _PROVIDERS / provider.address / provider.version / platform_name()
+    def _provider_folder(self, provider: LockedProvider) -> Path:
+        machine = platform.machine()
+        name = f"{sys.platform}_{_MACHINES.get(machine, machine)}"
+        return self._module / _PROVIDERS / provider.address / provider.version / name
 
     def _write_lock(self, lock: bytes | None) -> None:
         if lock is not None:
             self._workdir.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
 
-    def _remember(self, source_lock: bytes | None, found: InitResult) -> None:
+    def _write_record(self, source_lock: bytes | None, result: InitResult) -> None:
         left = [str(path) for path in (_BACKEND, _MODULES) if (self._module / path).exists()]
-        record = {"key": self._key(source_lock), "left": left, "lock": _text(found.lock)}
+        record = {"key": self._key(source_lock), "left": left, "lock": _text(result.lock)}
         self._record.write_text(json.dumps(record))
 
-    def _keep_template(self, source_lock: bytes | None, found: InitResult) -> None:
+    def _write_template(self, source_lock: bytes | None, result: InitResult) -> None:
+        """Not for remote modules: they are in `.terraform` itself, which a template does not contain."""
         backend = _read(self._module / _BACKEND)
-        if not self._workdir.home.managed or backend is None or self._fetches_modules():
+        remote = any(path.is_dir() for path in (self._module / _MODULES.parent).glob("*"))
+        if not self._workdir.home.managed or backend is None or remote:
             return
         modules = files.content_of(self._module / _MODULES)
         template = {
             "backend": backend,
             "modules": modules.decode() if modules is not None else None,
-            "lock": _text(found.lock),
+            "lock": _text(result.lock),
         }
-        file = files.private_folder(self._templates) / f"{self._template_key(source_lock)}.json"
-        files.write(file, json.dumps(template), durable=False)
-
-    def _fetches_modules(self) -> bool:
-        """Modules from elsewhere lie in `.terraform` itself, which a template does not hold."""
-        return any(path.is_dir() for path in (self._module / _MODULES.parent).glob("*"))
+        files.private_folder(self._templates)
+        files.write(self._template_file(source_lock), json.dumps(template), durable=False)
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(file.read_bytes())
+        document = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _text(content: bytes | None) -> str | None:

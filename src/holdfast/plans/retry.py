@@ -1,15 +1,14 @@
-"""Another try for what changes nothing: init, validate, plan, show, state pull.
+"""Retries of commands that change nothing: init, validate, plan, show, state pull.
 
-Only what Terraform itself said is looked at, and only by the table of `terraform.transient`. A lock that
-somebody holds, a time limit, an interrupt and an engine that died are other errors, and never tried again.
+Only errors that Terraform reports are retried, by the table `terraform/tables/transient.toml`; never a held
+lock, a time limit, an interrupt or an engine crash.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from holdfast.config.engine import Retries
 from holdfast.plans.errors import Cancelled, TerraformFailed
@@ -19,9 +18,8 @@ from holdfast.terraform.engine.interface import Stop
 from holdfast.terraform.tables.transient import Phase, TransientTable, shipped_table
 
 _SPREAD = 0.25
-"""Stacks that failed together do not come back together: each wait is up to this part shorter or longer."""
+"""Each wait is up to this part shorter or longer, so that stacks that failed together retry apart."""
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -36,21 +34,22 @@ def schedule(retries: Retries, jitter: Callable[[], float]) -> tuple[float, ...]
 def reason(
     texts: Iterable[str], phase: Phase, *, also: tuple[str, ...] = (), table: TransientTable | None = None
 ) -> str | None:
-    """The row that says "try again", by its id, or a text of the configuration. A permanent error wins."""
+    """The id of the table row, or the configured text, that permits a retry. A permanent error wins."""
     table = table or shipped_table()
-    said = tuple(texts)
-    if any(table.permanent_row(text) is not None for text in said):
+    errors = tuple(texts)
+    if any(table.permanent_row(text) is not None for text in errors):
         return None
-    for text in said:
+    for text in errors:
         row = table.transient_row(text, phase)
         if row is not None:
             return row.id
-    found = next((one for one in also if any(one.casefold() in text.casefold() for text in said)), None)
-    return f"engine.retries.also: {found}" if found is not None else None
+    matching = (part for part in also if any(part.casefold() in text.casefold() for text in errors))
+    part = next(matching, None)
+    return f"engine.retries.also: {part}" if part is not None else None
 
 
 async def pause(seconds: float, stop: Stop) -> bool:
-    """Wait. False, at once, when somebody asks to stop."""
+    """Wait. False, at once, if the user stops the change."""
     try:
         async with asyncio.timeout(seconds):
             await stop.reached(1)
@@ -60,7 +59,7 @@ async def pause(seconds: float, stop: Stop) -> bool:
 
 
 class Retrying:
-    """The further tries of one stack: told as they come, and kept for its result."""
+    """The retries of one stack, with notes for its result."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class Retrying:
         return schedule(self._retries, self._jitter)
 
     async def wait(self, seconds: float, *, before: str) -> None:
-        """Raises Cancelled when somebody asks to stop."""
+        """Raises Cancelled if the user stops the change."""
         if not await pause(seconds, self._stop):
             raise Cancelled("HF-RUN-2", f"{self.stack}: stopped while waiting to {before}")
 
@@ -96,36 +95,9 @@ class Retrying:
             try:
                 return await work()
             except TerraformFailed as error:
-                row = reason((one.message for one in error.problems), phase, also=self._retries.also)
+                row = reason((problem.message for problem in error.problems), phase, also=self._retries.also)
                 if row is None:
                     raise
             self.note(f"{name} failed ({row}); retry {number} of {len(waits)} in {seconds:.1f} s")
             await self.wait(seconds, before=f"try {name} again")
         return await work()
-
-
-class HasRetrying(Protocol):
-    @property
-    def retrying(self) -> Retrying: ...
-
-
-S = TypeVar("S", bound=HasRetrying)
-
-
-def retried(
-    phase: Phase, name: str
-) -> Callable[
-    [Callable[Concatenate[S, P], Awaitable[T]]], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
-]:
-    """For a method that changes nothing: tried again as the configuration says."""
-
-    def wrap(
-        method: Callable[Concatenate[S, P], Awaitable[T]],
-    ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-        @functools.wraps(method)
-        async def steady(self: S, /, *args: P.args, **named: P.kwargs) -> T:
-            return await self.retrying.run(phase, name, lambda: method(self, *args, **named))
-
-        return steady
-
-    return wrap
