@@ -107,7 +107,12 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
     told = {(one.code, one.message) for one in result.decision.reasons}
     name = f"{result.stack.name}: "
-    problems = [one for one in errors if (one.code, one.message.removeprefix(name)) not in told]
+    # A missing approval is not repeated: the rules and the next step name it.
+    problems = [
+        one
+        for one in errors
+        if one.code != "HF-APPR-1" and (one.code, one.message.removeprefix(name)) not in told
+    ]
     return StackReport(
         name=plain(result.stack.name),
         environment=plain(result.stack.environment) if result.stack.environment else None,

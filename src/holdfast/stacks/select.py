@@ -102,7 +102,7 @@ def removed_stacks(
             variables=path if by_file else None,
             reason=f"its variables file {path} was deleted"
             if by_file
-            else f"its folder {stack.module} contains no code any more",
+            else f"its folder {stack.module} no longer contains code",
         )
     if config_file in changed:
         for name, old in (old_stacks or {}).items():

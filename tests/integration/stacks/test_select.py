@@ -118,7 +118,7 @@ def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:
         (), frozenset(("live/net/main.tf", "live/net/x.tf")), code, lambda p: was if "net" in p else None
     )
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
-        ("live", None, "its folder live/net contains no code any more")
+        ("live", None, "its folder live/net no longer contains code")
     ]
 
 
