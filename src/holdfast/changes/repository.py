@@ -28,8 +28,8 @@ from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
-from holdfast.stacks.variables import variables_reader
 from holdfast.store.place import open_blobs
 from holdfast.store.run_records import SPOOL
 from holdfast.store.run_store import RunStore

@@ -22,9 +22,9 @@ from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree, Listing
 from holdfast.stacks.pattern import compile_pattern
+from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.select import removed_stacks, select
 from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, name_from_path
-from holdfast.stacks.variables import variables_reader
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
 

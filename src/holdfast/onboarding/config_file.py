@@ -11,8 +11,8 @@ from holdfast.onboarding.starter import Starter
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
-from holdfast.stacks.variables import variables_reader
 from holdfast.system import files
 
 _MODE = 0o644

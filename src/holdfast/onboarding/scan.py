@@ -27,8 +27,7 @@ from holdfast.onboarding.scan_scripts import (
 )
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
-from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
-from holdfast.stacks.variables import ReadValues, variables_reader
+from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_reader
 
 _CI_FOLDERS: Final = (".github", ".circleci")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")

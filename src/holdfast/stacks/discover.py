@@ -21,9 +21,15 @@ from holdfast.stacks import order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_location, type_mismatch
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
-from holdfast.stacks.scope import MissingValueError, PathError, PlaceholderScope, VariablesFiles, needs_of
+from holdfast.stacks.scope import (
+    MissingValueError,
+    PathError,
+    PlaceholderScope,
+    ReadValues,
+    VariablesFiles,
+    needs_of,
+)
 from holdfast.stacks.stack import Stack, name_problem, printable
-from holdfast.stacks.variables import ReadValues
 
 _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
 

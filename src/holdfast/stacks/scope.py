@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -13,16 +14,22 @@ from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.settings import Config
 from holdfast.config.shapes import shortest_path
 from holdfast.config.stack_rules import RuleKind, StackRule
-from holdfast.kernel.errors import HoldfastError, Problem
+from holdfast.hcl.eval.code import auto_loaded
+from holdfast.hcl.reader import read, values
+from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
 from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.stack import name_from_path
-from holdfast.stacks.variables import ReadValues
 
 ENVIRONMENT_VARIABLES: Final = ("environment", "env")
 _TEXT_KEYS: Final = ("environment", "account", "region", "target", "name")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
+
+LARGEST: Final = 16 * 1024 * 1024
+
+ReadValues = Callable[[str], Mapping[str, object]]
+"""From a path relative to the root to the file's values; raises a HoldfastError."""
 
 template = lru_cache(maxsize=4096)(parse)
 
@@ -35,34 +42,52 @@ class PathError(Exception):
     """A path with its placeholders filled in leads out of the repository."""
 
 
+def variables_reader(root: Path) -> ReadValues:
+    """A reader of `.tfvars` and `.tfvars.json` files below this root. A computed value is `UNKNOWN`."""
+
+    def read_values(path: str) -> Mapping[str, object]:
+        try:
+            with (root / path).open("rb") as handle:
+                content = handle.read(LARGEST + 1)
+        except OSError as error:
+            raise _error(path, f"cannot read the variables file {path}: {error.strerror or error}") from None
+        if len(content) > LARGEST:
+            raise _error(path, f"the variables file {path} is larger than {LARGEST:,} bytes")
+        file = read(content, path)
+        if file.problems:
+            raise ConfigError(file.problems)
+        return values(file)
+
+    return read_values
+
+
+def _error(path: str, message: str) -> ConfigError:
+    hint = "Check that it is the right file and that you may read it."
+    return ConfigError((Problem(code="HF-STACK-13", message=message, hint=hint, place=Place(file=path)),))
+
+
 class VariablesFiles:
     """The values in variables files. Each file is read, and each error reported, at most once."""
 
     def __init__(self, read_values: ReadValues, tree: Tree) -> None:
         self._read_values = read_values
         self._tree = tree
-        self._read: dict[str, Mapping[str, object]] = {}
-        self._beside: dict[str, tuple[str, ...]] = {}
         self.problems: list[tuple[str, tuple[Problem, ...]]] = []
+        self.values: Callable[[str], Mapping[str, object]] = cache(self._values)
+        self.beside: Callable[[str], tuple[str, ...]] = cache(self._beside)
 
-    def values(self, path: str) -> Mapping[str, object]:
-        if path not in self._read:
-            try:
-                self._read[path] = self._read_values(path)
-            except HoldfastError as error:
-                self.problems.append((path, error.problems))
-                self._read[path] = {}
-        return self._read[path]
+    def _values(self, path: str) -> Mapping[str, object]:
+        try:
+            return self._read_values(path)
+        except HoldfastError as error:
+            self.problems.append((path, error.problems))
+            return {}
 
-    def beside(self, module: str) -> tuple[str, ...]:
+    def _beside(self, module: str) -> tuple[str, ...]:
         """The files that Terraform loads by itself, in its order."""
-        if module not in self._beside:
-            listing = self._tree.listing(module)
-            names = listing.files if listing is not None else frozenset()
-            first = [name for name in ("terraform.tfvars", "terraform.tfvars.json") if name in names]
-            auto = sorted(name for name in names if name.endswith((".auto.tfvars", ".auto.tfvars.json")))
-            self._beside[module] = tuple(join_path(module, name) for name in (*first, *auto))
-        return self._beside[module]
+        listing = self._tree.listing(module)
+        names = listing.files if listing is not None else ()
+        return tuple(join_path(module, name) for name in auto_loaded(names))
 
 
 class PlaceholderScope:

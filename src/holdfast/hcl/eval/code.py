@@ -25,6 +25,7 @@ T = TypeVar("T")
 _CODE = re.compile(r"\.(?:tf|tofu)(?:\.json)?$")
 _TOFU = re.compile(r"\.tofu(?:\.json)?$")
 _OVERRIDE = re.compile(r"(?:^|_)override\.(?:tf|tofu)(?:\.json)?$")
+_FIRST_LOADED = ("terraform.tfvars", "terraform.tfvars.json")
 _AUTO = re.compile(r"\.auto\.tfvars(?:\.json)?$")
 _META = frozenset(("source", "version", "for_each", "count", "providers", "depends_on", "enabled"))
 
@@ -45,7 +46,12 @@ def is_override(name: str) -> bool:
 
 def is_auto_loaded(name: str) -> bool:
     """A variables file that Terraform loads by itself when it is in the root module's folder."""
-    return name in ("terraform.tfvars", "terraform.tfvars.json") or bool(_AUTO.search(name))
+    return name in _FIRST_LOADED or bool(_AUTO.search(name))
+
+
+def auto_loaded(names: Iterable[str]) -> list[str]:
+    """The variables files among the names in a root module's folder, in the order Terraform loads them."""
+    return sorted(filter(is_auto_loaded, names), key=lambda name: (name not in _FIRST_LOADED, name))
 
 
 class Variable(Struct, frozen=True, kw_only=True):

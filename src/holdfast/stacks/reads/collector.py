@@ -1,9 +1,10 @@
-"""Collects the files that a stack reads, one at a time, into a `StackInputs`."""
+"""Collects the files that a stack reads or names into a `StackInputs`, from paths and path expressions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import assert_never
 
 from holdfast.hcl.eval.code import (
     LOCK_FILE,
@@ -14,11 +15,21 @@ from holdfast.hcl.eval.code import (
     is_code,
     pin_paths,
 )
-from holdfast.hcl.eval.values import SetOf, set_of
+from holdfast.hcl.eval.evaluate import Scope, elements, evaluate
+from holdfast.hcl.eval.values import SetOf, set_of, text_of
 from holdfast.hcl.eval.worktree import PathKind
-from holdfast.hcl.reader import UNKNOWN
-from holdfast.stacks.reads.file_references import may_be_path
+from holdfast.hcl.nodes import Expression, Template
+from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.stacks.reads.file_references import FileReference, may_be_path
 from holdfast.stacks.reads.inputs import Fileset, NamedPaths, StackInputs, ancestors, fileset_pattern
+from holdfast.stacks.reads.path_expressions import (
+    READERS,
+    BranchPaths,
+    FileRead,
+    LoopPaths,
+    NamedPath,
+    PathExpression,
+)
 
 _NESTED = re.compile(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
@@ -167,18 +178,18 @@ class InputCollector:
         if folder:
             self._folders.update(self.tree.aliases(path))
 
-    def add_words(self, folder: str, words: frozenset[str], folder_words: frozenset[str]) -> None:
+    def add_literals(self, folder: str, literals: frozenset[str], folder_literals: frozenset[str]) -> None:
         """The strings of a module's own code: resolved once per pair of module and root module."""
 
         def resolve() -> tuple[NamedPaths, frozenset[str], tuple[str, ...]]:
             separate = InputCollector(self.code, self.module)
             bases = (folder, self.module, ".")
-            separate.add_names(words, bases, folders=False)
-            separate.add_names(folder_words, bases, folders=True)
+            separate.add_names(literals, bases, folders=False)
+            separate.add_names(folder_literals, bases, folders=True)
             names = NamedPaths(paths=frozenset(separate._paths), folders=frozenset(separate._folders))
             return names, frozenset(separate._files), tuple(separate._reasons)
 
-        names, files, reasons = self.code.once(("words", folder, self.module), resolve)
+        names, files, reasons = self.code.once(("named in literals", folder, self.module), resolve)
         self._names[names] = None
         self._files.update(files)
         self._reasons.update(dict.fromkeys(reasons))
@@ -209,3 +220,90 @@ class InputCollector:
 
 def reads_files(template: str) -> bool:
     return ("${" in template or "%{" in template) and bool(_NESTED.search(template))
+
+
+class ReferenceResolver:
+    """Resolves the references of one module with one set of values."""
+
+    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool) -> None:
+        self._collector = collector
+        self._bases = (collector.module, folder, ".")
+        self._dormant = dormant
+        """None of these resources exist, so a path that is unknown is not read either."""
+
+    def resolve(self, reference: FileReference, scope: Scope) -> None:
+        try:
+            for path in reference.paths:
+                self._resolve(path, scope, reference.file)
+        except RecursionError:
+            self._collector.add_everything(
+                f"{reference.file}:{reference.expression.line} is nested too deeply to be followed"
+            )
+
+    def _resolve(self, path: PathExpression, scope: Scope, file: str) -> None:
+        match path:
+            case NamedPath():
+                self._named(path, scope, file)
+            case FileRead():
+                self._read(path, scope, file)
+            case LoopPaths():
+                scopes = elements(path.expression, scope)
+                if isinstance(scopes, Unknown):
+                    names = (path.expression.key_name, path.expression.value_name)
+                    scopes = [scope.bind({name: scopes for name in names if name is not None})]
+                for inner in scopes:
+                    for part in path.inside:
+                        self._resolve(part, inner, file)
+            case BranchPaths():
+                condition = evaluate(path.expression.condition, scope)
+                yes = path.yes if condition is not False else ()
+                no = path.no if condition is not True else ()
+                for part in (*yes, *no):
+                    self._resolve(part, scope, file)
+            case _:
+                assert_never(path)
+
+    def _computed(self, expression: Expression, file: str) -> None:
+        if not self._dormant:
+            self._collector.add_everything(f"{file}:{expression.line} reads a file whose name is computed")
+
+    def _named(self, path: NamedPath, scope: Scope, file: str) -> None:
+        value = evaluate(path.expression, scope)
+        if isinstance(value, str):
+            self._collector.add_names((value,), self._bases, folders=path.folder)
+        elif isinstance(value, Unknown):
+            if value is UNKNOWN and (path.expects_file or path.of_path):
+                self._computed(path.expression, file)
+            elif isinstance(path.expression, Template):
+                self._add_prefix(path.expression, scope, of_path=path.of_path)
+
+    def _add_prefix(self, expression: Template, scope: Scope, *, of_path: bool) -> None:
+        """`"policies/${computed}.json"` may refer to any file in the folder it starts with."""
+        text = ""
+        for piece in expression.pieces:
+            part = text_of(evaluate(piece, scope))
+            if part is None:
+                break
+            text += part
+        folder = text.rpartition("/")[0]
+        if may_be_path(folder) or (folder and of_path):
+            self._collector.add_names((folder,), self._bases, folders=True)
+
+    def _read(self, path: FileRead, scope: Scope, file: str) -> None:
+        call = path.call
+        place = f"{file}:{call.line}"
+        arguments = [evaluate(argument, scope) for argument in call.arguments]
+        first = arguments[0] if arguments and not call.expand_final else UNKNOWN
+        match path.name, arguments:
+            case ("fileset", [str() as folder, str() as pattern]) if first is not UNKNOWN:
+                self._collector.add_fileset(folder, pattern, place)
+            case ("templatestring", _) if isinstance(first, str) and not reads_files(first):
+                return
+            case (name, _) if name in READERS and first is None:
+                return
+            case (name, _) if name in READERS and isinstance(first, str):
+                file_path = self._collector.add_read(first, place)
+                if name == "templatefile" and file_path and self._collector.template_reads_files(file_path):
+                    self._collector.add_everything(f"{file_path} is a template that itself reads files")
+            case _:
+                self._computed(call, file)

@@ -73,17 +73,17 @@ class ReferenceBlock(Struct, frozen=True, kw_only=True):
 
 class ModuleReferences(Struct, frozen=True, kw_only=True):
     blocks: tuple[ReferenceBlock, ...]
-    words: frozenset[str]
+    literals: frozenset[str]
     """Strings in the code that may name a file."""
-    folder_words: frozenset[str]
+    folder_literals: frozenset[str]
     """Strings that may name a folder although they look like a plain word."""
     unread: tuple[str, ...]
     """Sentences about files that could only be read in part."""
 
 
 def find_references(files: tuple[File, ...]) -> ModuleReferences:
-    words: set[str] = set()
-    folder_words: set[str] = set()
+    literals: set[str] = set()
+    folder_literals: set[str] = set()
     blocks: list[ReferenceBlock] = []
     unread = [
         f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
@@ -92,13 +92,13 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
         for block in _relevant_blocks(file.body):
             try:
                 blocks.append(_reference_block(block, file.path))
-                _add_words(block, words, folder_words)
+                _add_literals(block, literals, folder_literals)
             except RecursionError:
                 unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
     return ModuleReferences(
         blocks=tuple(block for block in blocks if block.references or block.nested or block.unfollowed),
-        words=frozenset(words),
-        folder_words=frozenset(folder_words),
+        literals=frozenset(literals),
+        folder_literals=frozenset(folder_literals),
         unread=tuple(unread),
     )
 
@@ -112,17 +112,17 @@ def _relevant_blocks(body: Body) -> Iterator[Block]:
             yield block
 
 
-def _add_words(block: Block, words: set[str], folder_words: set[str]) -> None:
+def _add_literals(block: Block, literals: set[str], folder_literals: set[str]) -> None:
     for attribute in block.body.attributes:
         if attribute.name in _PROSE or _handled_elsewhere(block, attribute):
             continue
         for name, literal in _literals(attribute.name, attribute.expression):
             if may_name_folder(name):
-                folder_words.add(literal)
+                folder_literals.add(literal)
             elif may_be_path(literal):
-                words.add(literal)
+                literals.add(literal)
     for inner in block.body.blocks:
-        _add_words(inner, words, folder_words)
+        _add_literals(inner, literals, folder_literals)
 
 
 def _handled_elsewhere(block: Block, attribute: Attribute) -> bool:

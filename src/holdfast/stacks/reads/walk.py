@@ -10,15 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef
-from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, is_auto_loaded
+from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, auto_loaded
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
-from holdfast.stacks.reads.collector import InputCollector
+from holdfast.stacks.reads.collector import InputCollector, ReferenceResolver
 from holdfast.stacks.reads.file_references import ModuleReferences, ReferenceBlock, find_references
 from holdfast.stacks.reads.inputs import StackInputs
-from holdfast.stacks.reads.resolve import ReferenceResolver
 from holdfast.stacks.stack import Stack
 
 _MOST_VISITS = 2000
@@ -171,11 +170,9 @@ def _assigned_values(
 ) -> dict[str, object]:
     """What files and the configuration set, the last one winning; every string in them may name a file."""
     code, module = collector.code, collector.module
-    names = [name for name in code.tree.names(module) if is_auto_loaded(name)]
-    # terraform.tfvars, terraform.tfvars.json, then *.auto.tfvars and *.auto.tfvars.json by name.
-    names.sort(key=lambda name: (name not in ("terraform.tfvars", "terraform.tfvars.json"), name))
+    own = (code.tree.join(module, name) for name in auto_loaded(code.tree.names(module)))
     assigned: dict[str, object] = {}
-    for path in (*(code.tree.join(module, name) for name in names), *variables_files):
+    for path in (*own, *variables_files):
         collector.add_variables_file(path)
         file = code.file(path)
         if file is None:
@@ -195,15 +192,15 @@ def _assigned_values(
 
 
 def _variable_values(module: ModuleCode, assigned: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    converted: dict[str, object] = {}
     empty = Scope()
     for name, variable in module.variables.items():
         default = UNKNOWN if variable.default is None else evaluate(variable.default, empty)
         value = assigned.get(name, default)
         if value is None and not variable.nullable:
             value = default
-        found[name] = convert(variable.type, value)
-    return found
+        converted[name] = convert(variable.type, value)
+    return converted
 
 
 class _Walk:
@@ -234,7 +231,7 @@ class _Walk:
         references = self._code.once(("references", folder), lambda: find_references(module.files))
         if folder not in self._collector.modules:
             self._collector.add_module(folder)
-            self._collector.add_words(folder, references.words, references.folder_words)
+            self._collector.add_literals(folder, references.literals, references.folder_literals)
             self._collector.tofu.update(dict.fromkeys(module.tofu))
             for reason in references.unread:
                 self._collector.add_everything(reason)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.hcl.eval.code import Code, is_auto_loaded
+from holdfast.hcl.eval.code import Code, auto_loaded
 from holdfast.hcl.reader import constant, values
 from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
 from holdfast.terraform.statefile.model import (
@@ -84,7 +84,7 @@ def sensitive_variables(
     for block in declared.values():
         default = block.body.attribute("default")
         secrets.update(texts(constant(default.expression)) if default is not None else ())
-    own = [code.tree.join(module, name) for name in code.tree.names(module) if is_auto_loaded(name)]
+    own = [code.tree.join(module, name) for name in auto_loaded(code.tree.names(module))]
     for file in filter(None, map(code.file, (*own, *files))):
         secrets.update(
             text for name, value in values(file).items() if name in declared for text in texts(value)

@@ -11,7 +11,7 @@ from holdfast.kernel.errors import ConfigError
 from holdfast.kernel.text import plain_text
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
-from holdfast.stacks.variables import variables_reader
+from holdfast.stacks.scope import variables_reader
 
 
 def test_both_syntaxes_give_their_values(tmp_path: Path) -> None:
