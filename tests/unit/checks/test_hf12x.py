@@ -11,8 +11,8 @@ from holdfast.checks.rules.hf120_backend_credentials import RULE as SECRET
 from holdfast.checks.rules.hf121_backend_in_code import HF121 as IDENTITY
 from holdfast.checks.rules.hf121_backend_in_code import HF122 as PLACE
 from holdfast.checks.rules.hf123_state_name import RULE as NAME
-from holdfast.checks.rules.hf124_shared_state import RULE as TWICE
-from holdfast.checks.rules.hf125_mixed_environments import RULE as MIXED
+from holdfast.checks.rules.hf124_shared_states import HF124 as TWICE
+from holdfast.checks.rules.hf124_shared_states import HF125 as MIXED
 from holdfast.checks.rules.hf126_state_reads import HF126 as UNDECLARED
 from holdfast.checks.rules.hf126_state_reads import HF127 as ACROSS
 from holdfast.checks.rules.hf128_two_backends import RULE as DOUBLE

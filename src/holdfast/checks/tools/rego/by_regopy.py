@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.checks.tools.interface import exit_message, run_program
-from holdfast.checks.tools.rego import exact, regopy_worker
+from holdfast.checks.tools.rego import regopy_worker, rewrite
 from holdfast.checks.tools.rego.interface import (
     FIX_POLICY,
     INSTALL_OPA,
@@ -54,12 +54,12 @@ class Regopy:
 
     def evaluate(self, policies: Sequence[PolicyFile], documents: Sequence[Document]) -> list[list[Result]]:
         # regopy can crash on a loaded rule with `with input as …`, even if nothing evaluates it.
-        texts = rewrite([policy for policy in policies if not policy.is_test], without_tests)
+        texts = rewrite_all([policy for policy in policies if not policy.is_test], without_tests)
         used = [PolicyFile(path=path, text=text) for path, text in texts.items()]
         rules = rules_of(used)
         inputs = [_input(document) for document in documents]
-        modules = rewrite(used, exact.rewrite_policy)
-        inspects_strings = any(map(exact.inspects_strings, modules.values()))
+        modules = rewrite_all(used, rewrite.rewrite_policy)
+        inspects_strings = any(map(rewrite.inspects_strings, modules.values()))
         answers = self.query(modules, {package: list(heads) for package, heads in rules.items()}, inputs)
         if problems := list(name_problems(used)):
             raise EvaluationError("; ".join(problems), hint=f"{FIX_POLICY} Or install `opa`.")
@@ -68,7 +68,7 @@ class Regopy:
                 result
                 for (package, heads), value in zip(rules.items(), values, strict=True)
                 for result in _results(
-                    package, heads, value, unsafe=inspects_strings and exact.has_control_characters(text)
+                    package, heads, value, unsafe=inspects_strings and rewrite.has_control_characters(text)
                 )
             ]
             for text, values in zip(inputs, answers, strict=True)
@@ -79,7 +79,7 @@ class Regopy:
     ) -> list[list[Any]]:
         """For each document and package its value as text, or on failure the value of each of its rules."""
         request = {
-            "modules": {**modules, "holdfast_exact.rego": exact.helper_module()},
+            "modules": {**modules, "holdfast_exact.rego": rewrite.helper_module()},
             "queries": queries,
             "documents": documents,
         }
@@ -99,7 +99,7 @@ class Regopy:
         return answers
 
 
-def rewrite(policies: Sequence[PolicyFile], rewrite_text: Callable[[str], str]) -> dict[str, str]:
+def rewrite_all(policies: Sequence[PolicyFile], rewrite_text: Callable[[str], str]) -> dict[str, str]:
     """The rewritten text of each policy, by path."""
     modules: dict[str, str] = {}
     for policy in policies:

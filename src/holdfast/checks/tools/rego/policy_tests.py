@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.checks.tools.interface import exit_message
-from holdfast.checks.tools.rego import exact, forbidden_calls
-from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value, rewrite
+from holdfast.checks.tools.rego import forbidden_calls, rewrite
+from holdfast.checks.tools.rego.by_regopy import RULE_FAILED, Regopy, parse_value, rewrite_all
 from holdfast.checks.tools.rego.interface import EvaluationError
 from holdfast.checks.tools.rego.policies import PolicyFile, tests_of
 from holdfast.checks.tools.rego.programs import Conftest, Evaluator, Opa, find_evaluator
@@ -107,7 +107,7 @@ def _run_with_conftest(evaluator: Conftest, policies: Sequence[PolicyFile]) -> t
 
 def _run_with_regopy(evaluator: Regopy, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
     tests = tests_of(policies)
-    modules = rewrite(policies, exact.rewrite_tests)
+    modules = rewrite_all(policies, rewrite.rewrite_tests)
     # Each test is a separate query: one that fails does not affect the others.
     names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_SKIPPED)}
     (answers,) = evaluator.query(modules, names, ["{}"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from holdfast.checks.tools.rego.policies import PolicyFile
-from holdfast.checks.tools.rego.steps import lift_iterations, rewrite_comparisons
+from holdfast.checks.tools.rego.rewrite import lift_iterations, rewrite_comparisons
 from holdfast.checks.tools.rego.syntax import name_problems
 
 

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.pins import loose_module
+from holdfast.checks.code.pins import loose_module, loose_provider
+from holdfast.checks.code.required import required_providers
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, Module, value
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
 
 
-def _check(module: Module) -> Iterator[CheckResult]:
+def _check_modules(module: Module) -> Iterator[CheckResult]:
     for block in module.blocks("module"):
         name = block.labels[0] if block.labels else ""
         source, version = _value_of(module, block, "source"), _value_of(module, block, "version")
@@ -45,12 +46,40 @@ def _skipped(block: Block, name: str, key: str) -> Skipped:
     return Skipped(reason=f"the {key} of the module `{name}` is not known", file=block.place.file)
 
 
-RULE = Rule(
+HF304 = Rule(
     id="HF304",
     title="Module that is not pinned",
     why="The same commit gives a different plan tomorrow: anyone who can change the module changes your "
     "infrastructure without a change in your repository. The lock file covers providers, not modules.",
     fix="Pin a version (`version` for a registry), a tag or commit (`?ref=` for Git), or a checksum.",
     severity=Severity.WARNING,
-    source=_check,
+    source=_check_modules,
+)
+
+
+def _check_providers(module: Module) -> Iterator[CheckResult]:
+    for provider in required_providers(module):
+        address = f"provider.{provider.name}"
+        if isinstance(provider.version, Unknown):
+            reason = f"the version of the provider `{provider.name}` is not known"
+            yield Skipped(reason=reason, file=provider.place.file)
+        elif provider.version is None:
+            message = f"the provider `{provider.name}` ({provider.source}) has no version constraint"
+            yield finding(provider.place, message, address=address)
+        elif module.roots and (why := loose_provider(provider.version)) is not None:
+            yield finding(
+                provider.place,
+                f"`{provider.version}` of the provider `{provider.name}` {why}",
+                address=address,
+            )
+
+
+HF305 = Rule(
+    id="HF305",
+    title="Provider that is not pinned",
+    why="The next `init` without a lock file, or with `-upgrade`, takes the newest version. A new major "
+    "version can change defaults and write a state that older versions cannot read.",
+    fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
+    severity=Severity.WARNING,
+    source=_check_providers,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.checks.tools.rego.exact import (
+from holdfast.checks.tools.rego.rewrite import (
     has_control_characters,
     inspects_strings,
     rewrite_policy,

@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import VariablesFile
+from holdfast.checks.model.subjects import Module, VariablesFile
 from holdfast.config.problems import did_you_mean
 
 
-def _check(file: VariablesFile) -> Iterator[Finding | Skipped]:
+def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
     declared: set[str] = set()
     for stack in file.stacks:
         if stack.module.code.problems:
@@ -32,11 +32,39 @@ def _check(file: VariablesFile) -> Iterator[Finding | Skipped]:
             )
 
 
-RULE = Rule(
+HF703 = Rule(
     id="HF703",
     title="Variable is set but not declared",
     why="Terraform only warns and ignores the value: a misspelled name leaves the default in effect.",
     fix="Declare it, correct its name, or remove it.",
     severity=Severity.ERROR,
-    variables=_check,
+    variables=_check_variables,
+)
+
+
+def _check_version(module: Module) -> Iterator[Finding | Skipped]:
+    if not module.roots or any(
+        block.body.attribute("required_version") is not None for block in module.blocks("terraform")
+    ):
+        return
+    broken = next((file for file in module.files if file.problems), None)
+    if broken is not None:
+        yield Skipped(reason=f"{broken.path} could not be read in full", file=broken.path)
+        return
+    first = next(module.blocks("terraform"), None) or next(
+        (block for file in module.files for block in file.body.blocks), None
+    )
+    if first is not None:
+        where = "the root module" if module.folder == "." else f"`{module.folder}`"
+        yield finding(first.place, f"{where} has no `required_version`")
+
+
+HF709 = Rule(
+    id="HF709",
+    title="No Terraform version constraint",
+    why="With a different version Terraform may use other defaults, create a different plan, or write a "
+    "state that others cannot read.",
+    fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
+    severity=Severity.WARNING,
+    source=_check_version,
 )
