@@ -15,14 +15,14 @@ class ChangeStarted(Struct, frozen=True, kw_only=True):
 
 
 class PhaseStarted(Struct, frozen=True, kw_only=True):
-    """A stack came to its next phase: layout, init, validate, plan, show, checks, apply."""
+    """A phase of a stack: layout, init, validate, plan, show, checks, apply."""
 
     stack: str
     phase: str
 
 
 class Resource(Struct, frozen=True, kw_only=True):
-    """Terraform began or ended something with one resource."""
+    """Terraform started, continues or finished an operation on one resource."""
 
     stack: str
     address: str
@@ -39,13 +39,13 @@ class StackFinished(Struct, frozen=True, kw_only=True):
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
-    """The person asked to stop; `level` 2 is at once."""
+    """The user asked to stop; `level` 2 is at once."""
 
     level: int
 
 
 class Note(Struct, frozen=True, kw_only=True):
-    """Something a person should know that changes no result."""
+    """Information that changes no result."""
 
     stack: str | None
     text: str
@@ -56,4 +56,4 @@ Listener = Callable[[Event], None]
 
 
 def ignore_events(_: Event) -> None:
-    """Watches nothing."""
+    """For a change without a listener."""

@@ -1,4 +1,4 @@
-"""A plan that lies in a work directory, ready to be applied: made just now, or brought back from a bundle."""
+"""A plan file in a work directory, ready to be applied: planned just now, or restored from a bundle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
-from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
@@ -38,14 +37,14 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     json: bytes
     parts: DigestParts
     prior: StateIdentity
-    """The state it was made against."""
+    """The state that was planned against."""
     ephemeral: bool
-    """The code has variables that no plan holds: the apply needs them again."""
+    """The code has ephemeral variables, which a plan does not contain: the apply needs them again."""
     changes: bool
     destroy: bool = False
-    """It was asked to destroy the whole stack."""
+    """Planned with `--destroy`."""
     targeted: bool = False
-    """It was asked for a part of the stack only."""
+    """Planned with `--target`."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,7 +52,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         return self.parts.digest()
 
     def require_intact(self, stack: str, digest: str) -> None:
-        """The last moment: what lies in the work directory is what was planned and approved."""
+        """Last check before the apply: the plan file is the one that was planned and approved."""
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
@@ -62,25 +61,25 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
 async def create_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, options: PlanOptions, retrying: Retrying
 ) -> PlanFile:
-    """Init, validate, plan, show; and a look whether the state is the one this stack had."""
+    """Init, validate, plan and show. The state must be the one that the stack had."""
     last_seen = context.store.last_seen(stack.name)
     state_continuity.require_readable(stack, workdir.home, last_seen)
     terraform = Terraform(context, workdir, retrying)
     await terraform.init()
     lock_note = _lock_note(workdir, terraform.lock)
     await terraform.validate()
-    made = await _planned(context, stack, terraform, options, last_seen)
-    return structs.replace(made, notes=(*workdir.notes, *lock_note, *terraform.warnings))
+    plan_file = await _plan(context, stack, terraform, options, last_seen)
+    return structs.replace(plan_file, notes=(*workdir.notes, *lock_note, *terraform.warnings))
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
-    """A new plan of the same code in the same place, after an apply: what init left is still right."""
+    """A new plan in the same work directory after an apply; init is still valid."""
     last_seen = context.store.last_seen(stack.name)
-    made = await _planned(context, stack, before.terraform, options, last_seen)
-    return structs.replace(made, notes=before.notes)
+    plan_file = await _plan(context, stack, before.terraform, options, last_seen)
+    return structs.replace(plan_file, notes=before.notes)
 
 
-async def _planned(
+async def _plan(
     context: ChangeContext,
     stack: Stack,
     terraform: Terraform,
@@ -95,7 +94,7 @@ async def _planned(
         await _register_state(context, terraform)
         raise
     plan, plan_json = await terraform.show()
-    _register_secrets(context.redactor, plan)
+    context.redactor.register_all(sensitive_values(plan))
     prior = await _prior(terraform)
     state_continuity.require_same_place(stack, workdir.home, last_seen, prior)
     state_continuity.record(context.store, stack.name, workdir.home, prior, known=last_seen)
@@ -125,7 +124,7 @@ async def _planned(
 async def from_saved_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
 ) -> PlanFile:
-    """Bring a bundle's plan into a work directory, as if it had just been made there."""
+    """Restore a saved plan in a work directory, as if it had just been planned there."""
     state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
@@ -142,7 +141,7 @@ async def from_saved_plan(
     if bundle.made is not None:
         restore_files(workdir.work, bundle.made)
     plan = read_plan(bundle.json)
-    _register_secrets(context.redactor, plan)
+    context.redactor.register_all(sensitive_values(plan))
     return PlanFile(
         terraform=terraform,
         plan=plan,
@@ -193,7 +192,7 @@ def to_saved_plan(
 
 
 def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, policy: str) -> None:
-    """The stack, the engine and the inputs the plan was made for, or no apply."""
+    """Refuse a saved plan if engine, stack, state location, inputs or policy changed."""
     identity = workdir.engine.identity
     if bundle.engine != {"product": identity.product.value, "version": identity.version}:
         raise Refused(
@@ -222,7 +221,7 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
 
 
 async def _prior(terraform: Terraform) -> StateFile:
-    """The state the plan was made against: it lies in the plan file, or, encrypted, in the backend."""
+    """The state that was planned against: from the plan file, or, if that is encrypted, the backend."""
     try:
         with zipfile.ZipFile(terraform.workdir.work.module / PLAN_FILE) as archive:
             return read_state(archive.read("tfstate"))
@@ -242,12 +241,8 @@ def has_ephemeral_variables(code: Code, stack: Stack) -> bool:
     return any(block.body.attribute("ephemeral") is not None for block in module.blocks("variable"))
 
 
-def _register_secrets(redactor: Redactor, plan: Plan) -> None:
-    redactor.register_all(sensitive_values(plan))
-
-
 async def _register_state(context: ChangeContext, terraform: Terraform) -> None:
-    """A plan that failed may quote the state. That this cannot be read must not hide why the plan failed."""
+    """A failed plan may quote the state. An error here must not hide why the plan failed."""
     with contextlib.suppress(HoldfastError, OSError):
         content = state_without_terraform(context.store, terraform.workdir)
         if content is None:

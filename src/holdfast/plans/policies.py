@@ -1,4 +1,4 @@
-"""Which policy a stack is judged by, and which policies in Rego its plan is asked about."""
+"""The guard policy of a stack, and the Rego policies that its plan is checked with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def policy_of(config: Config, stack: Stack) -> Policy:
 
 
 def policy_digest(project: Project, stack: Stack) -> str:
-    """Stacks of one environment share their policy, and so its digest."""
+    """Stacks of one environment share their policy and its digest."""
     key = f"policy digest of {stack.environment}, {stack.production}"
     return project.code.once(
         key, lambda: _with_rego(project.code, policy_version(policy_of(project.config, stack)))
@@ -31,20 +31,20 @@ def policy_digest(project: Project, stack: Stack) -> str:
 
 
 def policy_files(code: Code) -> PolicyFiles:
-    """The policies in Rego, and what should be some and is not."""
+    """The Rego policies, and files that should be policies and are not."""
     return code.once("policies in Rego", lambda: files_in(code))
 
 
-def with_unchecked_policies(report: Report, unasked: str | None) -> Report:
-    """The report with what `Selection.unasked` says: nobody looked there, so it is not taken for fine."""
-    if unasked is None:
+def with_unchecked_policies(report: Report, unchecked: str | None) -> Report:
+    """The report with `Selection.unchecked` as a warning: what was not checked must not look fine."""
+    if unchecked is None:
         return report
     severity = Severity.WARNING
     title = "Changed policies that not every stack was held against"
-    said = ReportedFinding(
+    finding = ReportedFinding(
         rule=Rule(id="rego", title=title, why="", fix="", severity=severity),
         severity=severity,
-        message=unasked,
+        message=unchecked,
         hint=None,
         file=None,
         line=None,
@@ -53,16 +53,16 @@ def with_unchecked_policies(report: Report, unasked: str | None) -> Report:
         stack=None,
         address=None,
     )
-    return replace(report, findings=(*report.findings, said))
+    return replace(report, findings=(*report.findings, finding))
 
 
 def _with_rego(code: Code, version: str) -> str:
-    """A plan that was held against other policies is another plan. Without policies nothing is added."""
-    found = policy_files(code).paths
-    if not found:
+    """A plan that was checked with other policies has another digest."""
+    paths = policy_files(code).paths
+    if not paths:
         return version
     digest = hashlib.sha256(version.encode())
-    for path in found:
+    for path in paths:
         content = code.content(path) or b""
         digest.update(f"{path} {len(content)} ".encode(errors="surrogatepass"))
         digest.update(content)

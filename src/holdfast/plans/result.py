@@ -1,4 +1,4 @@
-"""What came out for one stack, as a value: shown on a console, printed as JSON, kept."""
+"""The result of one stack: shown on a console, printed as JSON, recorded."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     duration: float = 0.0
     error: Problem | None = None
     problems: tuple[Problem, ...] = ()
-    """Everything that went wrong; `error` is the first of them, or what sums them up."""
+    """All errors; `error` is the first or sums them up."""
     notes: tuple[str, ...] = ()
-    """What a person should know: a pending dependency, a changed lock file."""
+    """For the user: a pending dependency, a changed lock file."""
     saved: bool = False
-    """Its plan lies in a bundle: somebody can speak about it, and apply exactly it."""
+    """Its plan is in a bundle: it can be approved, rejected and applied."""
     removed_resources: tuple[str, ...] | None = None
-    """For a removed stack: what its state still holds. None: it was not looked at."""
+    """For a removed stack: the resources in its state. None: the state was not read."""
 
 
 def read_outputs(answer: bytes) -> dict[str, Output]:
-    """What `output -json` says. A sensitive value is not kept."""
+    """The result of `output -json`, without sensitive values."""
     return {
-        name: Output(value=None if one["sensitive"] else one["value"], sensitive=one["sensitive"])
-        for name, one in json.loads(answer or b"{}").items()
+        name: Output(value=None if output["sensitive"] else output["value"], sensitive=output["sensitive"])
+        for name, output in json.loads(answer or b"{}").items()
     }
 
 

@@ -1,16 +1,16 @@
-"""A bundle: one stack's plan, to be applied later and elsewhere, exactly as it was made.
+"""Saved plans: a folder (the bundle) with the plan of each stack, to be applied later, exactly as planned.
 
-    DIR/<stack>/summary.json    readable: names, counts, digest; its own hash stands in the sealed document
-    DIR/<stack>/digest.sealed   the digest document: what the plan is, what it was made from, where it belongs
+    DIR/<stack>/summary.json    readable: names, counts, digest; its hash is in digest.sealed
+    DIR/<stack>/digest.sealed   what the plan is, what it was made from, where it belongs
     DIR/<stack>/plan.sealed     Terraform's plan file
     DIR/<stack>/json.sealed     the plan as JSON
     DIR/<stack>/lock.sealed     the dependency lock file, if there is one
-    DIR/<stack>/made.sealed     files that the plan made beside the code, if it made any
-    DIR/change.json             readable: what the change selected, and what became of each stack
-    DIR/change.sealed           which bundles belong together, and the hash of change.json
+    DIR/<stack>/made.sealed     files that the plan created next to the code, if any
+    DIR/change.json             readable: the selected stacks and their results
+    DIR/change.sealed           which saved plans belong together, and the hash of change.json
 
-Everything sealed is AES-256-GCM under the stack, the run and the file's own name: a byte changed, a file
-swapped with another bundle's or taken away, a summary edited, is refused.
+Sealed files are encrypted with AES-256-GCM, bound to stack, run and file name: a changed byte, an exchanged
+or missing file and an edited summary are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
@@ -38,7 +38,7 @@ _FORMAT = 1
 
 
 class DigestParts(Struct, frozen=True, kw_only=True):
-    """What a plan digest covers. An approval names a digest: a plan with any part changed has another."""
+    """What a plan digest covers. An approval is for one digest: if any part changes, the digest does."""
 
     plan: str
     """SHA-256 of the plan file."""
@@ -47,18 +47,18 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     lock: str | None
     """SHA-256 of the lock file the plan was made with."""
     inputs: str
-    """Over every file and value that went into the stack, variables among them."""
+    """Of every file and value that the stack reads, variables included."""
     made: str
-    """An id of this one making: two plans of one second can have the same bytes, and are two plans."""
+    """A unique id: two plans of the same second can have the same bytes."""
     policy: str
-    """Over the rules that judged it, the built-in ones and the configuration's."""
+    """Of the guard policy and the rules, built-in and configured."""
 
     def digest(self) -> str:
         return hashlib.sha256(canonical(asdict(self))).hexdigest()
 
 
 def canonical(document: object) -> bytes:
-    """One text for one value, so that its digest means something."""
+    """The same text for the same value, for digests."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -74,7 +74,7 @@ class StateIdentity(Struct, frozen=True, kw_only=True):
 
 
 class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
-    """What is in it, once it was found whole."""
+    """The verified content of a saved plan."""
 
     stack: str
     run: str
@@ -82,7 +82,7 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     parts: DigestParts
     store: str
     engine: dict[str, str]
-    """product and version; a plan belongs to exactly one of each."""
+    """`product` and `version`; a plan can be applied only with the same."""
     module: str
     place: str
     workspace: str
@@ -92,7 +92,7 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     environment: str | None
     production: bool
     changes: bool
-    """Whether there is anything to apply."""
+    """Whether the plan has changes."""
     ephemeral: bool
     destroy: bool
     targeted: bool
@@ -107,7 +107,7 @@ _NAMES = (SUMMARY, DIGEST, *_FILES.values())
 
 
 def prepare_folder(out: Path) -> None:
-    """Into a folder that is not empty nothing is written: two changes must not mix."""
+    """The folder must be empty: two changes must not mix."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(
             "HF-BUND-1",
@@ -146,7 +146,7 @@ def _context(run: str, stack: str, name: str) -> str:
 
 
 def write_change(out: Path, *, statuses: dict[str, str], digests: dict[str, str], key: Key) -> None:
-    """Written last: which bundles there are, so that none can be taken away, added or exchanged."""
+    """Written last: lists the saved plans, so that none can be removed, added or exchanged."""
     change = clock.new_id()
     stacks = [{"name": name, "status": status} for name, status in statuses.items()]
     readable = (
@@ -162,7 +162,7 @@ def _change_context(change: str) -> str:
 
 
 def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
-    """Every bundle of a folder that `plan --out` wrote, or the one of a stack's folder below it."""
+    """All saved plans of a bundle, or the one of a stack's folder in it."""
     if _any_of(folder, (CHANGE, CHANGE_SEALED)):
         return _load_change(folder, key)
     if _any_of(folder, _NAMES):
@@ -185,11 +185,11 @@ def _load_change(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
         raise _changed(folder, f"the saved plan {missing[0].relative_to(folder)} is missing")
     if added := sorted(there - expected):
         raise _changed(folder, f"the saved plan {added[0].relative_to(folder)} is not part of this bundle")
-    found = tuple(read(folder / name, key) for name in digests)
-    for bundle, (name, digest) in zip(found, digests.items(), strict=True):
+    plans = tuple(read(folder / name, key) for name in digests)
+    for bundle, (name, digest) in zip(plans, digests.items(), strict=True):
         if (bundle.stack, bundle.digest) != (name, digest):
             raise _changed(folder, f"the saved plan {name} is from another bundle")
-    return found
+    return plans
 
 
 def _any_of(folder: Path, names: Iterable[str]) -> bool:
@@ -197,24 +197,24 @@ def _any_of(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _folders_below(folder: Path) -> set[Path]:
-    """A bundle is one as long as a single file of it is left."""
+    """Folders with any file of a saved plan."""
     return {file.parent for name in _NAMES for file in folder.rglob(name)} - {folder}
 
 
 def _readable(folder: Path, name: str, keys: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
-    """A readable file, and the words in it that say what its sealed counterpart must be."""
+    """A readable file, and the values in it that its sealed counterpart is bound to."""
     try:
         content = (folder / name).read_bytes()
         document = json.loads(content)
-        words = tuple(str(document[key]) for key in keys)
-        "".join(words).encode()
+        values = tuple(str(document[key]) for key in keys)
+        "".join(values).encode()
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise _changed(folder, f"{name} cannot be read") from None
-    return content, words
+    return content, values
 
 
 def read(folder: Path, key: Key) -> SavedPlan:
-    """The bundle, or a refusal: any byte of any file that is not as it was written."""
+    """A saved plan; refused if a byte of any file changed."""
     readable, (run, stack) = _readable(folder, SUMMARY, ("run", "stack"))
     document = json.loads(_open(folder, DIGEST, key, _context(run, stack, "digest")))
     if document.get("version") != _FORMAT:
@@ -233,23 +233,8 @@ def read(folder: Path, key: Key) -> SavedPlan:
     plan = contents["plan"]
     if plan is None or sha256(plan) != parts.plan or parts.digest() != document["digest"]:
         raise _changed(folder, "the digest does not match the plan")
-    fields = {
-        name: document[name]
-        for name in (
-            "stack", "run", "digest", "store", "engine", "module", "place", "workspace",
-            "created", "environment", "production", "changes", "ephemeral", "destroy", "targeted",
-        )
-    }  # fmt: skip
-    return SavedPlan(
-        **fields,
-        parts=parts,
-        dependencies={name: StateIdentity(**seen) for name, seen in document["dependencies"].items()},
-        selection=tuple(document["selection"]),
-        plan=plan,
-        json=contents["json"] or b"",
-        lock=contents["lock"],
-        made=contents["made"],
-    )
+    contents["json"] = contents["json"] or b""
+    return convert({**document, **contents}, SavedPlan, builtin_types=(bytes,))
 
 
 def _open(folder: Path, name: str, key: Key, context: str) -> bytes:

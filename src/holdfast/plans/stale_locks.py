@@ -1,4 +1,4 @@
-"""Who plans, where a plan locks a state elsewhere: so that a lock that a killed plan left can be released."""
+"""Markers of running plans, by which a state lock that a killed plan left can be recognised and released."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from holdfast.system.process_table import Liveness, ProcessId
 from holdfast.terraform.diagnostics import LockInfo
 
 _SKEW = timedelta(seconds=5)
+_OLD_SECONDS = 7 * 86400.0
 
 
 @contextlib.contextmanager
 def plan_marker(store: RunStore, workdir: StackWorkdir) -> Iterator[None]:
-    """A note that goes with the plan, unless Terraform was killed: then its lock may be there still.
+    """A marker that is removed after the plan, unless Terraform was killed: then its lock may remain.
 
-    A kept state is not locked, and a local lock dies with its process.
+    A managed state is not locked, and a local lock ends with its process.
     """
     if workdir.home.managed or workdir.home.file is not None:
         yield
         return
     encrypted = store.encrypted
     name = f"{_folder(workdir.stack.name)}/{clock.new_id()}"
-    note: dict[str, object] = {
+    marker: dict[str, object] = {
         "process": process_table.this_process().document(),
         "began": clock.now().isoformat(),
     }
-    encrypted.write(name, to_json(note), durable=False)
+    encrypted.write(name, to_json(marker), durable=False)
     killed = False
     try:
         yield
@@ -46,37 +47,31 @@ def plan_marker(store: RunStore, workdir: StackWorkdir) -> Iterator[None]:
 
 
 def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
-    """Whether a plan of this machine, whose process is proved dead, can have taken this lock; nobody else."""
+    """Whether this lock was taken by a plan on this machine whose process is proved dead."""
     encrypted = store.encrypted
     dead = False
     for name in encrypted.names(_folder(stack)):
-        found = encrypted.read(name)
-        if found is None:
+        blob = encrypted.read(name)
+        marker = blob.document() if blob is not None else {}
+        document, began = marker.get("process"), str(marker.get("began"))
+        if not isinstance(document, Mapping):
             continue
-        note = found.document()
-        process = note["process"]
-        if not isinstance(process, Mapping):
-            continue
-        of = ProcessId.of(process)
-        life = process_table.liveness(of)
-        if life is Liveness.DEAD:
-            dead = dead or is_lock_taken_on(lock, host=of.host, began=str(note["began"]))
-            if clock.seconds_since(str(note["began"])) > _LONG_AGO:
+        process = ProcessId.of(document)
+        if process_table.liveness(process) is Liveness.DEAD:
+            dead = dead or is_lock_taken_on(lock, host=process.host, began=began)
+            if clock.seconds_since(began) > _OLD_SECONDS:
                 encrypted.remove(name)
     return dead
 
 
-_LONG_AGO = 7 * 86400.0
-
-
 def is_lock_taken_on(lock: LockInfo, *, host: str, began: str) -> bool:
-    """Taken on that machine, after that moment."""
+    """Whether the lock was taken on that machine, after that moment."""
     try:
         since = datetime.fromisoformat(began)
         created = datetime.fromisoformat(f"{lock.created}+00:00")
         later = created >= since - _SKEW
     except (ValueError, TypeError):
-        # Nonsense, or a time without its zone.
+        # Invalid, or without a time zone.
         return False
     return later and bool(host) and lock.who.rpartition("@")[2] == host
 

@@ -1,6 +1,6 @@
 """Is the state that Terraform would see the one this stack had, or is another one left elsewhere?
 
-A state that was there and is gone is never taken for a new one: Terraform would create everything again.
+A state that is lost never counts as new: Terraform would create everything again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
+from holdfast.kernel.text import plural
 from holdfast.plans.backend_config import StateHome, managed_place, states_beside
 from holdfast.plans.context import Project
 from holdfast.plans.saved_plan import StateIdentity
@@ -21,7 +22,7 @@ from holdfast.terraform.workdirs.workdir import hold_unsaved_states
 
 
 def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
-    """A local state that is empty, damaged or gone is an unknown outcome, never `new`."""
+    """A local state that is empty, damaged or lost is an unknown outcome, never new."""
     if home.file is None:
         return
     if not home.file.exists():
@@ -40,7 +41,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
         case _:
             what = "is empty"
     if files.is_locked(home.file):
-        return  # Terraform is at work on it this moment, and will say so itself.
+        return  # Terraform is writing it now, and reports the lock itself.
     raise UnknownOutcome(
         "HF-STATE-3",
         f"{stack.name}: its state {home.file} {what}",
@@ -56,7 +57,7 @@ def _restore(stack: Stack) -> str:
 
 
 def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
-    """Refuse to start anew where resources were, whether the place moved or lost its content."""
+    """Refuse an empty state if the stack had resources: the backend moved or lost its content."""
     if record is None or record.resources == 0:
         return
     seen = identity(prior)
@@ -81,10 +82,8 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
 
 
 def _held(record: StateRecord) -> str:
-    """An encrypted state does not say how many."""
-    count = record.resources
-    what = "resources" if count is None else f"{count} resource{'s' if count != 1 else ''}"
-    return f"{what} (serial {record.serial})"
+    count = record.resources  # None for an encrypted state.
+    return f"{'resources' if count is None else plural(count, 'resource')} (serial {record.serial})"
 
 
 def identity(state: StateFile) -> StateIdentity:
@@ -98,7 +97,7 @@ def identity(state: StateFile) -> StateIdentity:
 def record(
     store: RunStore, stack: str, home: StateHome, state: StateFile, *, known: StateRecord | None = None
 ) -> None:
-    """Remember what was seen, so that its loss is noticed. What is not there yet is nothing to see.
+    """Record the state that was seen, so that its loss is noticed.
 
     `known` is the last record, if the caller has read it: the same is not written again.
     """
@@ -117,27 +116,20 @@ def record_empty(store: RunStore, stack: str) -> None:
 
 
 def _seen(place: str, lineage: str, serial: int, resources: int | None) -> StateRecord:
-    return StateRecord(
-        place=place,
-        lineage=lineage,
-        serial=serial,
-        resources=resources,
-        seen=clock.now().isoformat(),
-    )
+    seen = clock.now().isoformat()
+    return StateRecord(place=place, lineage=lineage, serial=serial, resources=resources, seen=seen)
 
 
 def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: StateHome) -> None:
-    """A stack whose state Holdfast keeps does not begin with an empty one while another lies about."""
+    """A managed state does not start empty while there is another state next to the code."""
     if not home.managed:
         return
-    # A version that cannot be read is said here, at once: behind the door Terraform would ask for it again.
-    if store.states.current(stack.name) is not None:
+    # A version that cannot be read is reported here: Terraform would ask the local state backend again.
+    if store.states.current(stack.name) is not None or store.last_seen(stack.name) is not None:
         return
-    if store.last_seen(stack.name) is not None:
-        return
-    found = states_beside(root / stack.module)
-    if found:
-        shown = ", ".join(str(path.relative_to(root)) for path in found[:3])
+    beside = states_beside(root / stack.module)
+    if beside:
+        shown = ", ".join(str(path.relative_to(root)) for path in beside[:3])
         raise Refused(
             "HF-STATE-1",
             f"{stack.name}: its code names no backend, but there is a state next to it: {shown}",
@@ -146,28 +138,28 @@ def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: S
 
 
 def unrelated_states(root: Path, stack: Stack, home: StateHome) -> tuple[str, ...]:
-    """States beside a module whose stack has one of its own: not used, and never passed over in silence."""
-    found = states_beside(root / stack.module) if home.managed else ()
+    """Notes on states next to the code of a stack with a managed state."""
+    beside = states_beside(root / stack.module) if home.managed else ()
     return tuple(
-        f"{path.relative_to(root)} is next to the code but is not the state of this stack" for path in found
+        f"{path.relative_to(root)} is next to the code but is not the state of this stack" for path in beside
     )
 
 
 def store_errored_states(project: Project, store: RunStore, stack: Stack) -> None:
-    """A killed run could not keep what Terraform had failed to save: it still lies where that run worked."""
-    with hold_unsaved_states(project.environment.home, project.root, stack.name) as found:
-        for file in found:
+    """Store the states that killed runs of the stack left unsaved in their work directories."""
+    with hold_unsaved_states(project.environment.home, project.root, stack.name) as unsaved:
+        for file in unsaved:
             store_errored_state(store, stack, file)
 
 
 def store_errored_state(store: RunStore, stack: Stack, file: Path) -> None:
-    """Seal a state that could not be saved, and only then take the clear copy away."""
+    """Store an unsaved state encrypted, then remove the plaintext file."""
     store.keep_errored(stack.name, file.read_bytes())
     file.unlink()
 
 
 def require_state_saved(store: RunStore, stack: Stack) -> None:
-    """Nothing is planned before the state that could not be saved is."""
+    """Nothing is planned before an unsaved state is saved."""
     if store.errored(stack.name) is not None:
         raise UnknownOutcome(
             "HF-STATE-5",

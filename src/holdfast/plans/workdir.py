@@ -1,4 +1,4 @@
-"""From a stack to a place where Terraform can run it: files, environment, identity, backend, engine."""
+"""The work directory of a stack: the files, environment, credentials and backend that Terraform needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from holdfast.plans.state_continuity import (
     store_errored_states,
     unrelated_states,
 )
-from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.catalogue import is_local
 from holdfast.secrets.stack_secrets import references_of
@@ -61,7 +60,7 @@ INLINE_FILE = "holdfast.inline.tfvars.json"
 
 
 class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
-    """A stack that is laid out and may be given to its engine."""
+    """A stack that Terraform can run."""
 
     stack: Stack
     engine: Engine
@@ -69,13 +68,13 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     home: StateHome
     environment: Mapping[str, str]
     variables_files: tuple[str, ...]
-    """As Terraform, running in the module, must name them."""
+    """Relative to the module, where Terraform runs."""
     inputs: str
-    """A digest of every file and value that goes into the stack."""
+    """A digest of every file and value that the stack reads."""
     code_digest: str
-    """Of the code alone: stacks that share it share the answer of `validate`."""
+    """Of the code alone: stacks that share it share the result of `validate`."""
     modules: frozenset[str]
-    """Folders of the root module and of every local module it reaches."""
+    """Folders of the root module and of every local module it calls."""
     source_lock: bytes | None
     laid_out: FileStamps
     notes: tuple[str, ...] = ()
@@ -87,43 +86,47 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
 async def open_workdir(
     context: ChangeContext, stack: Stack, *, for_state: bool = False, stateless: bool = False
 ) -> AsyncIterator[StackWorkdir]:
-    """Hold a work directory for the stack; what is secret in it goes when the run ends.
+    """Hold a work directory for the stack; secret files in it are removed at the end.
 
-    `for_state` is for commands that bring or read a state, which must work when nothing else may.
-    `stateless` is for those that need none: the backend is neither asked nor told anything, and they have a
-    work directory of their own, so that what init did for them is never taken for all of it.
+    `for_state` is for commands that read or write a state: they must work even if nothing can be planned.
+    `stateless` is for commands without a backend. They have a work directory of their own, because their
+    init is not complete.
     """
-    unasked = stateless_home(stack, context.project.code_backend(stack.module)) if stateless else None
-    if unasked is not None:
+    project = context.project
+    bare_home = stateless_home(stack, project.code_backend(stack.module)) if stateless else None
+    if bare_home is not None:
         stack = replace(stack, backend=None, workspace="default")
     context.control.tell(PhaseStarted(stack=stack.name, phase="layout"))
     references = references_of(stack)
     if not all(map(is_local, references)):
-        # What lies behind a network takes its time, and other stacks go on.
+        # Requests over a network take time; other stacks continue meanwhile.
         await asyncio.to_thread(context.secrets.read_all, references)
     choice = context.engines.choose(stack)
-    given = stack.backend.settings if stack.backend else {}
-    settings = {key: _filled(context.secrets, context.redactor, value) for key, value in given.items()}
-    home = unasked or _home(context.project, stack, settings)
-    store_errored_states(context.project, context.store, stack)
+    settings = _resolve_all(context, stack.backend.settings if stack.backend else {})
+    home = bare_home or _home(project, stack, settings)
+    store_errored_states(project, context.store, stack)
     if not for_state:
-        require_no_leftover_state(context.project.root, context.store, stack, home)
+        require_no_leftover_state(project.root, context.store, stack, home)
         require_state_saved(context.store, stack)
     environment = _environment(context, stack, home)
-    inline = {
-        key: reveal_all(_filled(context.secrets, context.redactor, value))
-        for key, value in stack.variables.items()
-    }
-    _register_variables(context.project.code, context.redactor, stack, environment, inline)
-    reached = stack_inputs(context.project.code, stack, terraform_variables(environment))
-    if not for_state:
-        _refuse_beyond(stack, reached)
-    name = stack.name if unasked is None else f"{stack.name}~"  # No stack is called so.
-    with hold_workdir(context.project.environment.home, context.project.root, name, stack.module) as work:
-        layout = _lay_out(context.project, stack, work, reached, home)
+    inline = {key: reveal_all(value) for key, value in _resolve_all(context, stack.variables).items()}
+    _register_variables(project.code, context.redactor, stack, environment, inline)
+    inputs = stack_inputs(project.code, stack, terraform_variables(environment))
+    if inputs.broken and not for_state:
+        raise Refused(
+            "HF-WORK-3",
+            f"{stack.name}: {inputs.broken[0]}",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or fix the link.",
+        )
+    name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
+    with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
+        layout = _copy_sources(project, stack, work, inputs, home)
         remove_files(work, (WORKSPACE_FILE,))
         try:
-            _private_files(work, home, inline)
+            if home.override is not None:
+                work.private_file(OVERRIDE_FILE, home.override)
+            if inline:
+                work.private_file(INLINE_FILE, json.dumps(inline))
             yield StackWorkdir(
                 stack=stack,
                 engine=context.engines.open(choice.engine),
@@ -135,26 +138,27 @@ async def open_workdir(
                     *((INLINE_FILE,) if inline else ()),
                 ),
                 inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
-                code_digest=layout if reached.everything else _code_digest(work, reached),
-                modules=frozenset(reached.modules.values()),
-                source_lock=files.content_of(context.project.root / stack.module / LOCK_FILE),
+                code_digest=layout if inputs.everything else _code_digest(work, inputs),
+                modules=frozenset(inputs.modules.values()),
+                source_lock=files.content_of(project.root / stack.module / LOCK_FILE),
                 laid_out=list_files(work),
                 notes=(
-                    *(reached.reasons if reached.everything else ()),
-                    *reached.outside,
-                    *unrelated_states(context.project.root, stack, home),
+                    *(inputs.reasons if inputs.everything else ()),
+                    *inputs.outside,
+                    *unrelated_states(project.root, stack, home),
                 ),
-                bare=unasked is not None,
+                bare=bare_home is not None,
             )
         finally:
-            _leave_nothing(work, home)
+            # Plans, settings and values are secret; what init stored of a secret setting is too.
+            remove_files(work, (PLAN_FILE, INLINE_FILE))
+            remove_state_copies(work)
+            if home.secret_on_disk:
+                remove_files(work, (".terraform/terraform.tfstate",))
 
 
 def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
-    """Every mistake about an engine or a backend, of all stacks at once, before anything runs.
-
-    No secret is asked for.
-    """
+    """Raise every engine or backend error of all stacks at once, before anything runs. Reads no secret."""
     problems: list[Problem] = []
     for stack in stacks:
         try:
@@ -167,83 +171,52 @@ def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
 
 
 def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:
-    return state_home(
-        stack,
-        project.code_backend(stack.module),
-        settings,
-        root=project.root,
-    )
+    return state_home(stack, project.code_backend(stack.module), settings, root=project.root)
 
 
-def state_without_terraform(store: RunStore, ready: StackWorkdir) -> bytes | None:
-    """The state's content where it can be had without Terraform; empty for none. None: only Terraform can."""
-    if ready.home.managed:
-        version = store.states.current(ready.stack.name)
+def state_without_terraform(store: RunStore, workdir: StackWorkdir) -> bytes | None:
+    """A managed or local state; empty if there is none. None: only Terraform can read it."""
+    if workdir.home.managed:
+        version = store.states.current(workdir.stack.name)
         return version.state if version is not None else b""
-    if ready.home.file is not None:
-        return files.content_of(ready.home.file) or b""
+    if workdir.home.file is not None:
+        return files.content_of(workdir.home.file) or b""
     return None
 
 
-def _lay_out(
-    project: Project, stack: Stack, work: WorkDirectory, reached: StackInputs, home: StateHome
+def _copy_sources(
+    project: Project, stack: Stack, work: WorkDirectory, inputs: StackInputs, home: StateHome
 ) -> str:
+    """Also named files that did not exist when the code was read: a dependency may have written its state."""
+    named = (path for names in inputs.names for path in names.paths)
     return copy_sources(
         work,
         project.root,
-        _wanted(stack, reached),
-        everything=reached.everything,
+        frozenset((*inputs.files, *inputs.reads, *named, *stack.variables_files)),
+        everything=inputs.everything,
         store=project.root / (project.config.store if "://" not in project.config.store else ".holdfast"),
         state=home.file,
     )
 
 
-def _wanted(stack: Stack, reached: StackInputs) -> frozenset[str]:
-    """What was named and not there when the code was read may be there by now: a dependency's state, say."""
-    named = (path for names in reached.names for path in names.paths)
-    return frozenset((*reached.files, *reached.reads, *named, *stack.variables_files))
-
-
-def _private_files(work: WorkDirectory, home: StateHome, inline: Mapping[str, object]) -> None:
-    if home.override is not None:
-        work.private_file(OVERRIDE_FILE, home.override)
-    if inline:
-        work.private_file(INLINE_FILE, json.dumps(inline))
-
-
-def _leave_nothing(work: WorkDirectory, home: StateHome) -> None:
-    """Plans, settings and values are secret; what init wrote down of a secret setting is too."""
-    remove_files(work, (PLAN_FILE, INLINE_FILE))
-    remove_state_copies(work)
-    if home.secret_on_disk:
-        remove_files(work, (".terraform/terraform.tfstate",))
-
-
 def _environment(context: ChangeContext, stack: Stack, home: StateHome) -> dict[str, str]:
-    named = {
-        key: _text(_filled(context.secrets, context.redactor, value)) for key, value in stack.env.items()
+    named = {key: _text(value) for key, value in _resolve_all(context, stack.env).items()}
+    settings = {
+        provider: {key: _text(value) for key, value in _resolve_all(context, values).items()}
+        for provider, values in stack.credentials.items()
     }
-    own: dict[str, str] | None = None
-    if stack.credentials:
-        settings = {
-            provider: {
-                key: _text(_filled(context.secrets, context.redactor, value)) for key, value in given.items()
-            }
-            for provider, given in stack.credentials.items()
-        }
-        own = _identity(context, settings)
     return child_environment(
         caller=_caller(context, stack),
         named={**home.variables, **named},
-        credentials=own,
+        credentials=_identity(context, settings) if settings else None,
         scratch=str(context.engines.scratch),
     )
 
 
 def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
-    """The caller's variables, with the CLI configuration that counts.
+    """The caller's variables, with the CLI configuration to use.
 
-    One that is not there only makes Terraform complain, on every command.
+    A missing one is left out: Terraform would warn on every command.
     """
     caller = dict(context.project.environment.variables)
     tofu = context.engines.choose(stack).engine.product is Product.TOFU
@@ -261,7 +234,7 @@ def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
 
 
 def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Files of an identity lie in a folder named by their content, so that equal stacks share a process."""
+    """Credential files are in a folder named by their content: stacks with the same ones share a process."""
     variables = context.project.environment.variables
     user = Path(variables.get("HOME", "/"))
     caller = Caller(
@@ -271,27 +244,29 @@ def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]])
             Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials")
         ),
     )
-    one = build_identity(settings, caller)
-    folder = files.private_folder(
-        context.engines.scratch
-        / _digest(*(f"{name}\0{text}" for name, text in sorted(one.files.items())))[:16]
-    )
-    for name, text in one.files.items():
+    identity = build_identity(settings, caller)
+    digest = _digest(*(f"{name}\0{text}" for name, text in sorted(identity.files.items())))
+    folder = files.private_folder(context.engines.scratch / digest[:16])
+    for name, text in identity.files.items():
         files.write(folder / name, text, durable=False)
-    return {name: value.replace("{folder}", str(folder)) for name, value in one.variables.items()}
+    return {name: value.replace("{folder}", str(folder)) for name, value in identity.variables.items()}
 
 
-def _filled(secrets: SecretReader, redactor: Redactor, value: Value) -> object:
-    """References become secrets, known to the redactor from then on."""
+def _resolve_all(context: ChangeContext, values: Mapping[str, Value]) -> dict[str, object]:
+    return {key: _resolve(context, value) for key, value in values.items()}
+
+
+def _resolve(context: ChangeContext, value: Value) -> object:
+    """References become secrets, which the redactor knows from then on."""
     match value:
         case SecretRef():
-            secret = secrets.read(value)
-            redactor.register(secret.reveal())
+            secret = context.secrets.read(value)
+            context.redactor.register(secret.reveal())
             return secret
         case Mapping():
-            return {key: _filled(secrets, redactor, one) for key, one in value.items()}
+            return _resolve_all(context, value)
         case tuple():
-            return [_filled(secrets, redactor, one) for one in value]
+            return [_resolve(context, item) for item in value]
         case _:
             return value
 
@@ -299,10 +274,11 @@ def _filled(secrets: SecretReader, redactor: Redactor, value: Value) -> object:
 def _register_variables(
     code: Code, redactor: Redactor, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
 ) -> None:
-    """What the code declares sensitive is known before there is a plan: a plan may fail and quote it."""
+    """Values of sensitive variables are known before the plan, which may fail and quote them."""
     caller = {name: environment[f"TF_VAR_{name}"] for name in terraform_variables(environment)}
-    given = {**caller, **inline}
-    redactor.register_all(sensitive_variables(code, stack.module, stack.variables_files, given))
+    redactor.register_all(
+        sensitive_variables(code, stack.module, stack.variables_files, {**caller, **inline})
+    )
 
 
 def _text(value: object) -> str:
@@ -317,20 +293,10 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _refuse_beyond(stack: Stack, reached: StackInputs) -> None:
-    """A file that is missing must never change a plan, and no work directory can hold these."""
-    if reached.broken:
-        raise Refused(
-            "HF-WORK-3",
-            f"{stack.name}: {reached.broken[0]}",
-            hint="Put holdfast.yaml at the root, name the file by an absolute path, or fix the link.",
-        )
-
-
-def _code_digest(work: WorkDirectory, reached: StackInputs) -> str:
-    """As files lie to the root module: the same code in another folder is the same."""
+def _code_digest(work: WorkDirectory, inputs: StackInputs) -> str:
+    """Paths are relative to the root module: the same code in another folder has the same digest."""
     parts = []
-    for file in sorted(reached.files):
+    for file in sorted(inputs.files):
         if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
             content = hashlib.sha256(files.content_of(work.tree / file) or b"").hexdigest()
             parts.append(f"{posixpath.relpath(file, work.module_path)}\0{content}")
