@@ -1,4 +1,4 @@
-"""All commands in one place. Each is imported when it is used."""
+"""All commands, in the order a user meets them. Each is imported when it is used."""
 
 from __future__ import annotations
 
@@ -7,38 +7,20 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.command import Group, invocation_of, show_error
+from holdfast.cli.command import Group, open_invocation, show_error
 from holdfast.kernel.errors import Exit, UsageError
 
 app = Group(
     "holdfast",
+    (
+        *("init", "stacks", "check", "policy", "plan", "apply", "destroy", "output"),
+        *("state", "runs", "audit", "secrets", "doctor", "terraform", "tools", "clean"),
+    ),
     help="Run Terraform and OpenTofu for a team: find the stacks a change affects, plan and apply them.\n\n"
     "Every command takes --json, --config, --quiet, --verbose and --no-color.",
     context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 80},
 )
 click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")(app)
-
-app.modules = {
-    name: f"holdfast.cli.commands.{module}"
-    for name, module in (
-        ("init", "init"),
-        ("stacks", "stacks"),
-        ("check", "check"),
-        ("policy", "policy"),
-        ("plan", "plan"),
-        ("apply", "apply"),
-        ("destroy", "destroy"),
-        ("output", "output"),
-        ("state", "state"),
-        ("runs", "runs"),
-        ("audit", "audit"),
-        ("secrets", "secrets"),
-        ("doctor", "doctor"),
-        ("terraform", "terraform"),
-        ("tools", "tools"),
-        ("clean", "clean"),
-    )
-}
 
 
 def run(arguments: list[str]) -> int:
@@ -64,6 +46,6 @@ def _usage(arguments: list[str], error: click.UsageError) -> int:
             "Use --override: holdfast apply --plan DIR --override DIGEST --reason TEXT",
         )
     path = error.ctx.command_path if error.ctx is not None else "holdfast"
-    invocation = invocation_of(as_json="--json" in arguments, no_color="--no-color" in arguments)
+    invocation = open_invocation(as_json="--json" in arguments, no_color="--no-color" in arguments)
     show_error(invocation, UsageError("HF-USE-1", message, hint=hint.format(path)))
     return int(Exit.USAGE)

@@ -1,21 +1,19 @@
 """What every command has in common: its options, its error handling, its exit code.
 
 A command is a function that takes an `Invocation` first and returns an exit code. Its parameters declare the
-command line with `Annotated[…, Option(…)]`; `command` adds the common options and turns every error into a
-message and an exit code.
+command line with `Annotated[…, Option(…)]`; the common options are those of `open_invocation`. Every error
+becomes a message and an exit code.
 """
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import click
 from msgspec import Struct
@@ -28,7 +26,10 @@ from holdfast.system.files import file_error
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
+    from holdfast.plans.context import ChangeContext
+    from holdfast.stacks.stack import Stack
 
+T = TypeVar("T")
 Handler = Callable[..., Exit]
 
 
@@ -51,7 +52,6 @@ class Invocation(Struct, kw_only=True):
 
     as_json: bool
     config: Path | None
-    quiet: bool
     verbose: bool
     environment: Environment
     console: Console
@@ -65,14 +65,24 @@ class Invocation(Struct, kw_only=True):
         text = json.dumps(cleaned, indent=2, ensure_ascii=False).replace("##[", "##\\u005b")
         sys.stdout.write(text + "\n")
 
-    def answer(self, document: object, *lines: str) -> Exit:
-        """With `--json` the document, otherwise the lines."""
+    def answer(
+        self, document: object, *shown: str | Callable[[], object], exit_code: Exit = Exit.DONE
+    ) -> Exit:
+        """With `--json` the document, otherwise the lines and what the functions show."""
         if self.as_json:
             self.document(document)
         else:
-            for line in lines:
-                self.console.line(line)
-        return Exit.DONE
+            for part in shown:
+                self.console.line(part) if isinstance(part, str) else part()
+        return exit_code
+
+    def on_stack(self, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]) -> tuple[Stack, T]:
+        """The stack of this name, and the result of the work on it."""
+        from holdfast.cli.context import CommandContext
+
+        context = CommandContext(self)
+        stack = context.repository.stack(name)
+        return stack, context.run(lambda change_context: work(change_context, stack))
 
 
 def fields(value: object, *names: str) -> dict[str, object]:
@@ -80,42 +90,36 @@ def fields(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-_COMMON: dict[str, tuple[Any, Any]] = {
-    "as_json": (Annotated[bool, Option("--json", help="Print one JSON document to standard output.")], False),
-    "config": (
-        Annotated[
-            Path | None,
-            Option("--config", metavar="FILE", help="Use this configuration file."),
-        ],
-        None,
-    ),
-    "quiet": (Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")], False),
-    "verbose": (Annotated[bool, Option("--verbose", "-v", help="Show more detail.")], False),
-    "no_color": (Annotated[bool, Option("--no-color", help="Do not use colour.")], False),
-}
-
-
 class Group(click.Group):
-    """Commands in the order a user meets them. A misspelt one suggests the nearest."""
+    """For a misspelt command it suggests the nearest."""
 
-    modules: Mapping[str, str] = MappingProxyType({})
-    """Modules of commands, loaded when the command is used."""
+    def __init__(self, name: str, names: tuple[str, ...], module: str = "", **options: Any) -> None:
+        super().__init__(name, **options)
+        self._names = names
+        self._module = module
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
-        return [*self.modules, *(name for name in self.commands if name not in self.modules)]
+        return list(self._names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in self.modules and cmd_name not in self.commands:
-            importlib.import_module(self.modules[cmd_name]).register(self)
+        """Loaded when it is used: a function of its module, or a module that names its own in COMMANDS."""
+        if cmd_name in self._names and cmd_name not in self.commands:
+            module = importlib.import_module(self._module or f"holdfast.cli.commands.{cmd_name}")
+            if not self._module and hasattr(module, "COMMANDS"):
+                self.add_command(Group(cmd_name, module.COMMANDS, module.__name__, help=module.HELP))
+            else:
+                handler = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+                self.add_command(_build_command(cmd_name, handler))
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        known = self.list_commands(ctx)
-        if name and not name.startswith("-") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name and not name.startswith("-") and name not in self._names:
+            import difflib
+
+            near = difflib.get_close_matches(name, self._names, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -133,40 +137,38 @@ class _Command(click.Command):
         super().format_options(ctx, formatter)
 
 
-def command(app: click.Group, name: str) -> Callable[[Handler], Handler]:
-    """Register a handler as a command with the common options."""
+def _build_command(name: str, handler: Handler) -> click.Command:
+    """The handler as a command with the common options."""
 
-    def register(handler: Handler) -> Handler:
-        def entry(**values: Any) -> int:
-            common = {option: values.pop(option) for option in _COMMON}
-            return _run(handler, common, values)
+    def entry(**values: Any) -> int:
+        return _run(handler, {option: values.pop(option) for option in common}, values)
 
-        own = list(inspect.signature(handler, eval_str=True).parameters.values())[1:]
-        parameters = [(parameter.name, parameter.annotation, parameter.default) for parameter in own]
-        parameters += [(option, kind, default) for option, (kind, default) in _COMMON.items()]
-        click_command = _Command(
-            name,
-            callback=entry,
-            params=[_click_parameter(*parameter) for parameter in parameters],
-            help=handler.__doc__,
-        )
-        click_command.arguments = tuple(
-            (declared.metavar, declared.help)
-            for _, annotation, _ in parameters
-            if isinstance(declared := get_args(annotation)[1], Argument)
-        )
-        app.add_command(click_command)
-        return handler
-
-    return register
+    own = dict(list(inspect.signature(handler, eval_str=True).parameters.items())[1:])
+    common = inspect.signature(open_invocation, eval_str=True).parameters
+    parameters = (*own.values(), *common.values())
+    command = _Command(
+        name, callback=entry, params=list(map(_click_parameter, parameters)), help=handler.__doc__
+    )
+    command.arguments = tuple(
+        (declared.metavar, declared.help)
+        for parameter in parameters
+        if isinstance(declared := get_args(parameter.annotation)[1], Argument)
+    )
+    return command
 
 
-def _click_parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
-    """From an annotated parameter to Click's."""
-    kind, declared = get_args(annotation)
-    many = get_origin(kind) is list or any(get_origin(one) is list for one in get_args(kind))
-    convert = _converter(many=many, to_path=kind is Path or Path in get_args(kind))
-    required = default is inspect.Parameter.empty
+def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
+    """From an annotated parameter to Click's. A missing value is None, for one and for many alike."""
+    name, (kind, declared) = parameter.name, get_args(parameter.annotation)
+    many = get_origin(kind) is list or any(get_origin(choice) is list for choice in get_args(kind))
+    to_path = kind is Path or Path in get_args(kind)
+    required = parameter.default is inspect.Parameter.empty
+
+    def convert(_context: Any, _parameter: Any, value: Any) -> Any:
+        if many:
+            return list(value) or None
+        return Path(value) if to_path and value is not None else value
+
     if isinstance(declared, Argument):
         return click.Argument(
             [name],
@@ -177,7 +179,7 @@ def _click_parameter(name: str, annotation: Any, default: Any) -> click.Paramete
         )
     names = [declared.name, *((declared.short,) if declared.short else ()), name]
     if kind is bool:
-        return click.Option(names, is_flag=True, default=default, help=declared.help)
+        return click.Option(names, is_flag=True, default=parameter.default, help=declared.help)
     return click.Option(
         names,
         multiple=many,
@@ -188,25 +190,17 @@ def _click_parameter(name: str, annotation: Any, default: Any) -> click.Paramete
     )
 
 
-def _converter(*, many: bool, to_path: bool) -> Callable[[Any, Any, Any], Any]:
-    """A missing value is None, for one and for many alike."""
-
-    def convert(_context: Any, _parameter: Any, value: Any) -> Any:
-        if many:
-            return list(value) or None
-        return Path(value) if to_path and value is not None else value
-
-    return convert
-
-
-def invocation_of(
+def open_invocation(
     *,
-    as_json: bool,
-    no_color: bool,
-    config: Path | None = None,
-    quiet: bool = False,
-    verbose: bool = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON document to standard output.")] = False,
+    config: Annotated[
+        Path | None, Option("--config", metavar="FILE", help="Use this configuration file.")
+    ] = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Show more detail.")] = False,
+    no_color: Annotated[bool, Option("--no-color", help="Do not use colour.")] = False,
 ) -> Invocation:
+    """The parameters are the options of every command."""
     from holdfast.cli.console import Console
 
     environment = system_environment.read()
@@ -218,17 +212,12 @@ def invocation_of(
         actions=environment.get("GITHUB_ACTIONS") == "true",
     )
     return Invocation(
-        as_json=as_json,
-        config=config,
-        quiet=quiet,
-        verbose=verbose,
-        environment=environment,
-        console=console,
+        as_json=as_json, config=config, verbose=verbose, environment=environment, console=console
     )
 
 
 def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> int:
-    invocation = invocation_of(**common)
+    invocation = open_invocation(**common)
     console = invocation.console
     try:
         exit_ = handler(invocation, **values)

@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from holdfast.cli.command import Group
-from holdfast.cli.commands import init
+from holdfast.cli.app import app
 from holdfast.kernel.errors import ConfigError, Failed
 from holdfast.onboarding.config_file import write_verified
 from holdfast.onboarding.scan import scan_repository
@@ -48,8 +47,6 @@ def started(root: Path) -> tuple[Starter, dict[str, Stack]]:
 
 
 def run(*arguments: str) -> Result:
-    app = Group("holdfast")
-    init.register(app)
     done = CliRunner().invoke(app, ["init", *arguments], standalone_mode=False)
     done.exit_code = done.return_value if done.exception is None else 1
     return done

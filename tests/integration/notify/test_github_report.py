@@ -40,7 +40,6 @@ def invocation(*, actions: bool = True, **variables: str) -> Invocation:
     return Invocation(
         as_json=False,
         config=None,
-        quiet=False,
         verbose=False,
         environment=Environment(variables=given),
         console=Console(color=False, ci=True, actions=actions),

@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import Changed, Reason, Replace, Since, Stacks, Targets, Wait, Yes, wait_from
 from holdfast.kernel.errors import Exit, UsageError
-
-
-def register(app: Group) -> None:
-    command(app, "apply")(apply)
 
 
 def apply(

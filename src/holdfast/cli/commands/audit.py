@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command, fields
+from holdfast.cli.command import Invocation, Option, fields
 from holdfast.cli.parameters import Limit, limit_from
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_BREAKS = 20
 _FORMAT = "jsonl"
-
-
-def register(app: Group) -> None:
-    group = Group("audit", help="Show, verify and export the audit log: who did what, and why.")
-    command(group, "show")(show)
-    command(group, "verify")(verify)
-    command(group, "export")(export)
-    app.add_command(group)
+HELP = "Show, verify and export the audit log: who did what, and why."
+COMMANDS = ("show", "verify", "export")
 
 
 def show(
@@ -52,14 +46,14 @@ def show(
 
     _, store = _open(invocation)
     entries = newest(store, limit=most, wanted=wanted, on_unreadable=_warn_unreadable(invocation))
-    if invocation.as_json:
-        invocation.document({"version": 1, "entries": list(entries)})
-        return Exit.DONE
-    for entry in entries:
-        _show_entry(invocation.console, entry)
-    if not entries:
-        invocation.console.say(" No entries.")
-    return Exit.DONE
+
+    def show_entries() -> None:
+        for entry in entries:
+            _show_entry(invocation.console, entry)
+        if not entries:
+            invocation.console.say(" No entries.")
+
+    return invocation.answer({"version": 1, "entries": list(entries)}, show_entries)
 
 
 def verify(invocation: Invocation) -> Exit:
@@ -69,11 +63,11 @@ def verify(invocation: Invocation) -> Exit:
     config, store = _open(invocation)
     verdict = reader.verify(store)
     waiting = sink.waiting(store, config.audit_s3) if config.audit_s3 is not None and verdict.whole else None
-    if invocation.as_json:
-        invocation.document(_verdict_document(verdict, waiting))
-    else:
-        _show_verdict(invocation.console, verdict, waiting)
-    return Exit.DONE if verdict.whole else Exit.UNKNOWN
+    return invocation.answer(
+        _verdict_document(verdict, waiting),
+        lambda: _show_verdict(invocation.console, verdict, waiting),
+        exit_code=Exit.DONE if verdict.whole else Exit.UNKNOWN,
+    )
 
 
 def export(
@@ -90,6 +84,7 @@ def export(
     ] = None,
 ) -> Exit:
     """Export the whole audit log, oldest entry first. Each entry is exactly as it was hashed."""
+    import json
     import sys
 
     from holdfast.audit import reader
@@ -107,7 +102,7 @@ def export(
     if invocation.as_json:
         texts = [line.decode("utf-8", "replace") for line in lines] if out is None else None
         document = {"version": 1, "format": _FORMAT, "count": len(lines), "out": out and str(out)}
-        sys.stdout.write(_dumped({**document, "lines": texts}))
+        sys.stdout.write(json.dumps({**document, "lines": texts}, indent=2, ensure_ascii=False) + "\n")
     elif out is None:
         # They were redacted before they were hashed; redacting again would break the hashes.
         sys.stdout.buffer.write(content_of(lines))
@@ -221,9 +216,3 @@ def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, o
         "notes": list(verdict.notes),
         "unshipped": waiting,
     }
-
-
-def _dumped(document: object) -> str:
-    import json
-
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import Changed, Since, Stacks
 from holdfast.kernel.errors import ConfigError, Exit, UsageError
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from holdfast.checks.model.interface import Rule, Severity
     from holdfast.checks.model.subjects import Checkout, EngineOutput
     from holdfast.kernel.errors import Problem
-
-
-def register(app: Group) -> None:
-    command(app, "check")(check)
 
 
 def check(

@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Invocation, Option
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.config.settings import Work
     from holdfast.terraform.workdirs.gc import GcItem, GcResult
-
-
-def register(app: Group) -> None:
-    command(app, "clean")(clean)
 
 
 def clean(
@@ -29,20 +25,15 @@ def clean(
     home = invocation.environment.home
     cleaned = collect_garbage(home, _limits(invocation), everything=everything)
     free = free_bytes(home)
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                "freed_bytes": cleaned.freed,
-                "removed": [_item(item) for item in cleaned.removed],
-                "kept": [_item(item) for item in cleaned.kept],
-                "repositories": [{"root": root, "bytes": size} for root, size in cleaned.repositories],
-                "disk": {"free_bytes": free, "used_bytes": cleaned.used},
-            }
-        )
-    else:
-        _show(invocation, cleaned, free)
-    return Exit.DONE
+    document = {
+        "version": 1,
+        "freed_bytes": cleaned.freed,
+        "removed": [_item(item) for item in cleaned.removed],
+        "kept": [_item(item) for item in cleaned.kept],
+        "repositories": [{"root": root, "bytes": size} for root, size in cleaned.repositories],
+        "disk": {"free_bytes": free, "used_bytes": cleaned.used},
+    }
+    return invocation.answer(document, lambda: _show(invocation, cleaned, free))
 
 
 def _limits(invocation: Invocation) -> Work:
@@ -75,5 +66,5 @@ def _show(invocation: Invocation, cleaned: GcResult, free: int | None) -> None:
     console.line(f" freed {format_size(cleaned.freed)}")
     for root, size in cleaned.repositories:
         console.say(f" {root}: {format_size(size)} of work directories")
-    free_words = "" if free is None else f", {format_size(free)} free"
-    console.line(f" {format_size(cleaned.used)} of work directories in all{free_words}")
+    free_text = "" if free is None else f", {format_size(free)} free"
+    console.line(f" {format_size(cleaned.used)} of work directories in all{free_text}")

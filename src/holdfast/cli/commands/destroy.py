@@ -5,13 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-from holdfast.cli.command import Argument, Group, Invocation, Option, command
+from holdfast.cli.command import Argument, Invocation, Option
 from holdfast.cli.parameters import Wait, wait_from
 from holdfast.kernel.errors import Exit, UsageError
-
-
-def register(app: Group) -> None:
-    command(app, "destroy")(destroy)
 
 
 def destroy(

@@ -6,7 +6,7 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command, fields
+from holdfast.cli.command import Invocation, fields
 from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from holdfast.terraform.engine.discovery import InstalledEngines
 
 _MOST_NAMES = 3
-
-
-def register(app: Group) -> None:
-    command(app, "doctor")(doctor)
 
 
 def doctor(invocation: Invocation) -> Exit:

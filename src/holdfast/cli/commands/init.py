@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command, fields
+from holdfast.cli.command import Invocation, Option, fields
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:  # These are loaded when the command runs.
 
 _SHOWN_STACKS = 8
 _SHOWN_FILES = 3
-
-
-def register(app: Group) -> None:
-    command(app, "init")(init)
 
 
 def init(
@@ -48,29 +44,19 @@ def init(
     prefix = (
         "" if git is None or root == git.top else root.resolve().relative_to(git.top.resolve()).as_posix()
     )
-    tracked = () if git is None else _below(git.tracked(), prefix)
+    start = f"{prefix}/" if prefix else ""
+    tracked = [path.removeprefix(start) for path in (git.tracked() if git else ()) if path.startswith(start)]
     starter = starter_from_scan(scan_repository(root, tracked=tracked))
     stacks = write_verified(starter, file)
-    if invocation.as_json:
-        invocation.document(document(starter, os.path.relpath(file, here)))
-    else:
-        _show(invocation, starter, stacks, file, here)
-    return Exit.DONE
-
-
-def _below(paths: tuple[str, ...], prefix: str) -> tuple[str, ...]:
-    start = f"{prefix}/" if prefix else ""
-    return tuple(path.removeprefix(start) for path in paths if path.startswith(start))
+    found = document(starter, os.path.relpath(file, here))
+    return invocation.answer(found, lambda: _show(invocation, starter, stacks, file, here))
 
 
 def document(starter: Starter, file: str) -> dict[str, object]:
     return {
         "version": 1,
         "file": file,
-        "stacks": list(starter.stacks),
-        "held_back": list(starter.held_back),
-        "found": list(starter.found),
-        "guesses": list(starter.guesses),
+        **fields(starter, "stacks", "held_back", "found", "guesses"),
         "steps": [fields(step, "title", "file", "line", "what") for step in starter.steps],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command
+from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import (
     Changed,
     Destroy,
@@ -18,10 +18,6 @@ from holdfast.cli.parameters import (
     wait_from,
 )
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
-
-
-def register(app: Group) -> None:
-    command(app, "plan")(plan)
 
 
 def plan(  # noqa: PLR0917 - one parameter per option

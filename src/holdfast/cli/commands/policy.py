@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command, fields
+from holdfast.cli.command import Invocation, fields
 from holdfast.kernel.errors import Exit, Failed, UsageError
 
 if TYPE_CHECKING:
@@ -13,12 +13,8 @@ if TYPE_CHECKING:
     from holdfast.checks.tools.rego.policy_tests import PolicyTest, PolicyTestReport
 
 _MARKS = {"passed": ("✓", "green"), "skipped": ("-", ""), "failed": ("✗", "red"), "broken": ("✗", "red")}
-
-
-def register(app: Group) -> None:
-    group = Group("policy", help="Test the Rego policies in policy/.")
-    command(group, "test")(test)
-    app.add_command(group)
+HELP = "Test the Rego policies in policy/."
+COMMANDS = ("test",)
 
 
 def test(invocation: Invocation) -> Exit:
@@ -28,16 +24,20 @@ def test(invocation: Invocation) -> Exit:
     """
     tested = _run_tests(invocation)
     counts = {name: sum(test.outcome == name for test in tested.tests) for name in _MARKS}
-    if invocation.as_json:
-        tests = [_document(test) for test in tested.tests]
-        invocation.document({"version": 1, "by": tested.by, "tests": tests, "summary": counts})
-    else:
+
+    def show() -> None:
         for test in tested.tests:
             why = f": {test.message}" if test.message else ""
             invocation.console.line(" ", _MARKS[test.outcome], f" {test.package}.{test.name}{why}")
         numbers = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         invocation.console.say(f" {numbers} · {tested.by}")
-    return Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE
+
+    tests = [_document(test) for test in tested.tests]
+    return invocation.answer(
+        {"version": 1, "by": tested.by, "tests": tests, "summary": counts},
+        show,
+        exit_code=Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE,
+    )
 
 
 def _document(test: PolicyTest) -> dict[str, object]:

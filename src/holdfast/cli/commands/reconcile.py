@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Invocation, Option, fields
-from holdfast.cli.parameters import OneRun, Yes, wait_from
+from holdfast.changes.resume import apply_remaining
+from holdfast.cli.command import Invocation, fields
+from holdfast.cli.context import CommandContext
+from holdfast.cli.parameters import wait_from
+from holdfast.cli.views.change import show_details, show_table
+from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
-
-if TYPE_CHECKING:
-    from holdfast.cli.context import CommandContext
-    from holdfast.plans.context import ChangeContext
-    from holdfast.plans.result import StackResult
-    from holdfast.recovery.reconcile import Proposal, Reconciled
-    from holdfast.runs.claims import Claim
-    from holdfast.stacks.stack import Stack
-
+from holdfast.plans.context import ChangeContext
+from holdfast.plans.result import StackResult, exit_code
+from holdfast.recovery.crash_report import known, started
+from holdfast.recovery.reconcile import HolderDeclaredDead, Proposal, Reconciled, reconcile
+from holdfast.runs import lanes
+from holdfast.runs.claims import Claim, all_claims
+from holdfast.runs.document import result_document
+from holdfast.runs.run import read_run
+from holdfast.stacks.stack import Stack
 
 _ADDRESS_AND_ID = re.compile(
     r"""(?P<address>(?:[^\s=\[\]"]|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\])+)=(?P<id>.+)""", re.DOTALL
@@ -25,29 +29,9 @@ _ADDRESS_AND_ID = re.compile(
 """A key in an address may contain anything, also `=` and brackets."""
 
 
-def reconcile(
-    invocation: Invocation,
-    run: OneRun,
-    yes: Yes = False,
-    import_: Annotated[
-        list[str] | None,
-        Option(
-            "--import", metavar="ADDR=ID", help="Import this resource, which the run created; repeatable."
-        ),
-    ] = None,
-    holder_dead: Annotated[
-        bool,
-        Option(
-            "--holder-dead", help="Declare that the process of the run is gone, if Holdfast cannot prove it."
-        ),
-    ] = False,
-    reason: Annotated[
-        str | None, Option("--reason", metavar="TEXT", help="With --holder-dead: how you know.")
-    ] = None,
+def run_reconcile(
+    invocation: Invocation, run: str, *, yes: bool, imported: list[str], holder_dead: bool, reason: str | None
 ) -> Exit:
-    """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
-    from holdfast.cli.context import CommandContext
-
     if holder_dead != bool(reason):
         raise UsageError(
             "HF-USE-13",
@@ -60,15 +44,15 @@ def reconcile(
             "cannot ask for confirmation without a terminal",
             hint=f"Look at the run with: holdfast runs show {run}. Then add --yes.",
         )
-    imports = _imports(import_ or [])
+    imports = _imports(imported)
     context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
     claim = _claim(context, run)
     if claim is not None:
         return _Reconcile(invocation, context, yes=yes).run(claim, imports, reason)
     if reason and (freed := _free_lanes(context, run, reason)) is not None:
-        change, lanes = freed
-        document = {"version": 1, "change": change, "lanes": list(lanes)}
-        return invocation.answer(document, f" change {change} is over; freed lanes: {', '.join(lanes)}")
+        change, names = freed
+        document = {"version": 1, "change": change, "lanes": list(names)}
+        return invocation.answer(document, f" change {change} is over; freed lanes: {', '.join(names)}")
     return _show_resolved(invocation, context, run)
 
 
@@ -88,8 +72,6 @@ def _imports(texts: list[str]) -> dict[str, str]:
 
 
 def _claim(context: CommandContext, run: str) -> Claim | None:
-    from holdfast.runs.claims import all_claims
-
     claims = [claim for claim in all_claims(context.repository.store) if claim.run.startswith(run.upper())]
     if len(claims) > 1:
         raise _ambiguous(run, "runs")
@@ -102,7 +84,6 @@ def _ambiguous(prefix: str, what: str) -> UsageError:
 
 def _free_lanes(context: CommandContext, prefix: str, reason: str) -> tuple[str, tuple[str, ...]] | None:
     """A change that died before its first run or after its last holds only lanes. None if there are none."""
-    from holdfast.runs import lanes
 
     async def work(change_context: ChangeContext) -> tuple[str, tuple[str, ...]] | None:
         holders = {
@@ -112,23 +93,18 @@ def _free_lanes(context: CommandContext, prefix: str, reason: str) -> tuple[str,
         }
         if len(holders) > 1:
             raise _ambiguous(prefix, "changes")
-        return next(
-            (
-                (change, lanes.declare_dead(change_context.store, change_context.identity, change, reason))
-                for change in holders
-            ),
-            None,
-        )
+        for change in holders:
+            store, identity = change_context.store, change_context.identity
+            return change, lanes.declare_dead(store, identity, change, reason)
+        return None
 
     return context.run(work)
 
 
 def _show_resolved(invocation: Invocation, context: CommandContext, run: str) -> Exit:
-    from holdfast.runs.run import read_run
-
     store = context.repository.store
-    known = [id_ for id_ in store.runs.ids() if id_.startswith(run.upper())]
-    recorded = read_run(store, known[0]) if len(known) == 1 else None
+    ids = [id_ for id_ in store.runs.ids() if id_.startswith(run.upper())]
+    recorded = read_run(store, ids[0]) if len(ids) == 1 else None
     if recorded is None:
         raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List runs with: holdfast runs list")
     return invocation.answer(
@@ -145,8 +121,6 @@ class _Reconcile:
         self._yes = yes
 
     def run(self, claim: Claim, imports: dict[str, str], reason: str | None) -> Exit:
-        from holdfast.cli.views.progress import Progress
-
         stack = self._context.repository.stack(claim.stack)
         with Progress(self._console) as progress:
             self._progress = progress
@@ -164,9 +138,6 @@ class _Reconcile:
         imports: dict[str, str],
         reason: str | None,
     ) -> tuple[Reconciled, StackResult | None]:
-        from holdfast.changes.resume import apply_remaining
-        from holdfast.recovery.reconcile import HolderDeclaredDead, reconcile
-
         done = await reconcile(
             change_context,
             stack,
@@ -187,23 +158,17 @@ class _Reconcile:
         )
 
     async def _ask_rest(self, result: StackResult) -> bool:
-        from holdfast.cli.views.change import show_details, show_table
-
         show_table(self._console, (result,))
         show_details(self._console, (result,), verbose=self._invocation.verbose)
         return await self._ask("Apply the remaining changes?")
 
     async def _ask(self, question: str) -> bool:
-        import asyncio
-
         with self._progress.paused():
             self._console.question(question)
             answer = await asyncio.to_thread(sys.stdin.readline)
         return answer.strip().lower() in {"y", "yes"}
 
     def _show(self, proposal: Proposal) -> None:
-        from holdfast.recovery.crash_report import known, started
-
         console, claim = self._console, proposal.report.claim
         console.say(f" {claim.stack}: the last {claim.intent.operation} was interrupted")
         for line in (started(claim, proposal.report), *known(proposal.report)):
@@ -221,9 +186,6 @@ class _Reconcile:
             )
 
     def _show_outcome(self, done: Reconciled, rest: StackResult | None) -> Exit:
-        from holdfast.cli.views.change import show_details, show_table
-        from holdfast.plans.result import exit_code
-
         if self._invocation.as_json:
             self._invocation.document(document(done, rest))
         else:
@@ -241,8 +203,6 @@ class _Reconcile:
 
 
 def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
-    from holdfast.runs.document import result_document
-
     resolution = done.resolution
     evidence = done.report.evidence if done.report is not None else None
     return {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Group, Invocation, Option, command, fields
-from holdfast.cli.commands import reconcile
-from holdfast.cli.parameters import Limit, OneRun, Reason, limit_from
+from holdfast.cli.command import Invocation, Option, fields
+from holdfast.cli.parameters import Limit, OneRun, Reason, Yes, limit_from
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
@@ -18,17 +17,8 @@ if TYPE_CHECKING:
     from holdfast.runs.run import Run
 
 _MOST_CHANGES = 20
-
-
-def register(app: Group) -> None:
-    group = Group("runs", help="List runs, show their logs, approve, reject and reconcile them.")
-    command(group, "list")(list_)
-    command(group, "show")(show)
-    command(group, "log")(log)
-    command(group, "approve")(approve)
-    command(group, "reject")(reject)
-    command(group, "reconcile")(reconcile.reconcile)
-    app.add_command(group)
+HELP = "List runs, show their logs, approve, reject and reconcile them."
+COMMANDS = ("list", "show", "log", "approve", "reject", "reconcile")
 
 
 def list_(
@@ -46,21 +36,15 @@ def list_(
         return history.list_runs(change_context.store, limit=most, stack=stack)
 
     runs = CommandContext(invocation).run(work)
-    if invocation.as_json:
-        invocation.document({"version": 1, "runs": [history.run_document(run) for run in runs]})
-    else:
-        _show_list(invocation.console, runs)
-    return Exit.DONE
+    document = {"version": 1, "runs": [history.run_document(run) for run in runs]}
+    return invocation.answer(document, lambda: _show_list(invocation.console, runs))
 
 
 def show(invocation: Invocation, run: OneRun) -> Exit:
     """Show the details of a run."""
     details = _details(invocation, run)
-    if invocation.as_json:
-        invocation.document({"version": 1, "run": details.document()})
-    else:
-        _show_details(invocation.console, details)
-    return Exit.DONE
+    document = {"version": 1, "run": details.document()}
+    return invocation.answer(document, lambda: _show_details(invocation.console, details))
 
 
 def log(invocation: Invocation, run: OneRun) -> Exit:
@@ -95,6 +79,34 @@ def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
     return _decide(invocation, run, "reject", reason)
 
 
+def reconcile(
+    invocation: Invocation,
+    run: OneRun,
+    yes: Yes = False,
+    import_: Annotated[
+        list[str] | None,
+        Option(
+            "--import", metavar="ADDR=ID", help="Import this resource, which the run created; repeatable."
+        ),
+    ] = None,
+    holder_dead: Annotated[
+        bool,
+        Option(
+            "--holder-dead", help="Declare that the process of the run is gone, if Holdfast cannot prove it."
+        ),
+    ] = False,
+    reason: Annotated[
+        str | None, Option("--reason", metavar="TEXT", help="With --holder-dead: how you know.")
+    ] = None,
+) -> Exit:
+    """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
+    from holdfast.cli.commands.reconcile import run_reconcile
+
+    return run_reconcile(
+        invocation, run, yes=yes, imported=import_ or [], holder_dead=holder_dead, reason=reason
+    )
+
+
 def _decide(invocation: Invocation, run: str, decision: str, reason: str | None) -> Exit:
     from holdfast.changes.preconditions import require_store
     from holdfast.cli.context import CommandContext
@@ -112,26 +124,23 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
         return await record_approval(change_context, run, ApprovalKind(decision), reason or "")
 
     recorded = context.run(work)
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                **fields(recorded, "run", "stack", "digest"),
-                "decision": decision,
-                "reason": reason,
-                "notes": list(recorded.notes),
-            }
-        )
-        return Exit.DONE
-    console = invocation.console
-    done = "approved" if decision == "approve" else "rejected"
-    console.line(f" {recorded.stack}: {done} the plan of run {recorded.run}")
-    console.line(f"   digest {recorded.digest}")
-    for note in recorded.notes:
-        console.line(("   ! ", "yellow"), note)
-    if decision == "approve":
-        console.say("   Apply its bundle with: holdfast apply --plan DIR")
-    return Exit.DONE
+
+    def show_recorded() -> None:
+        console, done = invocation.console, "approved" if decision == "approve" else "rejected"
+        console.line(f" {recorded.stack}: {done} the plan of run {recorded.run}")
+        console.line(f"   digest {recorded.digest}")
+        for note in recorded.notes:
+            console.line(("   ! ", "yellow"), note)
+        if decision == "approve":
+            console.say("   Apply its bundle with: holdfast apply --plan DIR")
+
+    document = {
+        "version": 1,
+        **fields(recorded, "run", "stack", "digest", "notes"),
+        "decision": decision,
+        "reason": reason,
+    }
+    return invocation.answer(document, show_recorded)
 
 
 def _details(invocation: Invocation, run: str) -> RunDetails:

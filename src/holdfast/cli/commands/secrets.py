@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command, fields
+from holdfast.cli.command import Invocation, fields
 from holdfast.cli.parameters import Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.kernel.text import plural
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from holdfast.secrets.sources.interface import ReadSecret
 
 _NAMED = 3
-
-
-def register(app: Group) -> None:
-    group = Group("secrets", help="Check the secrets that stacks refer to.")
-    command(group, "check")(check)
-    app.add_command(group)
+HELP = "Check the secrets that stacks refer to."
+COMMANDS = ("check",)
 
 
 def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
@@ -42,18 +38,17 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
         if not isinstance(answer, HoldfastError):
             invocation.console.redactor.register(answer.secret.reveal())
     missing = sum(isinstance(answer, HoldfastError) for answer in answers.values())
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                "references": [_document(ref, answers[ref], names) for ref, names in used_by.items()],
-                "summary": {"stacks": len(selected), "present": len(answers) - missing, "missing": missing},
-            }
-        )
-    else:
-        _show(invocation, used_by, answers)
-        _sum_up(invocation.console, stacks=len(selected), present=len(answers) - missing, missing=missing)
-    return Exit.FAILED if missing else Exit.DONE
+    summary = {"stacks": len(selected), "present": len(answers) - missing, "missing": missing}
+    return invocation.answer(
+        {
+            "version": 1,
+            "references": [_document(ref, answers[ref], names) for ref, names in used_by.items()],
+            "summary": summary,
+        },
+        lambda: _show(invocation, used_by, answers),
+        lambda: _sum_up(invocation.console, **summary),
+        exit_code=Exit.FAILED if missing else Exit.DONE,
+    )
 
 
 def _document(ref: SecretRef, answer: ReadSecret | HoldfastError, names: Sequence[str]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.command import Group, Invocation, command
+from holdfast.cli.command import Invocation, fields
 from holdfast.cli.parameters import Changed, Since, Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
     from holdfast.changes.selection import Selection
     from holdfast.stacks.stack import Selected, Stack
-
-
-def register(app: Group) -> None:
-    command(app, "stacks")(stacks)
 
 
 def stacks(
@@ -46,17 +42,15 @@ def _inspect_removed(invocation: Invocation, selection: Selection) -> tuple[Remo
     from holdfast.changes.removed_stacks import inspect_removed
     from holdfast.cli.context import CommandContext
 
-    return CommandContext(invocation).run(lambda session: inspect_removed(session, selection.removed))
+    return CommandContext(invocation).run(
+        lambda change_context: inspect_removed(change_context, selection.removed)
+    )
 
 
 def _document(repository: Repository, selected: Selected) -> dict[str, object]:
     stack = selected.stack
     return {
-        "name": stack.name,
-        "environment": stack.environment,
-        "production": stack.production,
-        "account": stack.account,
-        "region": stack.region,
+        **fields(stack, "name", "environment", "production", "account", "region"),
         "target": stack.target.name if stack.target is not None else None,
         "module": stack.module,
         "variables": list(stack.variables_files),
@@ -64,8 +58,7 @@ def _document(repository: Repository, selected: Selected) -> dict[str, object]:
         "engine": _engine(repository, stack),
         "depends_on": list(stack.depends_on),
         "reasons": [*selected.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
-        "lane": stack.lane,
-        "workspace": stack.workspace,
+        **fields(stack, "lane", "workspace"),
     }
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Argument, Group, Invocation, Option, command
+from holdfast.cli.command import Argument, Invocation, Option, fields
 from holdfast.cli.parameters import OneStack, Yes
 from holdfast.kernel.errors import Exit, UsageError
 
@@ -21,29 +21,15 @@ AnyVersion = Annotated[
     str | None,
     Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
 ]
-
-
-def register(app: Group) -> None:
-    group = Group("state", help="Read, compare, push, roll back, adopt and unlock states.")
-    command(group, "list")(list_)
-    command(group, "versions")(versions)
-    command(group, "show")(show)
-    command(group, "diff")(diff)
-    command(group, "pull")(pull)
-    command(group, "unlock")(unlock)
-    command(group, "push")(push)
-    command(group, "backup")(backup)
-    command(group, "rollback")(rollback)
-    command(group, "adopt")(adopt)
-    app.add_command(group)
+HELP = "Read, compare, push, roll back, adopt and unlock states."
+COMMANDS = ("list", "versions", "show", "diff", "pull", "unlock", "push", "backup", "rollback", "adopt")
 
 
 def list_(invocation: Invocation, name: OneStack) -> Exit:
     """List the resource addresses in a stack's state."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.states import operations
 
-    stack, content = run_on_stack(invocation, name, operations.pull)
+    stack, content = invocation.on_stack(name, operations.pull)
     resources = operations.resources_of(content)
     if resources is None and not invocation.as_json:
         invocation.console.say(" The state is encrypted or cannot be read.")
@@ -53,32 +39,24 @@ def list_(invocation: Invocation, name: OneStack) -> Exit:
 
 def versions(invocation: Invocation, name: OneStack) -> Exit:
     """List the versions or backups of a stack's state. A managed state has versions, any other backups."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
 
-    stack, listed = run_on_stack(invocation, name, state_versions.versions)
-    if invocation.as_json:
-        invocation.document(versions_document(stack, listed))
-    else:
-        show_versions(invocation.console, stack, listed)
-    return Exit.DONE
+    stack, listed = invocation.on_stack(name, state_versions.versions)
+    document = versions_document(stack, listed)
+    return invocation.answer(document, lambda: show_versions(invocation.console, stack, listed))
 
 
 def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
     """Show the resource addresses and outputs in a state. Sensitive values are masked."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import content_document, show_content
     from holdfast.states.versions import CURRENT, load
 
-    stack, loaded = run_on_stack(
-        invocation, name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
+    stack, loaded = invocation.on_stack(
+        name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
     )
-    if invocation.as_json:
-        invocation.document(content_document(stack, loaded))
-    else:
-        show_content(invocation.console, stack, loaded)
-    return Exit.DONE
+    document = content_document(stack, loaded)
+    return invocation.answer(document, lambda: show_content(invocation.console, stack, loaded))
 
 
 def diff(
@@ -90,7 +68,6 @@ def diff(
     after: Annotated[str | None, Argument(metavar="TO", help="A version. Default: the current one.")] = None,
 ) -> Exit:
     """Compare two versions of a state. Sensitive values are named, not shown."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import diff_document, show_diff
     from holdfast.states.rollback import compare
     from holdfast.states.versions import load_pair
@@ -103,12 +80,9 @@ def diff(
             compare(change_context.engines, change_context.redactor, stack, old.content, new.content),
         )
 
-    stack, (old, new, difference) = run_on_stack(invocation, name, work)
-    if invocation.as_json:
-        invocation.document(diff_document(stack, old, new, difference))
-    else:
-        show_diff(invocation.console, stack, old, new, difference)
-    return Exit.DONE
+    stack, (old, new, difference) = invocation.on_stack(name, work)
+    document = diff_document(stack, old, new, difference)
+    return invocation.answer(document, lambda: show_diff(invocation.console, stack, old, new, difference))
 
 
 def unlock(
@@ -120,15 +94,13 @@ def unlock(
     ] = None,
 ) -> Exit:
     """Force-unlock a stack's state. Use it only if you are sure that the lock holder is gone."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.states.operations import unlock as force_unlock
 
     if not reason:
         raise UsageError(
             "HF-USE-16", "state unlock needs --reason", hint="Say how you know that the lock holder is gone."
         )
-    stack, _ = run_on_stack(
-        invocation,
+    stack, _ = invocation.on_stack(
         name,
         lambda change_context, stack: force_unlock(change_context, stack, lock, reason=reason),
     )
@@ -138,7 +110,6 @@ def unlock(
 
 def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
     """Print a stack's state, unencrypted and with its secrets."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.runs import audit_trail
     from holdfast.states import operations
     from holdfast.states.versions import load
@@ -157,7 +128,7 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
         )
         return content
 
-    _, content = run_on_stack(invocation, name, work)
+    _, content = invocation.on_stack(name, work)
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
@@ -165,11 +136,10 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
 
 def backup(invocation: Invocation, name: OneStack) -> Exit:
     """Copy a stack's state into the run store. A managed state needs no backup: it has versions."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import entry_document
     from holdfast.states.versions import backup as back_up
 
-    stack, entry = run_on_stack(invocation, name, back_up)
+    stack, entry = invocation.on_stack(name, back_up)
     return invocation.answer(
         {"version": 1, "stack": stack.name, **entry_document(entry)},
         f" {stack.name}: saved {entry.shown}",
@@ -201,19 +171,17 @@ def push(
     ] = None,
 ) -> Exit:
     """Push a state to a stack's backend. Terraform refuses another lineage or an older serial."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.states import operations
 
     source = file.absolute() if file is not None else None
-    stack, state = run_on_stack(
-        invocation, name, lambda change_context, stack: operations.push(change_context, stack, source)
+    stack, state = invocation.on_stack(
+        name, lambda change_context, stack: operations.push(change_context, stack, source)
     )
     return invocation.answer(
         {
             "version": 1,
             "stack": stack.name,
-            "lineage": state.lineage,
-            "serial": state.serial,
+            **fields(state, "lineage", "serial"),
             "resources": state.managed,
         },
         f" {stack.name}: pushed the state, serial {state.serial}. Next: holdfast plan {stack.name}",
@@ -232,34 +200,23 @@ def adopt(
     ] = False,
 ) -> Exit:
     """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.cli.views.state import resources_text
     from holdfast.runs import audit_trail
     from holdfast.states import operations
 
-    async def begin_empty(change_context: ChangeContext, stack: Stack) -> None:
-        with audit_trail.audited(
-            change_context.identity, change_context.control.tell, stack.name, what="adopt", begins="empty"
-        ):
-            operations.start_empty(change_context.store, change_context.project.code, stack)
+    async def work(change_context: ChangeContext, stack: Stack) -> Adopted | None:
+        store, code, identity = change_context.store, change_context.project.code, change_context.identity
+        details = {"begins": "empty"} if start_empty else {}
+        with audit_trail.audited(identity, change_context.control.tell, stack.name, what="adopt", **details):
+            if not start_empty:
+                return operations.adopt(store, code, stack, workspace=workspace, who=identity.who)
+            operations.start_empty(store, code, stack)
+            return None
 
-    async def take_over(change_context: ChangeContext, stack: Stack) -> Adopted:
-        with audit_trail.audited(
-            change_context.identity, change_context.control.tell, stack.name, what="adopt"
-        ):
-            return operations.adopt(
-                change_context.store,
-                change_context.project.code,
-                stack,
-                workspace=workspace,
-                who=change_context.identity.who,
-            )
-
-    if start_empty:
-        stack, _ = run_on_stack(invocation, name, begin_empty)
+    stack, adopted = invocation.on_stack(name, work)
+    if adopted is None:
         document: dict[str, object] = {"version": 1, "stack": stack.name, "adopted": None}
         return invocation.answer(document, f" {stack.name}: starts without a state")
-    stack, adopted = run_on_stack(invocation, name, take_over)
     contents = f"serial {adopted.serial}, {resources_text(adopted.resources)}"
     return invocation.answer(
         {
@@ -267,8 +224,7 @@ def adopt(
             "stack": stack.name,
             "adopted": str(adopted.source),
             "renamed": str(adopted.renamed),
-            "serial": adopted.serial,
-            "resources": adopted.resources,
+            **fields(adopted, "serial", "resources"),
         },
         f" {stack.name}: adopted {adopted.source} ({contents})",
         f"   The original is now {adopted.renamed}.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import msgspec
 
-from holdfast.cli.command import Argument, Group, Invocation, command
+from holdfast.cli.command import Argument, Invocation
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit, Refused, UsageError
 
@@ -37,10 +37,6 @@ INSTEAD = {
 }
 
 
-def register(app: Group) -> None:
-    command(app, "terraform")(terraform)
-
-
 def terraform(
     invocation: Invocation,
     name: OneStack,
@@ -49,7 +45,6 @@ def terraform(
     ] = None,
 ) -> Exit:
     """Run a read-only Terraform command on a stack. Examples: output, show, state list, providers."""
-    from holdfast.cli.context import run_on_stack
     from holdfast.plans.terraform import run_read_only
 
     command_line = tuple(arguments or ())
@@ -60,8 +55,8 @@ def terraform(
             hint=f"Example: holdfast terraform {name} -- state list",
         )
     _refuse_writing(command_line)
-    _, answer = run_on_stack(
-        invocation, name, lambda session, stack: run_read_only(session, stack, command_line)
+    _, answer = invocation.on_stack(
+        name, lambda change_context, stack: run_read_only(change_context, stack, command_line)
     )
     redactor = invocation.console.redactor
     shows_values = command_line[0] in {"show", "output"}

@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Argument, Group, Invocation, Option, command
+from holdfast.cli.command import Argument, Invocation, Option
 from holdfast.kernel.errors import Exit
 
 if TYPE_CHECKING:
     from holdfast.terraform.engine.installed import Tool
-
-
-def register(app: Group) -> None:
-    group = Group("tools", help="List, add and remove Terraform and OpenTofu binaries.")
-    command(group, "list")(list_)
-    command(group, "add")(add)
-    command(group, "remove")(remove)
-    app.add_command(group)
+HELP = "List, add and remove Terraform and OpenTofu binaries."
+COMMANDS = ("list", "add", "remove")
 
 
 def list_(invocation: Invocation) -> Exit:
@@ -56,12 +50,12 @@ def add(
         given_sum=sha256,
         ask_version=lambda program: program_version(program, environment),
     )
-    if invocation.as_json:
-        invocation.document({"version": 1, "added": new, "tool": _document(tool)})
-    else:
-        done = "added" if new else "already added"
-        invocation.console.line(f" {tool.product.value} {tool.version}: {done}  ", (str(tool.path), "dim"))
-    return Exit.DONE
+    done = (
+        f" {tool.product.value} {tool.version}: {'added' if new else 'already added'}  ",
+        (str(tool.path), "dim"),
+    )
+    document = {"version": 1, "added": new, "tool": _document(tool)}
+    return invocation.answer(document, lambda: invocation.console.line(*done))
 
 
 def remove(
