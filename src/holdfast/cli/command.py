@@ -11,9 +11,9 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import click
 from msgspec import Struct
@@ -26,10 +26,7 @@ from holdfast.system.files import file_error
 
 if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
-    from holdfast.plans.context import ChangeContext
-    from holdfast.stacks.stack import Stack
 
-T = TypeVar("T")
 Handler = Callable[..., Exit]
 
 
@@ -75,14 +72,6 @@ class Invocation(Struct, kw_only=True):
             for part in shown:
                 self.console.line(part) if isinstance(part, str) else part()
         return exit_code
-
-    def on_stack(self, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]) -> tuple[Stack, T]:
-        """The stack of this name, and the result of the work on it."""
-        from holdfast.cli.context import CommandContext
-
-        context = CommandContext(self)
-        stack = context.repository.stack(name)
-        return stack, context.run(lambda change_context: work(change_context, stack))
 
 
 def fields(value: object, *names: str) -> dict[str, object]:

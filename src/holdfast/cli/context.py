@@ -14,6 +14,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import ChangeContext, Control, Project, open_context
 from holdfast.plans.events import Listener, Stopping, ignore_events
 from holdfast.secrets.keys import Key, LoadedKey, load_or_create_key
+from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
 from holdfast.system import processes
 from holdfast.terraform.engine.interface import Stop
@@ -95,6 +96,15 @@ class CommandContext:
                 return await work(change_context)
             except HoldfastError as error:
                 raise await _explained(change_context, error) from None
+
+
+def run_on_stack(
+    invocation: Invocation, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]
+) -> tuple[Stack, T]:
+    """The stack of this name, and the result of the work on it."""
+    context = CommandContext(invocation)
+    stack = context.repository.stack(name)
+    return stack, context.run(lambda change_context: work(change_context, stack))
 
 
 async def _explained(context: ChangeContext, error: HoldfastError) -> HoldfastError:

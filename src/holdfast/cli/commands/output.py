@@ -16,11 +16,12 @@ def output(
     name: Annotated[str | None, Argument(metavar="NAME", help="Only this output.")] = None,
 ) -> Exit:
     """Show the outputs of a stack, sensitive ones masked."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.secrets.redact_document import clean_value
     from holdfast.states.operations import outputs
     from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
-    stack, content = invocation.on_stack(stack_name, outputs)
+    stack, content = run_on_stack(invocation, stack_name, outputs)
     redactor = invocation.console.redactor
     redactor.register_all(sensitive_in_outputs(content))
     by_name = json.loads(content or b"{}")

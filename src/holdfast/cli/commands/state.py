@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from holdfast.cli.command import Argument, Invocation, Option, fields
 from holdfast.cli.parameters import OneStack, Yes
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.states.versions import Loaded
     from holdfast.terraform.statefile.diff import StateDiff
 
+T = TypeVar("T")
 AnyVersion = Annotated[
     str | None,
     Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
@@ -25,11 +27,19 @@ HELP = "Read, compare, push, roll back, adopt and unlock states."
 COMMANDS = ("list", "versions", "show", "diff", "pull", "unlock", "push", "backup", "rollback", "adopt")
 
 
+def _on_stack(
+    invocation: Invocation, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]
+) -> tuple[Stack, T]:
+    from holdfast.cli.context import run_on_stack
+
+    return run_on_stack(invocation, name, work)
+
+
 def list_(invocation: Invocation, name: OneStack) -> Exit:
     """List the resource addresses in a stack's state."""
     from holdfast.states import operations
 
-    stack, content = invocation.on_stack(name, operations.pull)
+    stack, content = _on_stack(invocation, name, operations.pull)
     resources = operations.resources_of(content)
     if resources is None and not invocation.as_json:
         invocation.console.say(" The state is encrypted or cannot be read.")
@@ -42,7 +52,7 @@ def versions(invocation: Invocation, name: OneStack) -> Exit:
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
 
-    stack, listed = invocation.on_stack(name, state_versions.versions)
+    stack, listed = _on_stack(invocation, name, state_versions.versions)
     document = versions_document(stack, listed)
     return invocation.answer(document, lambda: show_versions(invocation.console, stack, listed))
 
@@ -52,8 +62,8 @@ def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
     from holdfast.cli.views.state import content_document, show_content
     from holdfast.states.versions import CURRENT, load
 
-    stack, loaded = invocation.on_stack(
-        name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
+    stack, loaded = _on_stack(
+        invocation, name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
     )
     document = content_document(stack, loaded)
     return invocation.answer(document, lambda: show_content(invocation.console, stack, loaded))
@@ -80,7 +90,7 @@ def diff(
             compare(change_context.engines, change_context.redactor, stack, old.content, new.content),
         )
 
-    stack, (old, new, difference) = invocation.on_stack(name, work)
+    stack, (old, new, difference) = _on_stack(invocation, name, work)
     document = diff_document(stack, old, new, difference)
     return invocation.answer(document, lambda: show_diff(invocation.console, stack, old, new, difference))
 
@@ -100,7 +110,8 @@ def unlock(
         raise UsageError(
             "HF-USE-16", "state unlock needs --reason", hint="Say how you know that the lock holder is gone."
         )
-    stack, _ = invocation.on_stack(
+    stack, _ = _on_stack(
+        invocation,
         name,
         lambda change_context, stack: force_unlock(change_context, stack, lock, reason=reason),
     )
@@ -128,7 +139,7 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
         )
         return content
 
-    _, content = invocation.on_stack(name, work)
+    _, content = _on_stack(invocation, name, work)
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
@@ -139,7 +150,7 @@ def backup(invocation: Invocation, name: OneStack) -> Exit:
     from holdfast.cli.views.state import entry_document
     from holdfast.states.versions import backup as back_up
 
-    stack, entry = invocation.on_stack(name, back_up)
+    stack, entry = _on_stack(invocation, name, back_up)
     return invocation.answer(
         {"version": 1, "stack": stack.name, **entry_document(entry)},
         f" {stack.name}: saved {entry.shown}",
@@ -174,8 +185,8 @@ def push(
     from holdfast.states import operations
 
     source = file.absolute() if file is not None else None
-    stack, state = invocation.on_stack(
-        name, lambda change_context, stack: operations.push(change_context, stack, source)
+    stack, state = _on_stack(
+        invocation, name, lambda change_context, stack: operations.push(change_context, stack, source)
     )
     return invocation.answer(
         {
@@ -213,7 +224,7 @@ def adopt(
             operations.start_empty(store, code, stack)
             return None
 
-    stack, adopted = invocation.on_stack(name, work)
+    stack, adopted = _on_stack(invocation, name, work)
     if adopted is None:
         document: dict[str, object] = {"version": 1, "stack": stack.name, "adopted": None}
         return invocation.answer(document, f" {stack.name}: starts without a state")

@@ -45,6 +45,7 @@ def terraform(
     ] = None,
 ) -> Exit:
     """Run a read-only Terraform command on a stack. Examples: output, show, state list, providers."""
+    from holdfast.cli.context import run_on_stack
     from holdfast.plans.terraform import run_read_only
 
     command_line = tuple(arguments or ())
@@ -55,8 +56,8 @@ def terraform(
             hint=f"Example: holdfast terraform {name} -- state list",
         )
     _refuse_writing(command_line)
-    _, answer = invocation.on_stack(
-        name, lambda change_context, stack: run_read_only(change_context, stack, command_line)
+    _, answer = run_on_stack(
+        invocation, name, lambda change_context, stack: run_read_only(change_context, stack, command_line)
     )
     redactor = invocation.console.redactor
     shows_values = command_line[0] in {"show", "output"}
