@@ -50,8 +50,7 @@ def expression(node: Node, source: Source) -> Expression:
     try:
         return _build(node, source)
     except RecursionError:
-        line, column = source.at(node)
-        return Opaque(line=line, column=column, unread=True)
+        return Opaque(*source.at(node), unread=True)
 
 
 def _build(node: Node, source: Source) -> Expression:
@@ -87,11 +86,10 @@ def _access(base: Expression, rest: list[Node], source: Source) -> Expression:
         elif kind == "index" and node.children[0].type == "new_index":
             steps.append(_build(_inner(node.children[0]), source))
         elif kind == "index":
-            line, column = source.at(node)
-            steps.append(_number(source.text(node).lstrip(".").strip(), line, column))
+            steps.append(_number(source.text(node).lstrip(".").strip(), source.at(node)))
         else:  # a splat: its meaning depends on the value at run time
             inside = (_with_steps(base, steps), *_inside(node, source))
-            return Opaque(line=base.line, column=base.column, inside=inside)
+            return Opaque(base.line, base.column, inside)
     return _with_steps(base, steps)
 
 
@@ -103,9 +101,8 @@ def _with_steps(base: Expression, steps: list[str | Expression]) -> Expression:
     if not steps:
         return base
     if isinstance(base, Traversal):
-        joined = (*base.steps, *steps)
-        return Traversal(line=base.line, column=base.column, root=base.root, steps=joined)
-    return Access(line=base.line, column=base.column, base=base, steps=tuple(steps))
+        return Traversal(base.line, base.column, base.root, (*base.steps, *steps))
+    return Access(base.line, base.column, base, tuple(steps))
 
 
 def _primary(node: Node, source: Source) -> Expression:
@@ -116,8 +113,7 @@ def _primary(node: Node, source: Source) -> Expression:
 
 
 def _opaque(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
-    return Opaque(line=line, column=column, inside=_inside(node, source))
+    return Opaque(*source.at(node), _inside(node, source))
 
 
 def _inside(node: Node, source: Source) -> tuple[Expression, ...]:
@@ -135,42 +131,36 @@ def _first(node: Node, source: Source) -> Expression:
     return _primary(node.children[0], source)
 
 
-def _number(text: str, line: int, column: int) -> Expression:
+def _number(text: str, at: tuple[int, int]) -> Expression:
     try:
         value: int | float = int(text)
     except ValueError:
         try:
             value = float(text)
         except ValueError:
-            return Opaque(line=line, column=column)
+            return Opaque(*at)
         if value.is_integer():
             value = int(value)
-    return Literal(line=line, column=column, value=value)
+    return Literal(*at, value)
 
 
 def _literal(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
     inner = node.children[0] if node.children else node
     if inner.type == "string_lit":
         return string(inner, source)
-    text = source.text(inner)
+    text, at = source.text(inner), source.at(node)
     if inner.type == "numeric_lit":
-        return _number(text, line, column)
-    known = {"true": True, "false": False, "null": None}
-    if text not in known:
-        return Opaque(line=line, column=column)
-    return Literal(line=line, column=column, value=known[text])
+        return _number(text, at)
+    return Literal(*at, _CONSTANTS[text]) if text in _CONSTANTS else Opaque(*at)
 
 
 def string(node: Node, source: Source) -> Literal:
     """A quoted string without interpolation; also the label of a block."""
-    line, column = source.at(node)
-    return Literal(line=line, column=column, value=unquote(source.text(node)[1:-1]))
+    return Literal(*source.at(node), unquote(source.text(node)[1:-1]))
 
 
 def _name(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
-    return Traversal(line=line, column=column, root=source.text(node), steps=())
+    return Traversal(*source.at(node), source.text(node), ())
 
 
 def _template(node: Node, source: Source) -> Expression:
@@ -182,9 +172,8 @@ def _quoted(node: Node, source: Source) -> Expression:
     pieces = _pieces(node, source, node.start_byte + 1, node.end_byte - 1)
     if pieces is None:
         return _opaque(node, source)
-    line, column = source.at(node)
     plain = [unquote(piece) if isinstance(piece, str) else piece for piece in pieces]
-    return template(plain, line=line, column=column)
+    return template(plain, source.at(node))
 
 
 def _heredoc(node: Node, source: Source) -> Expression:
@@ -194,11 +183,10 @@ def _heredoc(node: Node, source: Source) -> Expression:
     pieces = _pieces(node, source, begin, max(begin, end))
     if pieces is None or len(marks) == 1:
         return _opaque(node, source)
-    line, column = source.at(node)
     if source.text(node.children[0]) == "<<-":
         pieces = dedent(pieces)
     plain = [unmark(piece) if isinstance(piece, str) else piece for piece in pieces]
-    return template(plain, line=line, column=column)
+    return template(plain, source.at(node))
 
 
 def _pieces(node: Node, source: Source, begin: int, end: int) -> Pieces | None:
@@ -222,13 +210,11 @@ def _pieces(node: Node, source: Source, begin: int, end: int) -> Pieces | None:
 
 
 def _tuple(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
     items = tuple(_build(child, source) for child in node.children if child.type == "expression")
-    return Tuple(line=line, column=column, items=items)
+    return Tuple(*source.at(node), items)
 
 
 def _object(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
     items: list[tuple[Expression, Expression]] = []
     for element in node.children:
         if element.type != "object_elem":
@@ -237,27 +223,24 @@ def _object(node: Node, source: Source) -> Expression:
         if len(sides) != 2:  # noqa: PLR2004 - a key and a value
             return _opaque(node, source)
         items.append((_key(sides[0], source), _build(sides[1], source)))
-    return Object(line=line, column=column, items=tuple(items))
+    return Object(*source.at(node), tuple(items))
 
 
 def _key(node: Node, source: Source) -> Expression:
     key = _build(node, source)
-    bare = isinstance(key, Traversal) and not key.steps and node.children[0].type != "("
-    if bare and isinstance(key, Traversal):
-        return Literal(line=key.line, column=key.column, value=key.root)
+    if isinstance(key, Traversal) and not key.steps and node.children[0].type != "(":
+        return Literal(key.line, key.column, key.root)
     return key
 
 
 def _call(node: Node, source: Source) -> Expression:
-    line, column = source.at(node)
     arguments: list[Expression] = []
     expand = False
     for child in node.children:
         if child.type == "function_arguments":
             arguments = [_build(arg, source) for arg in child.children if arg.type == "expression"]
             expand = any(arg.type == "ellipsis" for arg in child.children)
-    name = source.text(node.children[0])
-    return Call(line=line, column=column, name=name, arguments=tuple(arguments), expand_final=expand)
+    return Call(*source.at(node), source.text(node.children[0]), tuple(arguments), expand)
 
 
 def _conditional(node: Node, source: Source) -> Expression:
@@ -275,30 +258,21 @@ def _conditional(node: Node, source: Source) -> Expression:
     result = _build(answers[0][1], source)
     conditions = [*(no for _, no in answers[1:]), condition]
     for test, (yes, _) in zip(conditions, answers, strict=True):
-        line, column = source.at(test)
-        result = Conditional(
-            line=line, column=column, condition=_build(test, source), yes=_build(yes, source), no=result
-        )
+        result = Conditional(*source.at(test), _build(test, source), _build(yes, source), result)
     return result
 
 
 def _operation(node: Node, source: Source) -> Expression:
     operation = node.children[0]
     children = [child for child in operation.children if child.type != "comment"]
-    line, column = source.at(node)
     if operation.type == "unary_operation":
-        operand = _sequence(children[1:], source, operation)
-        return Unary(line=line, column=column, operator=children[0].type, operand=operand)
+        return Unary(*source.at(node), children[0].type, _sequence(children[1:], source, operation))
     split = next((n for n, child in enumerate(children) if child.type in _OPERATORS), None)
     if split is None:
         return _opaque(node, source)
-    return Binary(
-        line=line,
-        column=column,
-        operator=children[split].type,
-        left=_sequence(children[:split], source, operation),
-        right=_sequence(children[split + 1 :], source, operation),
-    )
+    left = _sequence(children[:split], source, operation)
+    right = _sequence(children[split + 1 :], source, operation)
+    return Binary(*source.at(node), children[split].type, left, right)
 
 
 def _for(node: Node, source: Source) -> Expression:
@@ -309,10 +283,8 @@ def _for(node: Node, source: Source) -> Expression:
         return _opaque(node, source)
     names = [source.text(child) for child in intro.children if child.type == "identifier"]
     condition = next((child for child in inner.children if child.type == "for_cond"), None)
-    line, column = source.at(node)
     return For(
-        line=line,
-        column=column,
+        *source.at(node),
         key_name=names[0] if len(names) > 1 else None,
         value_name=names[-1],
         collection=_build(_inner(intro), source),
@@ -323,6 +295,7 @@ def _for(node: Node, source: Source) -> Expression:
     )
 
 
+_CONSTANTS = {"true": True, "false": False, "null": None}
 _OPERATORS = frozenset(("==", "!=", "<", ">", "<=", ">=", "&&", "||", "+", "-", "*", "/", "%"))
 
 _BUILDERS: dict[str, Callable[[Node, Source], Expression]] = {

@@ -7,6 +7,7 @@ everything else, including nested blocks of providers, is a value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from json import JSONDecodeError
 
 from holdfast.hcl.jsontext import JsonValue, Members, parse_json
@@ -118,30 +119,14 @@ def _blocks(
                 if label.content != "//":
                     yield from _blocks(kind, (*labels, str(label.content)), missing - 1, label, inner, path)
         else:
-            yield Block(
-                type=kind,
-                labels=labels,
-                file=path,
-                line=key.line,
-                column=key.column,
-                end_line=key.line,
-                end_column=key.column,
-                lazy=_lazy(kind, members, path),
-            )
-
-
-def _lazy(kind: str, members: Members, path: str) -> Lazy[Body]:
-    return Lazy(lambda: _body((members,), _INNER.get(kind, {}), path))
+            at = (key.line, key.column)
+            body = partial(_body, (members,), _INNER.get(kind, {}), path)
+            yield Block(path, *at, kind, labels, *at, Lazy(body))
 
 
 def _attribute(key: JsonValue, value: JsonValue, path: str, *, literal: bool) -> Attribute:
-    return Attribute(
-        name=str(key.content),
-        file=path,
-        line=key.line,
-        column=key.column,
-        lazy=Lazy(lambda: _expression(value, literal=literal)),
-    )
+    lazy = Lazy(partial(_expression, value, literal=literal))
+    return Attribute(path, key.line, key.column, str(key.content), lazy)
 
 
 def _expression(value: JsonValue, *, literal: bool) -> Expression:
@@ -151,10 +136,9 @@ def _expression(value: JsonValue, *, literal: bool) -> Expression:
             (_expression(key, literal=literal), _expression(item, literal=literal))
             for key, item in content.pairs
         )
-        return Object(line=line, column=column, items=items)
+        return Object(line, column, items)
     if isinstance(content, tuple):
-        items_ = tuple(_expression(item, literal=literal) for item in content)
-        return Tuple(line=line, column=column, items=items_)
+        return Tuple(line, column, tuple(_expression(item, literal=literal) for item in content))
     if isinstance(content, str) and not literal and ("${" in content or "%{" in content):
         return read_template(content, line=line, column=column)
-    return Literal(line=line, column=column, value=content)
+    return Literal(line, column, content)

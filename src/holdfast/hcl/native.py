@@ -54,7 +54,7 @@ def read_template(text: str, *, line: int, column: int) -> Expression:
     attributes = _body(root, source, "").attributes
     inside = tuple(attribute.expression for attribute in attributes)
     if root.has_error or len(inside) != 1:
-        return Opaque(line=line, column=column, inside=inside, unread=True)
+        return Opaque(line, column, inside, unread=True)
     return _without_final_newline(inside[0])
 
 
@@ -88,23 +88,13 @@ def _collect(node: Node, source: Source, path: str, attributes: list[Attribute],
             _collect(child, source, path, attributes, blocks)
 
 
-def _place(node: Node, source: Source, path: str) -> Place:
-    line, column = source.at(node)
-    return Place(file=path, line=line, column=column)
-
-
 def _attribute(node: Node, source: Source, path: str) -> Attribute:
     values = [child for child in node.children if child.type == "expression"]
 
     def build() -> Expression:
-        if values:
-            return expression(values[-1], source)
-        line, column = source.at(node)
-        return Opaque(line=line, column=column, unread=True)
+        return expression(values[-1], source) if values else Opaque(*source.at(node), unread=True)
 
-    line, column = source.at(node)
-    name = source.text(node.children[0])
-    return Attribute(name=name, file=path, line=line, column=column, lazy=Lazy(build))
+    return Attribute(path, *source.at(node), source.text(node.children[0]), Lazy(build))
 
 
 def _block(node: Node, source: Source, path: str) -> Block:
@@ -125,18 +115,8 @@ def _block(node: Node, source: Source, path: str) -> Block:
     def build() -> Body:
         return Body() if body is None else _body(body, source, path)
 
-    line, column = source.at(node)
-    end_line, end_column = source.at(end)
-    return Block(
-        type=names[0] if names else "",
-        labels=tuple(names[1:]),
-        file=path,
-        line=line,
-        column=column,
-        end_line=end_line,
-        end_column=end_column,
-        lazy=Lazy(build),
-    )
+    type_ = names[0] if names else ""
+    return Block(path, *source.at(node), type_, tuple(names[1:]), *source.at(end), Lazy(build))
 
 
 def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
@@ -181,7 +161,7 @@ def _problem(node: Node, source: Source, path: str, message: str) -> Problem:
         code="HF-HCL-1",
         message=f"invalid HCL: {message}",
         hint="Run `terraform validate` in that folder for details.",
-        place=_place(node, source, path),
+        place=Place(path, *source.at(node)),
     )
 
 

@@ -19,7 +19,7 @@ Constant = str | int | float | bool | None
 T = TypeVar("T")
 
 
-class Expression(Struct, frozen=True, kw_only=True, gc=False):
+class Expression(Struct, frozen=True, gc=False):
     line: int
     column: int
 
@@ -28,13 +28,13 @@ class Expression(Struct, frozen=True, kw_only=True, gc=False):
         return ()
 
 
-class Literal(Expression, frozen=True, kw_only=True, gc=False):
+class Literal(Expression, frozen=True, gc=False):
     """A string without interpolation (escapes and indentation resolved), a number, a bool or null."""
 
     value: Constant
 
 
-class Template(Expression, frozen=True, kw_only=True, gc=False):
+class Template(Expression, frozen=True, gc=False):
     """`"a-${b}"`: text and interpolated expressions. A single part keeps its own type."""
 
     pieces: tuple[Expression, ...]
@@ -43,14 +43,14 @@ class Template(Expression, frozen=True, kw_only=True, gc=False):
         return self.pieces
 
 
-class Tuple(Expression, frozen=True, kw_only=True, gc=False):
+class Tuple(Expression, frozen=True, gc=False):
     items: tuple[Expression, ...]
 
     def parts(self) -> tuple[Expression, ...]:
         return self.items
 
 
-class Object(Expression, frozen=True, kw_only=True, gc=False):
+class Object(Expression, frozen=True, gc=False):
     """A bare key is a literal string; a key in parentheses or a template is an expression."""
 
     items: tuple[tuple[Expression, Expression], ...]
@@ -59,7 +59,7 @@ class Object(Expression, frozen=True, kw_only=True, gc=False):
         return tuple(chain.from_iterable(self.items))
 
 
-class Traversal(Expression, frozen=True, kw_only=True, gc=False):
+class Traversal(Expression, frozen=True, gc=False):
     """`var.a.b[0]`: a name, then attributes (text) and indexes (expressions)."""
 
     root: str
@@ -79,7 +79,7 @@ class Traversal(Expression, frozen=True, kw_only=True, gc=False):
         return tuple(names)
 
 
-class Access(Expression, frozen=True, kw_only=True, gc=False):
+class Access(Expression, frozen=True, gc=False):
     """Attributes and indexes of anything but a plain name: `f(x).a[0]`."""
 
     base: Expression
@@ -89,7 +89,7 @@ class Access(Expression, frozen=True, kw_only=True, gc=False):
         return (self.base, *(step for step in self.steps if isinstance(step, Expression)))
 
 
-class Call(Expression, frozen=True, kw_only=True, gc=False):
+class Call(Expression, frozen=True, gc=False):
     name: str
     arguments: tuple[Expression, ...]
     expand_final: bool = False
@@ -99,7 +99,7 @@ class Call(Expression, frozen=True, kw_only=True, gc=False):
         return self.arguments
 
 
-class Conditional(Expression, frozen=True, kw_only=True, gc=False):
+class Conditional(Expression, frozen=True, gc=False):
     condition: Expression
     yes: Expression
     no: Expression
@@ -108,7 +108,7 @@ class Conditional(Expression, frozen=True, kw_only=True, gc=False):
         return (self.condition, self.yes, self.no)
 
 
-class Unary(Expression, frozen=True, kw_only=True, gc=False):
+class Unary(Expression, frozen=True, gc=False):
     operator: str
     operand: Expression
 
@@ -116,7 +116,7 @@ class Unary(Expression, frozen=True, kw_only=True, gc=False):
         return (self.operand,)
 
 
-class Binary(Expression, frozen=True, kw_only=True, gc=False):
+class Binary(Expression, frozen=True, gc=False):
     operator: str
     left: Expression
     right: Expression
@@ -125,7 +125,7 @@ class Binary(Expression, frozen=True, kw_only=True, gc=False):
         return (self.left, self.right)
 
 
-class For(Expression, frozen=True, kw_only=True, gc=False):
+class For(Expression, frozen=True, gc=False):
     """`[for k, v in c : value if condition]`; with a `key`, an object, grouped when `...` follows."""
 
     key_name: str | None
@@ -141,7 +141,7 @@ class For(Expression, frozen=True, kw_only=True, gc=False):
         return tuple(part for part in inside if part is not None)
 
 
-class Opaque(Expression, frozen=True, kw_only=True, gc=False):
+class Opaque(Expression, frozen=True, gc=False):
     """A splat, a template directive or a mistake: not evaluated, but the expressions inside are kept."""
 
     inside: tuple[Expression, ...] = ()
@@ -155,48 +155,43 @@ class Opaque(Expression, frozen=True, kw_only=True, gc=False):
 class Lazy(Generic[T]):
     """A value that is built on first use."""
 
-    __slots__ = ("_make", "_value")
+    __slots__ = ("_build", "_value")
 
-    def __init__(self, make: Callable[[], T] | None = None, *, value: T | None = None) -> None:
-        self._make = make
-        self._value = value
+    def __init__(self, build: Callable[[], T]) -> None:
+        self._build: Callable[[], T] | None = build
 
     def get(self) -> T:
-        if self._make is not None:
-            self._value = self._make()
-            self._make = None
-        return self._value  # type: ignore[return-value] # either built or given
+        if self._build is not None:
+            self._value = self._build()
+            self._build = None
+        return self._value
 
 
-class Attribute(Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    name: str
+class _Placed(Struct, frozen=True, eq=False, gc=False):
     file: str
     line: int
     column: int
-    lazy: Expression | Lazy[Expression]
 
     @property
     def place(self) -> Place:
         return Place(file=self.file, line=self.line, column=self.column)
+
+
+class Attribute(_Placed, frozen=True, eq=False, gc=False):
+    name: str
+    lazy: Lazy[Expression]
 
     @property
     def expression(self) -> Expression:
-        return self.lazy.get() if isinstance(self.lazy, Lazy) else self.lazy
+        return self.lazy.get()
 
 
-class Block(Struct, frozen=True, kw_only=True, eq=False, gc=False):
+class Block(_Placed, frozen=True, eq=False, gc=False):
     type: str
     labels: tuple[str, ...]
-    file: str
-    line: int
-    column: int
     end_line: int
     end_column: int
-    lazy: Body | Lazy[Body]
-
-    @property
-    def place(self) -> Place:
-        return Place(file=self.file, line=self.line, column=self.column)
+    lazy: Lazy[Body]
 
     @property
     def end(self) -> Place:
@@ -205,7 +200,7 @@ class Block(Struct, frozen=True, kw_only=True, eq=False, gc=False):
 
     @property
     def body(self) -> Body:
-        return self.lazy.get() if isinstance(self.lazy, Lazy) else self.lazy
+        return self.lazy.get()
 
 
 class Body(Struct, frozen=True, kw_only=True, eq=False, gc=False):

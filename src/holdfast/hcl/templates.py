@@ -77,17 +77,10 @@ def _line_starts(pieces: Pieces) -> list[tuple[int, tuple[int, int]]]:
     return starts
 
 
-def template(pieces: Pieces, *, line: int, column: int) -> Expression:
+def template(pieces: Pieces, at: tuple[int, int]) -> Expression:
     """A literal if there is only text, else a template. The text must already be unescaped."""
-    if all(isinstance(piece, str) for piece in pieces):
-        text = "".join(piece for piece in pieces if isinstance(piece, str))
-        return Literal(line=line, column=column, value=text)
-    return Template(
-        line=line,
-        column=column,
-        pieces=tuple(
-            Literal(line=line, column=column, value=piece) if isinstance(piece, str) else piece
-            for piece in pieces
-            if piece != ""
-        ),
-    )
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    if len(texts) == len(pieces):
+        return Literal(*at, "".join(texts))
+    parts = (Literal(*at, piece) if isinstance(piece, str) else piece for piece in pieces if piece != "")
+    return Template(*at, tuple(parts))
