@@ -121,11 +121,11 @@ def backend_of_stack(stack: CheckedStack) -> BackendView:
 
 
 def _backend_of_stack(stack: CheckedStack) -> BackendView:
-    found, configured, code = stack.backend, stack.stack.backend, stack.module.code
+    backend, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
     block = _block(stack.module)
-    type_ = code.backend.type if code.backend is not None else found.type
-    settings = found.settings if code.cloud is None else _cloud(block)
+    type_ = code.backend.type if code.backend is not None else backend.type
+    settings = backend.settings if code.cloud is None else _cloud(block)
     variables = {
         setting: variable
         for variable, setting in BACKEND_TYPES.get(type_, BackendType()).variables.items()
@@ -137,7 +137,7 @@ def _backend_of_stack(stack: CheckedStack) -> BackendView:
         settings={**from_env, **settings},
         given=dict(configured.settings) if configured is not None else {},
         block=block,
-        place=stack.stack.place if configured is not None else found.place,
+        place=stack.stack.place if configured is not None else backend.place,
         env=frozenset(stack.stack.env),
         by_variable=variables,
         entry=stack.stack.place,
@@ -350,5 +350,5 @@ def local_state(stack: CheckedStack) -> str | None:
         path = f"{folder}/{stack.stack.workspace}/terraform.tfstate" if isinstance(folder, str) else folder
     if not isinstance(path, str) or path.startswith("/"):
         return None
-    found = posixpath.normpath(posixpath.join(stack.stack.module, path))
-    return None if found.startswith("../") else found
+    file = posixpath.normpath(posixpath.join(stack.stack.module, path))
+    return None if file.startswith("../") else file

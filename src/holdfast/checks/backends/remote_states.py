@@ -48,22 +48,22 @@ def _instances(resource: Resource, scope: Scope) -> Iterator[Scope]:
     for_each = resource.body.attribute("for_each")
     if value(resource.body, "count", scope) == 0:
         return
-    found = pairs(evaluate(for_each.expression, scope)) if for_each is not None else None
-    if found is None:
+    elements = pairs(evaluate(for_each.expression, scope)) if for_each is not None else None
+    if elements is None:
         yield scope
         return
-    for key, item in found:
+    for key, item in elements:
         yield scope.bind({"each": {"key": key, "value": item}})
 
 
 def _read(stack: CheckedStack, resource: Resource, scope: Scope) -> RemoteRead:
-    found = settings_in(resource, scope)
+    settings = settings_in(resource, scope)
     workspace = value(resource.body, "workspace", scope)
     if workspace is ABSENT or workspace is None:
         workspace = DEFAULT_WORKSPACE
     state = (
-        state_place_for(stack, *found, workspace)
-        if found is not None and isinstance(workspace, str)
+        state_place_for(stack, *settings, workspace)
+        if settings is not None and isinstance(workspace, str)
         else None
     )
     owner = _owners(stack.checkout).get(state.identity) if state is not None else None
@@ -72,11 +72,11 @@ def _read(stack: CheckedStack, resource: Resource, scope: Scope) -> RemoteRead:
 
 def _owners(checkout: Checkout) -> Mapping[StateIdentity, Stack]:
     def make() -> dict[StateIdentity, Stack]:
-        found: dict[StateIdentity, Stack] = {}
+        owners: dict[StateIdentity, Stack] = {}
         for stack in checkout.all_stacks:
             place = state_place_of_stack(CheckedStack(checkout=checkout, stack=stack))
             if place is not None:
-                found[place.identity] = stack
-        return found
+                owners[place.identity] = stack
+        return owners
 
     return checkout.code.once(("whose state", id(checkout)), make)

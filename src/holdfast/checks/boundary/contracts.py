@@ -94,7 +94,10 @@ def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult
             return Skipped(reason=state.contents.unseen)
         if not state.outputs and not state.contents.current:
             return Skipped(reason="nothing has been applied yet")
-        return {one.name: OutputValue(value=one.read(), sensitive=one.sensitive) for one in state.outputs}
+        return {
+            output.name: OutputValue(value=output.read(), sensitive=output.sensitive)
+            for output in state.outputs
+        }
 
     return _differences(kind, state.stack, outputs, "")
 
@@ -119,7 +122,9 @@ def _differences(
     blocks = _outputs(stack) if matching else {}
     for difference in matching:
         yield _at(stack, blocks, difference, contract)
-    unknown = [f"`{one.path}`" for one in differences if one.kind is DifferenceKind.UNKNOWN]
+    unknown = [
+        f"`{difference.path}`" for difference in differences if difference.kind is DifferenceKind.UNKNOWN
+    ]
     if unknown:
         yield Skipped(reason=f"not known {until}: {', '.join(unknown)}")
 
@@ -139,18 +144,18 @@ def _at(
 
 def _outputs(stack: CheckedStack) -> dict[str, Block]:
     """The block with the value of each output: in an override file, if that has one."""
-    found: dict[str, Block] = {}
+    outputs: dict[str, Block] = {}
     for block in stack.module.blocks("output"):
-        if block.labels and (block.labels[0] not in found or block.body.attribute("value") is not None):
-            found[block.labels[0]] = block
-    return found
+        if block.labels and (block.labels[0] not in outputs or block.body.attribute("value") is not None):
+            outputs[block.labels[0]] = block
+    return outputs
 
 
 def _written(block: Block, stack: CheckedStack) -> OutputValue:
     same = (output for output in stack.module.blocks("output") if output.labels[:1] == block.labels[:1])
     sensitive = any(value(output.body, "sensitive", stack.scope) is True for output in same)
-    found = value(block.body, "value", stack.scope)
-    return OutputValue(value=found if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
+    written = value(block.body, "value", stack.scope)
+    return OutputValue(value=written if block.body.attribute("value") else UNKNOWN, sensitive=sensitive)
 
 
 def _where_outputs_are(stack: CheckedStack) -> Place:

@@ -85,11 +85,11 @@ def texts_in(
     """
     waiting: list[tuple[tuple[str, ...], Expression]] = [(above, expression)]
     while waiting:
-        steps, found = waiting.pop()
-        if isinstance(found, Literal) and isinstance(found.value, str):
-            yield steps, found, found.value
+        steps, part = waiting.pop()
+        if isinstance(part, Literal) and isinstance(part.value, str):
+            yield steps, part, part.value
         else:
-            waiting.extend(reversed([*_within(found, steps)]))
+            waiting.extend(reversed([*_within(part, steps)]))
 
 
 def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Expression]]:
@@ -101,7 +101,7 @@ def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tu
         case Call() if expression.name in _PASSES:
             yield from ((above, argument) for argument in expression.arguments)
         case Object():
-            keys = {key: value for key, value in ((_key(one), two) for one, two in expression.items) if key}
+            keys = {name: value for key, value in expression.items if (name := _key(key))}
             entry = literal_text(keys.get("name")) or literal_text(keys.get("key"))
             if entry is not None and "value" in keys and not names_a_store(keys.get("type")):
                 yield (*above, entry), keys["value"]
@@ -114,13 +114,13 @@ def named_texts(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
     """The texts in a JSON value, each with the names that lead to it."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
     while waiting:
-        above, found = waiting.pop()
-        if isinstance(found, str):
-            yield above, found
-        elif isinstance(found, dict):
-            waiting.extend(((*above, str(name)), part) for name, part in reversed(found.items()))
-        elif isinstance(found, list):
-            waiting.extend((above, part) for part in reversed(found))
+        above, part = waiting.pop()
+        if isinstance(part, str):
+            yield above, part
+        elif isinstance(part, dict):
+            waiting.extend(((*above, str(name)), item) for name, item in reversed(part.items()))
+        elif isinstance(part, list):
+            waiting.extend((above, item) for item in reversed(part))
 
 
 def names_a_store(type_: Expression | None) -> bool:

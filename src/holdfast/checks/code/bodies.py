@@ -51,16 +51,16 @@ def bodies(block: Block) -> Iterator[Body]:
     """The body of a block and of every block inside it."""
     waiting = [block]
     while waiting:
-        found = waiting.pop()
-        yield found.body
-        waiting.extend(reversed(found.body.blocks))
+        inner = waiting.pop()
+        yield inner.body
+        waiting.extend(reversed(inner.body.blocks))
 
 
 def lines_with(mark: re.Pattern[bytes], content: bytes) -> list[int]:
     """The lines with a match. Searching is much faster than parsing."""
     lines, line, at = [], 1, 0
-    for found in mark.finditer(content):
-        line, at = line + content.count(b"\n", at, found.start()), found.start()
+    for match in mark.finditer(content):
+        line, at = line + content.count(b"\n", at, match.start()), match.start()
         lines.append(line)
     return lines
 

@@ -101,8 +101,8 @@ def _loose(parse: Callable[[str], Constraint], text: str) -> str | None:
 
 def provider_constraint(text: str) -> Constraint:
     """For a provider `~> 5` means `~> 5.0`; for a module and Terraform itself it has no upper bound."""
-    found = Constraint.parse(text)
-    return replace(found, terms=tuple(map(_of_provider, found.terms)))
+    constraint = Constraint.parse(text)
+    return replace(constraint, terms=tuple(map(_of_provider, constraint.terms)))
 
 
 def _of_provider(term: Term) -> Term:

@@ -32,7 +32,7 @@ def managed_resources(module: Module) -> Iterator[tuple[Resource, Body]]:
     for resource in module.resources(mode="managed"):
         first.setdefault(resource.address, resource)
         bodies.setdefault(resource.address, []).append(resource.body)
-    return ((first[address], functools.reduce(_overridden, found)) for address, found in bodies.items())
+    return ((first[address], functools.reduce(_overridden, parts)) for address, parts in bodies.items())
 
 
 def _overridden(body: Body, by: Body) -> Body:
@@ -58,8 +58,8 @@ def is_created(body: Body, scope: Scope) -> bool:
 
 
 def _lifecycle(body: Body, name: str, scope: Scope) -> Iterator[object]:
-    found = (value(block.body, name, scope) for block in body.blocks_of("lifecycle"))
-    return (value_ for value_ in found if value_ is not ABSENT)
+    settings = (value(block.body, name, scope) for block in body.blocks_of("lifecycle"))
+    return (value_ for value_ in settings if value_ is not ABSENT)
 
 
 def protection_of(
@@ -94,8 +94,8 @@ def protection_of(
     return best
 
 
-def _rank(found: Protection) -> int:
-    return int(found.value)
+def _rank(protection: Protection) -> int:
+    return int(protection.value)
 
 
 def _effective_settings(row: Stateful) -> Iterator[tuple[str, Any]]:
@@ -116,8 +116,8 @@ def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Sco
     places: list[object] = [body]
     for block in blocks:
         places = [inner for place in places for inner in _inside(place, block, scope)]
-    found = [_value_at(place, last, scope) for place in places]
-    written = [value_ for value_ in found if value_ is not ABSENT and value_ is not None]
+    values = [_value_at(place, last, scope) for place in places]
+    written = [value_ for value_ in values if value_ is not ABSENT and value_ is not None]
     if any(_is_safe(value_, safe) for value_ in written):
         return Protection.YES
     if any(isinstance(value_, Unknown) for value_ in written):
@@ -191,8 +191,8 @@ def provider_bodies(module: Module, provider: str, scope: Scope) -> Iterator[tup
 def planned_values(change: ResourceChange) -> Mapping[str, object]:
     """The planned values; `UNKNOWN` if they are only known after the apply."""
     after, unknown = (msgspec.json.decode(raw) for raw in (change.change.after, change.change.after_unknown))
-    found = _with_unknown(after, unknown)
-    return found if isinstance(found, Mapping) else {}
+    planned = _with_unknown(after, unknown)
+    return planned if isinstance(planned, Mapping) else {}
 
 
 def _with_unknown(known: Any, mask: Any) -> Any:

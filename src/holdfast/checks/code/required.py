@@ -81,13 +81,13 @@ def _source_and_version(value: object) -> tuple[str | Unknown | None, str | Unkn
 
 def _old_versions(module: Module) -> dict[str, str | Unknown]:
     """`version` in a `provider` block: deprecated, but still effective."""
-    found: dict[str, str | Unknown] = {}
+    versions: dict[str, str | Unknown] = {}
     for block in module.blocks("provider"):
         attribute = block.body.attribute("version")
         version = constant(attribute.expression) if attribute is not None else None
         if block.labels and isinstance(version, str | Unknown):
-            found[block.labels[0]] = version
-    return found
+            versions[block.labels[0]] = version
+    return versions
 
 
 def _provider(
@@ -113,12 +113,12 @@ def _provider(
 
 def _used_providers(module: Module) -> dict[str, Place]:
     """Providers that blocks use, each with its first place."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
         name = _provider_of(block, module.checkout.content(block.file) or b"")
-        if name and name not in found:
-            found[name] = block.place
-    return found
+        if name and name not in places:
+            places[name] = block.place
+    return places
 
 
 def _provider_of(block: Block, content: bytes) -> str | None:

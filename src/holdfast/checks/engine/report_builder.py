@@ -128,7 +128,7 @@ class _ReportBuilder:
             end_line=finding.end_line or line,
             stack=stack,
             address=finding.address,
-            stacks=(finding.stack,) if finding.stack else tuple(one.name for one in evaluation.stacks),
+            stacks=(finding.stack,) if finding.stack else tuple(stack_.name for stack_ in evaluation.stacks),
             id=finding_id(rule.id, finding, stack),
         )
 
@@ -146,12 +146,12 @@ class _ReportBuilder:
 
     # Waivers.
 
-    def _line_waivers(self, found: Iterable[str | None]) -> tuple[list[LineWaiver], list[InvalidWaiver]]:
+    def _line_waivers(self, files: Iterable[str | None]) -> tuple[list[LineWaiver], list[InvalidWaiver]]:
         code = (file.path for module in self._checkout.modules for file in module.files)
         variables = (file.path for file in self._checkout.variables_files)
         lines: list[LineWaiver] = []
         invalid: list[InvalidWaiver] = []
-        for path in dict.fromkeys((*code, *variables, *found)):
+        for path in dict.fromkeys((*code, *variables, *files)):
             content = self._checkout.content(path) if path is not None else None
             if path is None or content is None or _MARK not in content:
                 continue
@@ -230,14 +230,14 @@ class _ReportBuilder:
             *(level for path in settings.paths for level in path.rules),
             *settings.waivers,
         )
-        found = [(waiver.message, waiver.place, Severity.NOTE) for waiver in invalid if waiver.removed]
+        unknown = [(waiver.message, waiver.place, Severity.NOTE) for waiver in invalid if waiver.removed]
         for entry in levels_and_waivers:
             note = catalogue.removal_note(entry.rule)
             if note is not None:
-                found.append((note, entry.place, Severity.NOTE))
+                unknown.append((note, entry.place, Severity.NOTE))
             elif is_unknown(entry.rule, self._ids):
-                found.append((f"there is no rule `{entry.rule}`", entry.place, Severity.WARNING))
-        for message, place, severity in found:
+                unknown.append((f"there is no rule `{entry.rule}`", entry.place, Severity.WARNING))
+        for message, place, severity in unknown:
             yield from self._own("HF907", Finding(message=message, place=place, severity=severity))
 
 

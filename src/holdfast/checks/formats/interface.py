@@ -33,8 +33,8 @@ FORMATS: Final = ("text", "json", "sarif", "github", "markdown", "junit")
 
 
 def format_of(name: str) -> Format:
-    found: Format = importlib.import_module(f"holdfast.checks.formats.{name}").show
-    return found
+    render: Format = importlib.import_module(f"holdfast.checks.formats.{name}").show
+    return render
 
 
 # Texts that several formats share.

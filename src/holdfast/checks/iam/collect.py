@@ -72,14 +72,14 @@ _CLOUDS: Final = (
 
 
 def policies_of_module(module: Module) -> Policies:
-    made: Policies = module.checkout.code.once(("policies", module.folder), lambda: _Search(module).all())
-    return made
+    policies: Policies = module.checkout.code.once(("policies", module.folder), lambda: _Search(module).all())
+    return policies
 
 
 def policies_of_variables(variables: VariablesFile) -> Policies:
     key = ("policies of", variables.path)
-    made: Policies = variables.checkout.code.once(key, lambda: read_variables_policies(variables))
-    return made
+    policies: Policies = variables.checkout.code.once(key, lambda: read_variables_policies(variables))
+    return policies
 
 
 def policy_files(subject: Module | VariablesFile | CheckedStack) -> Iterator[str]:
@@ -114,9 +114,9 @@ class _Search:
         self._elsewhere()
         self._json_files()
         partly = [
-            (one.file, one.address or one.file)
-            for one in self._found
-            if has_relevant_unknowns(one.document, one.kind, one.statements)
+            (policy.file, policy.address or policy.file)
+            for policy in self._found
+            if has_relevant_unknowns(policy.document, policy.kind, policy.statements)
         ]
         return Policies(
             tuple(self._found),
@@ -130,7 +130,7 @@ class _Search:
         for name, listed in uses_by_type()[resource.type].items():
             use = resolve_use(resource, listed, bounding=bounding)
             block, _, inner = name.rpartition(".")
-            bodies = [one.body for one in nested(resource.body, block)] if block else [resource.body]
+            bodies = [inside.body for inside in nested(resource.body, block)] if block else [resource.body]
             for body in bodies:
                 attribute = body.attribute(inner)
                 if attribute is not None:
@@ -176,7 +176,7 @@ class _Search:
 
     def _data_sources(self) -> None:
         """With their uses; an included document has the use of the one that includes it."""
-        sources = {one.name: one for one in self._module.resources(DATA_SOURCE, mode="data")}
+        sources = {source.name: source for source in self._module.resources(DATA_SOURCE, mode="data")}
         waiting = list(self._data)
         while waiting:
             name = waiting.pop()
@@ -260,7 +260,7 @@ def _may_be_document(part: Expression) -> bool:
         case Literal(value=str() as text):
             return '"Statement"' in text
         case Template(pieces=pieces):
-            return any(isinstance(one, Literal) and '"Statement"' in str(one.value) for one in pieces)
+            return any(isinstance(piece, Literal) and '"Statement"' in str(piece.value) for piece in pieces)
         case _:
             return False
 
@@ -306,13 +306,13 @@ def boundary_policies(module: Module) -> frozenset[str]:
 
     Their name says so, or a `permissions_boundary` of the module refers to them.
     """
-    policies = {one.address: one for one in module.resources(_POLICY, mode="managed")}
+    policies = {policy.address: policy for policy in module.resources(_POLICY, mode="managed")}
     if not policies or not _is_written(module, b"boundary"):
         return frozenset()
     called = {
         address
-        for address, one in policies.items()
-        if "boundary" in f"{one.name} {value(one.body, 'name')}".lower()
+        for address, policy in policies.items()
+        if "boundary" in f"{policy.name} {value(policy.body, 'name')}".lower()
     }
     bounding: set[str] = set()
     attached: set[str] = set()
@@ -330,9 +330,9 @@ def _named(resource: Resource) -> Iterator[tuple[str, str]]:
     """The managed policies that it refers to, each with the argument."""
     for body in bodies(resource.block):
         for attribute in body.attributes:
-            for one in references(attribute.expression):
-                if one.root == _POLICY and len(one.names) > 1:
-                    yield attribute.name, f"{_POLICY}.{one.names[1]}"
+            for reference in references(attribute.expression):
+                if reference.root == _POLICY and len(reference.names) > 1:
+                    yield attribute.name, f"{_POLICY}.{reference.names[1]}"
 
 
 # Rules about policy documents

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.checks.iam.arns import has_wildcard, parse_arn
-from holdfast.checks.iam.document import Fields, Issue, Node, is_list
+from holdfast.checks.iam.document import Fields, Issue, Node, is_list, same_word
 from holdfast.config.problems import did_you_mean
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.patterns import pattern
@@ -54,7 +54,7 @@ def condition_issues(value: Node | None) -> Iterator[Issue]:
         name = str(operator.content)
         kind = base_operator(name)
         if kind not in OPERATORS or name == f"Null{_IF_EXISTS}":
-            near = next((one for one in OPERATORS if one.lower() == kind.lower()), None)
+            near = same_word(kind, OPERATORS)
             hint = f"Write `{near}`." if near and near != kind else did_you_mean(kind, OPERATORS)
             yield Issue(f"there is no condition operator `{name}`", operator, hint)
         elif not isinstance(tests.content, Fields | Unknown):

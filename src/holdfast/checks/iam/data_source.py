@@ -54,17 +54,16 @@ def document_from_data_source(body: Body, writing: StateWriter, line: int, colum
         statements.append(Node(Alternatives(), line, column))
     if "dynamic" in part.attributes:  # in JSON syntax
         statements.append(unknown(line, column))
-    made = _Builder(writing)
-    version = part.attributes.get("version")
-    said = made.value(version) if version is not None else Node(None, line, column)
-    found = [
-        made.pair("Version", said if said.content is not None else Node("2012-10-17", line, column)),
-        made.pair("Statement", Node(tuple(statements), line, column)),
+    builder = _Builder(writing)
+    version = builder.value_or("2012-10-17", part, "version")
+    members = [
+        builder.pair("Version", version),
+        builder.pair("Statement", Node(tuple(statements), line, column)),
     ]
-    id_ = part.attributes.get("policy_id")
-    if id_ is not None and (name := made.value(id_)).content is not None:
-        found.append(made.pair("Id", name))
-    return Node(Fields(pairs=tuple(found)), line, column)
+    id_ = builder.value_or(None, part, "policy_id")
+    if id_.content is not None:
+        members.append(builder.pair("Id", id_))
+    return Node(Fields(pairs=tuple(members)), line, column)
 
 
 def merged_documents(body: Body) -> Iterator[Expression]:
@@ -97,6 +96,12 @@ class _Builder:
             return node._replace(content=node.content.replace("&{", "${"))
         return node
 
+    def value_or(self, default: str | None, part: _Part, name: str) -> Node:
+        """The value of an attribute; the default if it is missing or null."""
+        expression = part.attributes.get(name)
+        node = self.value(expression) if expression is not None else Node(None, part.line, part.column)
+        return node._replace(content=default) if node.content is None else node
+
     def texts(self, expression: Expression) -> Node:
         node = self.value(expression)
         if not is_list(node):
@@ -113,37 +118,36 @@ class _Builder:
     def statement(self, part: _Part) -> Node:
         at = (part.line, part.column)
         pairs: list[tuple[Node, Node]] = []
-        sid, effect = part.attributes.get("sid"), part.attributes.get("effect")
-        if sid is not None and (name := self.value(sid)).content not in ("", None):
-            pairs.append(self.pair("Sid", name))
-        said = self.value(effect) if effect is not None else Node("Allow", *at)
-        pairs.append(self.pair("Effect", said._replace(content="Allow") if said.content is None else said))
-        for name_, key in _LISTS:
-            if name_ in part.attributes:
-                value = self.texts(part.attributes[name_])
+        sid = self.value_or(None, part, "sid")
+        if sid.content not in ("", None):
+            pairs.append(self.pair("Sid", sid))
+        pairs.append(self.pair("Effect", self.value_or("Allow", part, "effect")))
+        for name, key in _LISTS:
+            if name in part.attributes:
+                value = self.texts(part.attributes[name])
                 if value.content not in ((), None):  # an empty list is left out, as the provider does
                     pairs.append(self.pair(key, value))
         for type_, key in (("principals", "Principal"), ("not_principals", "NotPrincipal")):
-            found = list(part.of(type_))
-            if found:
-                pairs.append(self.pair(key, self._principals(found)))
+            named = list(part.of(type_))
+            if named:
+                pairs.append(self.pair(key, self._principals(named)))
         conditions = list(part.of("condition"))
         if conditions:
             pairs.append(self.pair("Condition", self._conditions(conditions)))
         return Node(Fields(pairs=tuple(pairs)), *at)
 
-    def _principals(self, found: list[tuple[_Part, bool]]) -> Node:
-        at = (found[0][0].line, found[0][0].column)
+    def _principals(self, parts: list[tuple[_Part, bool]]) -> Node:
+        at = (parts[0][0].line, parts[0][0].column)
         named: dict[str, list[Node]] = {}
         more = False
-        for part, many in found:
-            made = _Builder(part.filling)
-            type_ = made.attribute(part, "type")
+        for part, many in parts:
+            builder = _Builder(part.filling)
+            type_ = builder.attribute(part, "type")
             who = part.attributes.get("identifiers")
             if type_.text is None or who is None:
                 more = True
                 continue
-            listed = made.texts(who)
+            listed = builder.texts(who)
             if type_.text == "*" and [item.content for item in flatten(listed)] == ["*"]:
                 everyone = Node("*", listed.line, listed.column)
                 return Node(Alternatives(everyone, Node(UNKNOWN, *at)), *at) if many else everyone
@@ -159,19 +163,19 @@ class _Builder:
         )
         return Node(Fields(pairs=pairs, more=more), *at)
 
-    def _conditions(self, found: list[tuple[_Part, bool]]) -> Node:
+    def _conditions(self, parts: list[tuple[_Part, bool]]) -> Node:
         """A condition in a `dynamic` block with unknown elements is unknown."""
-        at = (found[0][0].line, found[0][0].column)
+        at = (parts[0][0].line, parts[0][0].column)
         tests: dict[str, dict[object, tuple[Node, Node]]] = {}
         more = False
-        for part, many in found:
-            made = _Builder(part.filling)
-            test, key = made.attribute(part, "test"), made.attribute(part, "variable")
+        for part, many in parts:
+            builder = _Builder(part.filling)
+            test, key = builder.attribute(part, "test"), builder.attribute(part, "variable")
             values = part.attributes.get("values")
             if many or test.text is None or values is None or isinstance(key.content, Unknown):
                 more = True
                 continue
-            given = made.texts(values)
+            given = builder.texts(values)
             before = tests.setdefault(test.text, {}).get(key.content)
             if before is not None:
                 given = given._replace(content=(*before[1].items, *given.items))

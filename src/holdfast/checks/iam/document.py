@@ -147,6 +147,11 @@ def fields_of(pairs: tuple[tuple[Node, Node], ...]) -> Fields:
     return Fields(sure, more=True, partly=unsure if partly else ())
 
 
+def same_word(text: str, words: Sequence[str]) -> str | None:
+    """The word that differs at most in case."""
+    return next((word for word in words if word.lower() == text.lower()), None)
+
+
 def display_text(text: object) -> str:
     """Text for messages, with `…` for unknown parts."""
     return _HOLES.sub("…", str(text))
@@ -167,7 +172,7 @@ def _filled(text: str) -> str:
     """Puts an unknown part outside of strings in quotes, so that it can be parsed as a value."""
     if HOLE not in text:
         return text
-    return _TEXT_OR_HOLE.sub(lambda found: f'"{found[0]}"' if found[0][0] == HOLE else found[0], text)
+    return _TEXT_OR_HOLE.sub(lambda token: f'"{token[0]}"' if token[0][0] == HOLE else token[0], text)
 
 
 def _from_json(value: JsonValue, above: int, *, columns: bool) -> Node:
@@ -225,17 +230,17 @@ def duplicate_keys(node: Node) -> Iterator[tuple[Node, Node]]:
     """Every duplicate key of an object, at any depth: the first and the other."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
+        current = waiting.pop()
         first: dict[object, Node] = {}
-        for key, value in found.fields.pairs:
+        for key, value in current.fields.pairs:
             if key.content in first:
                 yield first[key.content], key
             first.setdefault(key.content, key)
             waiting.append(value)
-        if is_list(found):
-            waiting.extend(found.items)
-        elif isinstance(found.content, Alternatives):
-            waiting.extend(found.content.options)
+        if is_list(current):
+            waiting.extend(current.items)
+        elif isinstance(current.content, Alternatives):
+            waiting.extend(current.content.options)
 
 
 def with_place(node: Node, line: int, column: int) -> Node:

@@ -92,8 +92,8 @@ class StateWriter(PartialEvaluator):
                 for argument in arguments:
                     yield from self.documents_in(argument, file, depth + 1)
             case Call(name="file" | "templatefile", arguments=(first, *given)):
-                found = tuple(self._from_files(first, given[0] if given else None))
-                yield from found or (Unresolved(call),)
+                documents = tuple(self._from_files(first, given[0] if given else None))
+                yield from documents or (Unresolved(call),)
             case _:
                 yield Unresolved(call)
 
@@ -120,15 +120,15 @@ class StateWriter(PartialEvaluator):
         if path.startswith("/"):
             return
         many = HOLE in path
-        for found in self._paths(posixpath.normpath(posixpath.join(self.module.folder, path))):
-            text = None if found.startswith("..") else self.module.checkout.text(found)
+        for file in self._paths(posixpath.normpath(posixpath.join(self.module.folder, path))):
+            text = None if file.startswith("..") else self.module.checkout.text(file)
             if text is not None and given is not None:
                 text = self._template(text, given)
             if text is None:
                 continue
             document = read_document(text)
             if not many or (isinstance(document, Node) and looks_like_policy(document)):
-                yield WrittenDocument(document, text, found, 1, 1, own_file=True, one_of_many=many)
+                yield WrittenDocument(document, text, file, 1, 1, own_file=True, one_of_many=many)
 
     def _paths(self, path: str) -> Iterator[str]:
         if HOLE not in path:
@@ -141,7 +141,7 @@ class StateWriter(PartialEvaluator):
         if HOLE in folder:
             return
         tree = self.module.checkout.code.tree
-        listed = (one for one in tree.names(folder or ".") if fnmatch.fnmatchcase(one, known))
+        listed = (entry for entry in tree.names(folder or ".") if fnmatch.fnmatchcase(entry, known))
         for number, one in enumerate(listed):
             if number < _MOST_FILES:
                 yield tree.join(folder or ".", one)
@@ -155,7 +155,9 @@ class StateWriter(PartialEvaluator):
         from holdfast.hcl.native import read_template  # noqa: PLC0415 - hardly any policy is a template
 
         template = read_template(text, line=1, column=1)
-        names: dict[str, object] = dict.fromkeys((one.root for one in references(template)), UNKNOWN)
+        names: dict[str, object] = dict.fromkeys(
+            (reference.root for reference in references(template)), UNKNOWN
+        )
         values = evaluate(given, self.scope)
         if isinstance(values, Mapping):
             names.update(values)
@@ -189,7 +191,7 @@ class StateWriter(PartialEvaluator):
 
 def data_source_names(expression: Expression) -> tuple[str, ...]:
     """The data sources of documents that an expression refers to."""
-    named = (one.names for one in references(expression))
+    named = (reference.names for reference in references(expression))
     return tuple(names[2] for names in named if len(names) > 2 and names[:2] == ("data", DATA_SOURCE))  # noqa: PLR2004 - data, type, name
 
 

@@ -63,10 +63,10 @@ def subject_scope(subject: str, *, patterns: bool) -> SubjectScope:
         return SubjectScope(never=f"`{subject}` {why}")
     if not subject.startswith("repo:"):
         return _not_a_repository(subject)
-    found = _SUBJECT.fullmatch(subject)
-    if found is None:
+    parts = _SUBJECT.fullmatch(subject)
+    if parts is None:
         return SubjectScope(never=f"`{subject}` is not a GitHub subject")
-    owner, repository, rest = found[1], found[2], found[3]
+    owner, repository, rest = parts[1], parts[2], parts[3]
     return _owner(subject, owner, repository) or _repository(subject, owner, repository, rest) or _FINE
 
 
@@ -74,10 +74,10 @@ def _width_with_holes(subject: str) -> SubjectScope:
     """An unknown part is taken as a name without wildcards."""
     seen = display_text(subject)
     filled = seen if "/" in seen else seen.replace("…", "…/…")
-    found = subject_scope(filled, patterns=True)
-    if found.never is not None:
+    scope = subject_scope(filled, patterns=True)
+    if scope.never is not None:
         return _FINE
-    return SubjectScope(*(None if one is None else one.replace(filled, seen) for one in found))
+    return SubjectScope(*(None if why is None else why.replace(filled, seen) for why in scope))
 
 
 def _not_a_repository(subject: str) -> SubjectScope:

@@ -21,6 +21,7 @@ from holdfast.checks.iam.document import (
     duplicate_keys,
     flatten,
     is_list,
+    same_word,
 )
 from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.hcl.reader import Unknown
@@ -58,8 +59,10 @@ _RESOURCE = _Pair("Resource", "NotResource")
 
 def grammar_issues(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
     """Every violation of the grammar in a document. `text`: the document that AWS gets."""
-    said = {(one.message, one.at.line, one.at.column): one for one in _grammar(document, kind, text)}
-    return iter(said.values())
+    issues = {
+        (issue.message, issue.at.line, issue.at.column): issue for issue in _grammar(document, kind, text)
+    }
+    return iter(issues.values())
 
 
 def _grammar(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
@@ -77,9 +80,9 @@ def _grammar(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
 
 
 def _characters(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
-    found = _NOT_ALLOWED.search(display_text(text).replace("…", "")) if kind.strict_text else None
-    if found is not None:
-        code = f"U+{ord(found[0]):04X}"
+    match = _NOT_ALLOWED.search(display_text(text).replace("…", "")) if kind.strict_text else None
+    if match is not None:
+        code = f"U+{ord(match[0]):04X}"
         yield Issue(
             f"the character {code} is not allowed in {kind}: only tab, line breaks and U+0020 to U+00FF are",
             document,
@@ -89,7 +92,7 @@ def _characters(document: Node, kind: PolicyKind, text: str) -> Iterator[Issue]:
 def _keys(fields: Fields, known: tuple[str, ...], where: str) -> Iterator[Issue]:
     for key, _ in fields.pairs:
         if key.content not in known:
-            near = next((one for one in known if one.lower() == str(key.content).lower()), None)
+            near = same_word(str(key.content), known)
             hint = f"Write `{near}`." if near else f"Valid: {', '.join(known)}."
             yield Issue(f"`{key.content}` is not a key of {where}", key, hint)
 
@@ -165,7 +168,7 @@ def _effect(statement: Node) -> Iterator[Issue]:
         if not statement.fields.more:
             yield Issue("`Effect` is missing", statement)
     elif effect.known and effect.content not in _EFFECTS:
-        near = next((one for one in _EFFECTS if one.lower() == str(effect.content).lower()), None)
+        near = same_word(str(effect.content), _EFFECTS)
         hint = f"Write `{near}`." if near else None
         yield Issue(f"`Effect` is `{_shown(effect)}`; it must be Allow or Deny", effect, hint)
 
@@ -174,10 +177,10 @@ def _one_of(
     statement: Node, pair: _Pair, *, needed: bool, where: PolicyKind | None = None
 ) -> Iterator[Issue]:
     fields = statement.fields
-    one, other = fields.get(pair.one), fields.get(pair.other)
-    if one is not None and other is not None and one.exists and other.exists:
-        yield Issue(f"a statement has `{pair.one}` or `{pair.other}`, not both", other)
-    elif needed and one is None and other is None and not fields.more:
+    first, second = fields.get(pair.one), fields.get(pair.other)
+    if first is not None and second is not None and first.exists and second.exists:
+        yield Issue(f"a statement has `{pair.one}` or `{pair.other}`, not both", second)
+    elif needed and first is None and second is None and not fields.more:
         whose = f" of {where}" if where else ""
         yield Issue(f"a statement{whose} needs `{pair.one}` or `{pair.other}`", statement)
 

@@ -24,11 +24,11 @@ def stack_account(checkout: Checkout, stack: Stack) -> str | None:
 
 def checked_stack_account(stack: CheckedStack) -> str | None:
     """The same, or else the value of its variables."""
-    found = stack_account(stack.checkout, stack.stack)
-    if found is not None:
-        return found
+    account = stack_account(stack.checkout, stack.stack)
+    if account is not None:
+        return account
     given = (stack.scope.variables.get(name) for name in VARIABLES)
-    return next((one for one in given if isinstance(one, str) and ACCOUNT.fullmatch(one)), None)
+    return next((text for text in given if isinstance(text, str) and ACCOUNT.fullmatch(text)), None)
 
 
 def environment_accounts(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
@@ -37,18 +37,18 @@ def environment_accounts(checkout: Checkout) -> tuple[tuple[str | None, str | No
 
 
 def _of_all(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
-    found: dict[tuple[str | None, str | None], None] = {}
+    pairs: dict[tuple[str | None, str | None], None] = {}
     for stack in checkout.all_stacks:
         pair = (stack.environment, stack_account(checkout, stack))
-        found.pop(pair, None)
-        found[pair] = None
-    return tuple(found)
+        pairs.pop(pair, None)
+        pairs[pair] = None
+    return tuple(pairs)
 
 
 def own_accounts(checkout: Checkout) -> frozenset[str]:
     """Every known account of the organization."""
-    found: frozenset[str] = checkout.code.once(("own accounts",), lambda: frozenset(_own(checkout)))
-    return found
+    accounts: frozenset[str] = checkout.code.once(("own accounts",), lambda: frozenset(_own(checkout)))
+    return accounts
 
 
 def _own(checkout: Checkout) -> Iterator[str]:

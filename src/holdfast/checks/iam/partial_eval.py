@@ -61,7 +61,9 @@ class PartialEvaluator:
         self.locals: dict[str, tuple[str, Attribute]] = {}
         for file in module.files:
             for block in file.body.blocks_of("locals"):
-                self.locals.update({one.name: (file.path, one) for one in block.body.attributes})
+                self.locals.update(
+                    {attribute.name: (file.path, attribute) for attribute in block.body.attributes}
+                )
         scope = Scope(locals=module.code.locals)
         self.scope = scope.bind(_providers(module, scope))
         self._left = [_MOST_STEPS]
@@ -86,15 +88,15 @@ class PartialEvaluator:
         """A string with `HOLE` for each unknown part."""
         if isinstance(expression, Template):
             return "".join(self.text(piece) for piece in expression.pieces)
-        found = evaluate(expression, self.scope)
-        text = text_of(found)
+        value = evaluate(expression, self.scope)
+        text = text_of(value)
         if text is not None:
             return text
-        if isinstance(found, Unknown):
+        if isinstance(value, Unknown):
             content = self._partly(expression)
             if content is not None:
                 return content
-        return f"{HOLE}{BY_OBJECT}" if found is COMPUTED else HOLE
+        return f"{HOLE}{BY_OBJECT}" if value is COMPUTED else HOLE
 
     def _partly(self, expression: Expression) -> str | None:
         match expression:
@@ -157,8 +159,8 @@ class PartialEvaluator:
                 return
             wanted = True if expression.condition is None else evaluate(expression.condition, scope)
             if wanted is not False:
-                made = self.with_names(scope.names).node(expression.value)
-                yield made if wanted is True else _maybe(made)
+                node = self.with_names(scope.names).node(expression.value)
+                yield node if wanted is True else _maybe(node)
 
     def _call(self, call: Call) -> Node:  # noqa: PLR0911 - one line for each function
         line, column = call.line, call.column
@@ -176,42 +178,42 @@ class PartialEvaluator:
                 return self.decode_json(first)
             case _, (first,) if name in _THE_SAME:
                 return self.node(first)
-        found = node_from_value(evaluate(call, self.scope), line, column)
-        if name in _FIRST_OF and not is_fully_known(found):
+        result = node_from_value(evaluate(call, self.scope), line, column)
+        if name in _FIRST_OF and not is_fully_known(result):
             return Node(Alternatives(*map(self.node, call.arguments)), line, column)
-        return found
+        return result
 
     def _arguments(self, call: Call) -> Iterator[Node]:
         for number, argument in enumerate(call.arguments, start=1):
-            made = self.node(argument)
+            node = self.node(argument)
             if call.expand_final and number == len(call.arguments):
-                yield from made.items
+                yield from node.items
             else:
-                yield made
+                yield node
 
     def _format(self, form: str, given: list[Expression], call: Call) -> Node:
         pieces = form.split("%s")
-        texts = [self.text(one) for one in given]
+        texts = [self.text(argument) for argument in given]
         if len(texts) != len(pieces) - 1:
             return Node(UNKNOWN, call.line, call.column)
-        made = "".join(f"{piece}{text}" for piece, text in zip(pieces, [*texts, ""], strict=True))
-        return Node(made, call.line, call.column)
+        joined = "".join(f"{piece}{text}" for piece, text in zip(pieces, [*texts, ""], strict=True))
+        return Node(joined, call.line, call.column)
 
     def decode_json(self, argument: Expression) -> Node:
         """`jsondecode`: unknown, unless a subclass reads documents."""
         return Node(UNKNOWN, argument.line, argument.column)
 
     def _inside(self, expression: Access) -> Node:
-        found = self.node(expression.base)
+        node = self.node(expression.base)
         for step in expression.steps:
-            if not isinstance(step, str) or isinstance(found.content, Unknown):
+            if not isinstance(step, str) or isinstance(node.content, Unknown):
                 break
-            found = found.fields.get(step) or Node(UNKNOWN, expression.line, expression.column)
+            node = node.fields.get(step) or Node(UNKNOWN, expression.line, expression.column)
         else:
-            return found
-        told_elsewhere = isinstance(found.content, Alternatives) and not found.content.options
+            return node
+        told_elsewhere = isinstance(node.content, Alternatives) and not node.content.options
         return (
-            found
+            node
             if told_elsewhere
             else node_from_value(evaluate(expression, self.scope), expression.line, expression.column)
         )
@@ -220,14 +222,14 @@ class PartialEvaluator:
         value = evaluate(expression, self.scope)
         if not self._may_go_on(parts_of(value, _MOST_STEPS)):
             return Node(UNKNOWN, expression.line, expression.column)
-        found = node_from_value(value, expression.line, expression.column)
-        if name in self._within or is_fully_known(found):
-            return found
+        known = node_from_value(value, expression.line, expression.column)
+        if name in self._within or is_fully_known(known):
+            return known
         other = copy.copy(self)
         other.scope = self.scope.unbound().bind(_providers(self.module, self.scope))
         other._within = self._within | {name}  # noqa: SLF001 - its own copy
-        made = other.node(self.locals[name][1].expression)
-        return with_place(made, expression.line, expression.column)
+        node = other.node(self.locals[name][1].expression)
+        return with_place(node, expression.line, expression.column)
 
 
 def _maybe(node: Node) -> Node:
@@ -236,12 +238,12 @@ def _maybe(node: Node) -> Node:
 
 def _joined(lists: Iterable[Node]) -> Iterator[Node]:
     """The items of all lists; an unknown list is one unknown item."""
-    for one in lists:
-        if isinstance(one.content, Alternatives) and one.content.options:
-            for way in one.content.options:
+    for node in lists:
+        if isinstance(node.content, Alternatives) and node.content.options:
+            for way in node.content.options:
                 yield from (_maybe(item) for item in way.items if item.content is not None)
         else:
-            yield from one.items
+            yield from node.items
 
 
 def _flat(node: Node) -> Iterator[Node]:
@@ -258,8 +260,8 @@ def _flat(node: Node) -> Iterator[Node]:
 def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
     """Merged objects, with every alternative; of a key in several, the last counts."""
     ways = [Fields(())]
-    for one in objects:
-        options = one.content.options if isinstance(one.content, Alternatives) else (one,)
+    for node in objects:
+        options = node.content.options if isinstance(node.content, Alternatives) else (node,)
         if len(ways) * len(options) > _MOST_WAYS:
             ways = [way._replace(more=True) for way in ways]
         else:
@@ -290,24 +292,24 @@ class _Objects(dict[str, object]):
 
 def _providers(module: Module, scope: Scope) -> dict[str, object]:
     """The identity providers of the module: their URL is part of their ARN."""
-    made: Mapping[str, object] = module.checkout.code.once(
+    providers: Mapping[str, object] = module.checkout.code.once(
         ("identity providers", module.folder), lambda: _found_providers(module, scope)
     )
-    return dict(made)
+    return dict(providers)
 
 
 def _found_providers(module: Module, scope: Scope) -> dict[str, object]:
-    found: dict[str, _Objects] = {}
+    by_mode: dict[str, _Objects] = {}
     for resource in module.resources(_PROVIDER):
         url = value_of(resource.body, "url", scope)
         if isinstance(url, str):
             host = url.removeprefix("https://")
             arn = f"arn:{HOLE}{BY_OBJECT}:iam::{HOLE}{BY_OBJECT}:oidc-provider/{host}"
-            named = found.setdefault(resource.mode, _Objects())
+            named = by_mode.setdefault(resource.mode, _Objects())
             named[resource.name] = _Objects({"arn": arn, "id": arn, "url": host})
     names: dict[str, object] = {}
-    if "managed" in found:
-        names[_PROVIDER] = found["managed"]
-    if "data" in found:
-        names["data"] = _Objects({_PROVIDER: found["data"]})
+    if "managed" in by_mode:
+        names[_PROVIDER] = by_mode["managed"]
+    if "data" in by_mode:
+        names["data"] = _Objects({_PROVIDER: by_mode["data"]})
     return names

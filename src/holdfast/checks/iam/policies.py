@@ -83,7 +83,7 @@ def policies_in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
     content = checkout.content(path) if may_be_policy(path) else None
     called = f"{name} {path.rpartition('/')[2]}"
     named = _CALLED_POLICY.search(called) is not None
-    if content is None or not (named or MARK in content) or any(one in content for one in _FOREIGN):
+    if content is None or not (named or MARK in content) or any(mark in content for mark in _FOREIGN):
         return Policies()
     text = checkout.text(path) or ""
     document = checkout.code.once(("policy file", path), lambda: read_document(text))
@@ -102,25 +102,25 @@ def policies_in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
 def read_variables_policies(variables: VariablesFile) -> Policies:
     """Those in it, in the JSON files that it names, and beside it."""
     checkout, tree = variables.checkout, variables.checkout.code.tree
-    found: list[Policies] = []
+    parts: list[Policies] = []
     paths: dict[str, str] = {}
     for attribute in variables.file.body.attributes:
         for part in walk(attribute.expression):
             text = part.value if isinstance(part, Literal) and isinstance(part.value, str) else ""
             if '"Statement"' in text:
-                found.append(_inline(variables, attribute.name, text, part))
+                parts.append(_inline(variables, attribute.name, text, part))
             elif isinstance(part, Object) and has_statement(part):
-                found.append(_object(variables, attribute.name, part))
+                parts.append(_object(variables, attribute.name, part))
             elif (path := _named(variables, text)) is not None:
                 paths[path] = attribute.name
     folder = posixpath.dirname(variables.path) or "."
     for name in tree.names(folder):
         paths.setdefault(tree.join(folder, name), "")
-    found.extend(policies_in_file(checkout, path, name) for path, name in paths.items())
+    parts.extend(policies_in_file(checkout, path, name) for path, name in paths.items())
     return Policies(
-        tuple(policy for one in found for policy in one.policies),
-        tuple(broken for one in found for broken in one.malformed),
-        tuple(untold for one in found for untold in one.unresolved),
+        tuple(policy for part in parts for policy in part.policies),
+        tuple(broken for part in parts for broken in part.malformed),
+        tuple(untold for part in parts for untold in part.unresolved),
         files=tuple(sorted(filter(may_be_policy, paths))),
     )
 

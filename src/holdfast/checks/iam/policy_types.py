@@ -126,7 +126,9 @@ def guess_use(name: str, document: Node) -> PolicyUse:  # noqa: PLR0911 - one li
 def _is_about(document: Node, service: str) -> bool:
     """Whether all known actions are of this service."""
     listed = document.fields.get("Statement")
-    actions = (one.fields.get("Action") for one in (flatten(listed) if listed is not None else ()))
+    actions = (
+        statement.fields.get("Action") for statement in (flatten(listed) if listed is not None else ())
+    )
     texts = (item.text for action in actions if action is not None for item in flatten(action))
     return all(text is None or text == "*" or text.lower().startswith(f"{service}:") for text in texts)
 
@@ -148,16 +150,20 @@ def _form(document: Node) -> PolicyKind:
     """The kind that the statements look like, if it is unambiguous."""
     listed = document.fields.get("Statement")
     statements = [item.fields for item in flatten(listed)] if listed is not None else []
-    if not statements or not all(one.pairs for one in statements) or any(one.more for one in statements):
+    if (
+        not statements
+        or not all(one.pairs for one in statements)
+        or any(fields.more for fields in statements)
+    ):
         return PolicyKind.UNCLEAR
-    who = [one.has("Principal") or one.has("NotPrincipal") for one in statements]
-    what = [one.has("Resource") or one.has("NotResource") for one in statements]
+    who = [fields.has("Principal") or fields.has("NotPrincipal") for fields in statements]
+    what = [fields.has("Resource") or fields.has("NotResource") for fields in statements]
     if not any(who) and all(what):
         return PolicyKind.IDENTITY
     if all(who) and not any(what):
         return (
             PolicyKind.TRUST
-            if all(_assumes(one.get("Action")) for one in statements)
+            if all(_assumes(fields.get("Action")) for fields in statements)
             else PolicyKind.RESOURCE
         )
     return PolicyKind.RESOURCE if all(who) and all(what) else PolicyKind.UNCLEAR

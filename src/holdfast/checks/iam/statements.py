@@ -77,15 +77,15 @@ class Conditions(Struct, frozen=True):
         """Whether a test on one of these keys restricts the statement; unknown counts as yes."""
         if self.unsure:
             return True
-        found = (test for test in self.tests if is_one_of(test.key, keys) or HOLE in test.key)
+        tests = (test for test in self.tests if is_one_of(test.key, keys) or HOLE in test.key)
         return any(
-            test.demands and is_narrow(test.key, test.base_operator, test.values.words) for test in found
+            test.demands and is_narrow(test.key, test.base_operator, test.values.words) for test in tests
         )
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:
     """Whether a condition key is one of these; `*` matches any suffix."""
-    return any(key == one or (one[-1] == "*" and key.startswith(one[:-1])) for one in keys)
+    return any(key == pattern or (pattern[-1] == "*" and key.startswith(pattern[:-1])) for pattern in keys)
 
 
 class PrincipalName(Struct, frozen=True):
@@ -141,11 +141,11 @@ def statements(document: Node) -> tuple[Statement, ...]:
     listed = document.fields.get("Statement")
     items = listed.items if listed is not None else ()
     return tuple(
-        made
+        statement
         for item in items
-        for one in flatten(item)
-        if isinstance(one.content, Fields)
-        for made in _statement(one, sure=one is item)
+        for way in flatten(item)
+        if isinstance(way.content, Fields)
+        for statement in _statement(way, sure=way is item)
     )
 
 
@@ -158,7 +158,7 @@ def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
     for given in either.options if isinstance(either, Alternatives) and either.options else (condition,):
         yield Statement(
             node=node,
-            allows=effect is not None and any(one.content == "Allow" for one in flatten(effect)),
+            allows=effect is not None and any(way.content == "Allow" for way in flatten(effect)),
             actions=_texts(fields.get("Action")),
             resources=_texts(fields.get("Resource")),
             principals=tuple(_principals(fields.get("Principal"))),
@@ -183,8 +183,8 @@ def _texts(value: Node | None) -> TextValues:
     whole = not isinstance(value.content, Alternatives) and not any(
         isinstance(item.content, Alternatives) for item in value.items
     )
-    found = _sorted(flatten(value))
-    return found if whole else TextValues(found.known, found.partly, unsure=True)
+    texts = _sorted(flatten(value))
+    return texts if whole else TextValues(texts.known, texts.partly, unsure=True)
 
 
 def _sorted(items: Iterable[Node]) -> TextValues:
@@ -219,10 +219,12 @@ def _conditions(value: Node | None, *, more: bool) -> Conditions:
     if value is None or value.content is None:
         return Conditions(unsure=more and value is None)
     unsure = isinstance(value.content, Unknown) or value.fields.more
-    found: list[ConditionTest] = []
+    conditions: list[ConditionTest] = []
     for operator, tests in value.fields.pairs:
         fields = tests.fields
         unsure = unsure or isinstance(tests.content, Unknown) or (fields.more and not fields.partly)
         for key, given in (*fields.pairs, *fields.partly):
-            found.append(ConditionTest(str(operator.content), str(key.content).lower(), _texts(given), key))
-    return Conditions(tuple(found), unsure)
+            conditions.append(
+                ConditionTest(str(operator.content), str(key.content).lower(), _texts(given), key)
+            )
+    return Conditions(tuple(conditions), unsure)

@@ -22,7 +22,9 @@ def has_relevant_unknowns(document: Node, kind: PolicyKind, statements: tuple[St
     if any(_is_unknown(item) for item in flatten(listed)):
         return True
     of_principals = kind.names_principals is not False
-    return not kind.bounds and any(_statement(one, of_principals=of_principals) for one in statements)
+    return not kind.bounds and any(
+        _statement(statement, of_principals=of_principals) for statement in statements
+    )
 
 
 def _is_unknown(node: Node) -> bool:
@@ -32,14 +34,14 @@ def _is_unknown(node: Node) -> bool:
 def _statement(statement: Statement, *, of_principals: bool) -> bool:
     fields = statement.node.fields
     effect = fields.get("Effect")
-    if fields.more or (effect is not None and any(_is_unknown(one) for one in flatten(effect))):
+    if fields.more or (effect is not None and any(_is_unknown(way) for way in flatten(effect))):
         return True
     if not statement.allows:
         return False
     if any(_may_be_any_action(item) for name in ("Action", "NotAction") for item in _items(fields, name)):
         return True
     who = tuple(_items(fields, "Principal")) if of_principals else ()
-    return any(_may_be_anyone(one) for one in who) or _decided_elsewhere(statement)
+    return any(_may_be_anyone(principal) for principal in who) or _decided_elsewhere(statement)
 
 
 def _items(fields: Fields, name: str) -> tuple[Node, ...]:
@@ -67,8 +69,8 @@ def _decided_elsewhere(statement: Statement) -> bool:
         for table in (ESCALATING, REVEALING)
     )
     if dangerous and not statement.principals:
-        hidden = (one for one in _items(statement.node.fields, "Resource") if _is_unknown(one))
-        on_hidden = any(one.content is not COMPUTED for one in hidden)
+        hidden = (item for item in _items(statement.node.fields, "Resource") if _is_unknown(item))
+        on_hidden = any(item.content is not COMPUTED for item in hidden)
         return on_hidden or (statement.any_resource is not None and statement.conditions.unsure)
     web = statement.matching_action(ASSUMES) is not None and not any(
         test.key.endswith(":sub") for test in statement.conditions.tests

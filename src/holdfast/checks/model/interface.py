@@ -176,10 +176,10 @@ def finding(
 
 def known_at_run_time_only(what: str, places: Iterable[tuple[str, str]], so: str = "") -> Iterator[Skipped]:
     """One skip for each file, with the first few addresses. `places`: file and address of each."""
-    found: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {}
     for file, address in dict.fromkeys(places):
-        found.setdefault(file, []).append(address)
-    for file, addresses in found.items():
+        by_file.setdefault(file, []).append(address)
+    for file, addresses in by_file.items():
         listed = ", ".join(addresses[:_FEW]) + (", …" if len(addresses) > _FEW else "")
         yield Skipped(reason=f"only known at run time: {what} of {listed}{so}", file=file)
 

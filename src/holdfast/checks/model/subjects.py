@@ -116,7 +116,7 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def _resources(self) -> tuple[Resource, ...]:
-        found = (
+        blocks = (
             (MODES[block.type], block.labels, block)
             for file in self.files
             for top in file.body.blocks
@@ -130,7 +130,7 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
                 name=labels[1] if len(labels) > 1 else "",
                 block=block,
             )
-            for mode, labels, block in found
+            for mode, labels, block in blocks
         )
 
     def resources(self, *types: str, mode: str | None = None) -> Iterator[Resource]:

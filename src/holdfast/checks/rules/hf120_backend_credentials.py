@@ -17,8 +17,8 @@ _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "
 
 def _check(backend: BackendView) -> Iterator[Finding]:
     for name in backend.kind.secrets:
-        found = backend.value(name)
-        if _is_literal(found) and not _is_path(backend.type, name, found):
+        setting = backend.value(name)
+        if _is_literal(setting) and not _is_path(backend.type, name, setting):
             yield finding(
                 backend.place_of(name),
                 f"`{backend.named(name)}` of the {backend.type} backend is a hard-coded secret",
@@ -37,14 +37,14 @@ def _check(backend: BackendView) -> Iterator[Finding]:
         )
 
 
-def _is_literal(found: object) -> bool:
+def _is_literal(setting: object) -> bool:
     """A password may be a number."""
-    return isinstance(found, str | int | float) and not isinstance(found, bool)
+    return isinstance(setting, str | int | float) and not isinstance(setting, bool)
 
 
-def _is_path(type_: str, name: str, found: object) -> bool:
+def _is_path(type_: str, name: str, setting: object) -> bool:
     """`credentials` of gcs is the content of a key file, or its path."""
-    return type_ == "gcs" and name == "credentials" and not str(found).lstrip().startswith("{")
+    return type_ == "gcs" and name == "credentials" and not str(setting).lstrip().startswith("{")
 
 
 def _in_address(text: str) -> bool:
@@ -61,10 +61,10 @@ _orphans = for_unused_modules(_check, literals_only=True)
 
 def _source(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(TYPE, mode="data"):
-        found = settings_in(resource)
-        if found is not None:
+        settings = settings_in(resource)
+        if settings is not None:
             backend = BackendView(
-                type=found[0], settings=found[1], block=resource.block, place=resource.place
+                type=settings[0], settings=settings[1], block=resource.block, place=resource.place
             )
             for problem in _check(backend):
                 yield finding(resource.block, problem.message, address=resource.address)

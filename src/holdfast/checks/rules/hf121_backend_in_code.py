@@ -21,8 +21,8 @@ def _check_identity(backend: BackendView) -> Iterator[Finding]:
             yield finding(backend.place_of(name), f"`{name}` of the {backend.type} backend is hard-coded")
 
 
-def _is_content(found: object) -> bool:
-    return isinstance(found, str) and found.lstrip().startswith("{")
+def _is_content(setting: object) -> bool:
+    return isinstance(setting, str) and setting.lstrip().startswith("{")
 
 
 HF121 = Rule(

@@ -51,9 +51,9 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
 
 def _history(seen: History) -> Iterator[CheckResult]:
     """Secrets in old versions only; those that are still in the tree are reported there."""
-    found = [trace for trace in seen.traces if trace.mark is ContentKind.SECRET]
-    there = set(_digests(seen.checkout)) if found else set()
-    for trace in found:
+    secrets = [trace for trace in seen.traces if trace.mark is ContentKind.SECRET]
+    there = set(_digests(seen.checkout)) if secrets else set()
+    for trace in secrets:
         if trace.digest not in there:
             yield finding(
                 Place(file=trace.path),

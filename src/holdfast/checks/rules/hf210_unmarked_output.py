@@ -22,22 +22,22 @@ def _module(module: Module) -> Iterator[CheckResult]:
         if any(isinstance(part, Opaque) and part.unread for part in walk(value.expression)):
             yield Skipped(reason=f"the value of `{name}` cannot be read", file=block.place.file)
             continue
-        found = secret_in(value.expression, scope_of(module, block))
-        if found is not None:
+        secret = secret_in(value.expression, scope_of(module, block))
+        if secret is not None:
             message, severity = _message_and_severity(
-                name, found, root=bool(module.roots) or not _called(module)
+                name, secret, root=bool(module.roots) or not _called(module)
             )
             yield finding(block, message, address=f"output.{name}", severity=severity)
 
 
-def _message_and_severity(name: str, found: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
-    if found.unmasked:
-        return f"`{name}` shows {found.source} in plain text: `nonsensitive` removes its mark", None
-    if not found.masked:
-        return f"`{name}` shows {found.source} in plain text: the provider does not mark it", None
+def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
+    if secret.unmasked:
+        return f"`{name}` shows {secret.source} in plain text: `nonsensitive` removes its mark", None
+    if not secret.masked:
+        return f"`{name}` shows {secret.source} in plain text: the provider does not mark it", None
     if root:
-        return f"`{name}` contains {found.source} and is not marked `sensitive`: Terraform fails here", None
-    return (f"`{name}` contains {found.source} and is not marked `sensitive` for its callers", Severity.NOTE)
+        return f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here", None
+    return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 
 def _called(module: Module) -> bool:

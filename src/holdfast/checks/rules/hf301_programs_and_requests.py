@@ -45,9 +45,9 @@ def for_shared(in_code: InCode, in_plan: InPlan, message: str) -> dict[str, Any]
 
     def plan(checked: CheckedPlan) -> Iterator[Finding]:
         """Code in the repository is reported from the source, with file and line."""
-        found = list(in_plan(checked)) if _is_shared(checked.stack) else []
-        here = _addresses(checked.stack) if found else ()
-        for address, what in found:
+        planned = list(in_plan(checked)) if _is_shared(checked.stack) else []
+        here = _addresses(checked.stack) if planned else ()
+        for address, what in planned:
             if address not in here:
                 yield Finding(message=message.format(what), address=address)
 

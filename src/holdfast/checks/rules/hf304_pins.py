@@ -32,14 +32,14 @@ def _check_modules(module: Module) -> Iterator[CheckResult]:
 
 def _value_of(module: Module, block: Block, name: str) -> object:
     """OpenTofu allows variables here; their values come from the stacks that use the module."""
-    found = value(block.body, name)
-    if found is ABSENT or not isinstance(found, Unknown):
-        return found
+    literal = value(block.body, name)
+    if literal is ABSENT or not isinstance(literal, Unknown):
+        return literal
     for stack in module.stacks:
         for visited in stack.scopes:
             if visited.folder == module.folder:
                 return value(block.body, name, visited.scope)
-    return found
+    return literal
 
 
 def _skipped(block: Block, name: str, key: str) -> Skipped:

@@ -74,7 +74,7 @@ def _check_versions(module: Module) -> Iterator[CheckResult]:
         return
     missing: set[str] = set()
     for provider in required_by_root(module):
-        locked = next((found for found in lock.providers if provider.is_locked_as(found.address)), None)
+        locked = next((entry for entry in lock.providers if provider.is_locked_as(entry.address)), None)
         if locked is None:
             if provider.source not in missing:
                 yield finding(

@@ -13,7 +13,7 @@ def _check_actions(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind is PolicyKind.TRUST:
         return  # such a policy only limits what others allow, or the grammar rejects it
     for statement in policy.statements:
-        action = next((one for one in statement.actions.known if one.content in ("*", "*:*")), None)
+        action = next((item for item in statement.actions.known if item.content in ("*", "*:*")), None)
         if not statement.allows or action is None:
             continue
         where = " on every resource" if statement.any_resource is not None else ""

@@ -53,14 +53,14 @@ def _action(action: Node, statement: Statement) -> Iterator[Issue]:
         return
     for table in (ESCALATING, REVEALING):
         for item in statement.resources.all:
-            found = most_dangerous_action(pattern, table, str(item.content))
-            if found is not None:
-                yield _issue(action, item, found, severe=table is ESCALATING)
+            danger = most_dangerous_action(pattern, table, str(item.content))
+            if danger is not None:
+                yield _issue(action, item, danger, severe=table is ESCALATING)
                 return
 
 
-def _issue(action: Node, resource: Node, found: tuple[str, str], *, severe: bool) -> Issue:
-    pattern, (name, why) = str(action.content), found
+def _issue(action: Node, resource: Node, danger: tuple[str, str], *, severe: bool) -> Issue:
+    pattern, (name, why) = str(action.content), danger
     what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
     whole = not str(resource.content).strip("*")
     where = "every resource" if whole else f"`{display_text(resource.content)}`"

@@ -48,8 +48,8 @@ def _statement(statement: Statement, host: str) -> Iterator[Issue]:
 
 def _claims(conditions: Conditions, host: str) -> list[tuple[str, ConditionTest]]:
     """The conditions on the token; a key with an unknown prefix (`${local.host}:sub`) counts too."""
-    found = ((*test.key.rpartition(":"), test) for test in conditions.tests)
-    return [(claim, test) for start, _, claim, test in found if start == host or HOLE in start]
+    keys = ((*test.key.rpartition(":"), test) for test in conditions.tests)
+    return [(claim, test) for start, _, claim, test in keys if start == host or HOLE in start]
 
 
 Claims = list[tuple[str, ConditionTest]]

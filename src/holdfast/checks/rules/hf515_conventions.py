@@ -80,10 +80,10 @@ def _check_tags(stack: CheckedStack) -> Iterator[CheckResult]:
 def _effective_tags(
     attribute: Attribute | None, scope: Scope, defaults: Mapping[str, object]
 ) -> Mapping[str, object] | None:
-    found = evaluate(attribute.expression, scope) if attribute is not None else None
-    if found is None:
+    tags = evaluate(attribute.expression, scope) if attribute is not None else None
+    if tags is None:
         return defaults
-    return {**defaults, **found} if isinstance(found, Mapping) else None
+    return {**defaults, **tags} if isinstance(tags, Mapping) else None
 
 
 def _is_hidden(given: Mapping[str, object], name: str, pattern: str) -> bool:
@@ -153,7 +153,7 @@ def expand_pattern(pattern: str, stack: CheckedStack) -> str | None:
     }
     if any(parts.get(name) is None for name in _PLACEHOLDER.findall(pattern)):
         return None
-    return _PLACEHOLDER.sub(lambda found: str(parts[found[1]]), pattern)
+    return _PLACEHOLDER.sub(lambda match: str(parts[match[1]]), pattern)
 
 
 def name_pattern(names: Mapping[str, str], type_: str) -> str | None:

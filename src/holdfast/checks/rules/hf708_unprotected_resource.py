@@ -52,17 +52,17 @@ def _protections(
     for stack in module.stacks:
         if not stack.stack.production:
             continue
-        found = [
+        protections = [
             protection_of(body, row, visited.scope, _providers(stack, resource.type))
             for visited in stack.scopes
             if visited.folder == module.folder and not visited.dormant and is_created(body, visited.scope)
         ]
-        if found:
-            yield stack.name, _worst(found)
+        if protections:
+            yield stack.name, _worst(protections)
 
 
-def _worst(found: Iterable[Protection]) -> Protection:
-    return min(found, key=lambda protection: int(protection.value))
+def _worst(protections: Iterable[Protection]) -> Protection:
+    return min(protections, key=lambda protection: int(protection.value))
 
 
 def _providers(stack: CheckedStack, type_: str) -> Iterator[tuple[Body, Scope]]:
@@ -112,7 +112,7 @@ def _unknown(address: str, why: str) -> Skipped:
 def _in_code(stack: CheckedStack) -> dict[str, _Written]:
     """By address, without keys."""
     table = stateful_types()
-    found: dict[str, _Written] = {}
+    written: dict[str, _Written] = {}
     for visited in stack.scopes:
         home = without_keys(visited.address)
         for resource, body in managed_resources(stack.checkout.module(visited.folder)):
@@ -120,16 +120,16 @@ def _in_code(stack: CheckedStack) -> dict[str, _Written]:
             if row is None or visited.dormant or not is_created(body, visited.scope):
                 continue
             address = f"{home}.{resource.address}".removeprefix(".")
-            said = protection_of(body, row, visited.scope, _providers(stack, resource.type))
-            worst = _worst((said, found[address].said)) if address in found else said
-            found[address] = _Written(resource, body, visited.scope, worst)
-    return found
+            protection = protection_of(body, row, visited.scope, _providers(stack, resource.type))
+            worst = _worst((protection, written[address].said)) if address in written else protection
+            written[address] = _Written(resource, body, visited.scope, worst)
+    return written
 
 
 def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -> dict[str, Protection]:
     """For each resource whose code does not show enough: the weakest protection of its instances."""
     table = stateful_types()
-    found: dict[str, Protection] = {}
+    weakest: dict[str, Protection] = {}
     for change in plan.changes:
         row = table.get(change.type)
         if row is None or change.mode != "managed" or change.deposed or change.kind in _LEAVING:
@@ -138,9 +138,11 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
         about = written.get(address)
         if about is None or about.said is Protection.UNKNOWN:
             body, scope = (about.body, about.scope) if about is not None else (None, stack.scope)
-            said = protection_of(body, row, scope, _providers(stack, change.type), planned_values(change))
-            found[address] = _worst((said, found.get(address, Protection.YES)))
-    return found
+            protection = protection_of(
+                body, row, scope, _providers(stack, change.type), planned_values(change)
+            )
+            weakest[address] = _worst((protection, weakest.get(address, Protection.YES)))
+    return weakest
 
 
 def _finding(resource: Resource, row: Stateful, stack: str) -> Finding:

@@ -44,19 +44,19 @@ def secrets_in_plan(plan: Plan) -> Iterator[StoredSecrets]:
 
 
 def _planned_secrets(change: ResourceChange) -> StoredSecrets | None:
-    found = change.change
-    about, kind, after = change.address, (change.mode, change.type), _read(found.after)
-    unknown = _read(found.after_unknown)
-    secrets = _stored_secrets(about, kind, after, mask=_read(found.after_sensitive), unknown=unknown)
+    values = change.change
+    about, kind, after = change.address, (change.mode, change.type), _read(values.after)
+    unknown = _read(values.after_unknown)
+    secrets = _stored_secrets(about, kind, after, mask=_read(values.after_sensitive), unknown=unknown)
     if (
         secrets is None
         or change.importing is not None
         or change.kind not in (ChangeKind.UPDATE, ChangeKind.NO_OP)
     ):
         return secrets
-    before = _read(found.before)
+    before = _read(values.before)
     return _new_secrets(
-        secrets, after, _stored_secrets(about, kind, before, mask=_read(found.before_sensitive)), before
+        secrets, after, _stored_secrets(about, kind, before, mask=_read(values.before_sensitive)), before
     )
 
 
@@ -108,30 +108,34 @@ def _stored_secrets(
 ) -> StoredSecrets | None:
     mode, type_ = kind
     listed = secret_facts.secret_attributes(mode, type_)
-    found: dict[str, bool] = {}
-    for one in listed:
-        if one.kind != secret_facts.SENSITIVE or (
+    marked_by_path: dict[str, bool] = {}
+    for attribute in listed:
+        if attribute.kind != secret_facts.SENSITIVE or (
             type_ == "aws_ssm_parameter" and _is_plain_parameter(value)
         ):
             continue
-        if any(_is_set(part) for part in secret_facts.parts(value, one.steps)) or any(
-            part is True for part in secret_facts.parts(unknown, one.steps)
+        if any(_is_set(part) for part in secret_facts.parts(value, attribute.steps)) or any(
+            part is True for part in secret_facts.parts(unknown, attribute.steps)
         ):
-            found[one.path] = True
+            marked_by_path[attribute.path] = True
     for steps in (*(marked or ()), *_marked_paths(value, mask)):
         path = ".".join(steps)
-        known = any(secret_facts.overlaps(one.steps, steps) for one in listed if one.path in found)
+        known = any(
+            secret_facts.overlaps(attribute.steps, steps)
+            for attribute in listed
+            if attribute.path in marked_by_path
+        )
         if path and not known and any(_is_set(part) for part in secret_facts.parts(value, steps)):
-            found[path] = True
+            marked_by_path[path] = True
     for names, text in named_texts(value):
         steps = names or ("",)
-        covered = any(secret_facts.is_at_or_below(tuple(path.split(".")), steps) for path in found)
+        covered = any(secret_facts.is_at_or_below(tuple(path.split(".")), steps) for path in marked_by_path)
         if not covered and (type_, ".".join(steps)) not in _PUBLIC and _is_secret(listed, steps, text):
-            found[".".join(steps)] = False
-    if not found:
+            marked_by_path[".".join(steps)] = False
+    if not marked_by_path:
         return None
-    unmarked = tuple(path for path, hidden in found.items() if not hidden)
-    return StoredSecrets(address, mode, type_, tuple(sorted(found)), tuple(sorted(unmarked)))
+    unmarked = tuple(path for path, hidden in marked_by_path.items() if not hidden)
+    return StoredSecrets(address, mode, type_, tuple(sorted(marked_by_path)), tuple(sorted(unmarked)))
 
 
 def _is_plain_parameter(value: Any) -> bool:
@@ -142,9 +146,9 @@ def _is_secret(listed: tuple[secret_facts.SecretAttribute, ...], steps: tuple[st
     """Unmarked secrets: by format anywhere, by name only where secrets are often put."""
     if is_known(text):
         return True
-    possible = (one for one in listed if one.kind == secret_facts.POSSIBLE)
+    possible = (attribute for attribute in listed if attribute.kind == secret_facts.POSSIBLE)
     named = is_secret_name(steps[-1]) and looks_random(text)
-    return named and any(secret_facts.is_at_or_below(one.steps, steps) for one in possible)
+    return named and any(secret_facts.is_at_or_below(attribute.steps, steps) for attribute in possible)
 
 
 def _is_set(value: object) -> bool:
@@ -175,15 +179,15 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
     Unchanged outputs are found in the state.
     """
     shown = {
-        output.name: found
+        output.name: shown_texts
         for output in plan.outputs
         if (output.kind is not ChangeKind.NO_OP or _read(output.change.before_sensitive) is True)
         and _read(output.change.after_sensitive) is not True
-        and (found := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
+        and (shown_texts := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
     }
     # All values of a large plan are only read if an output could show one.
     secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if shown else set()
-    yield from (name for name, found in shown.items() if _shows(found, secrets))
+    yield from (name for name, shown_texts in shown.items() if _shows(shown_texts, secrets))
 
 
 def outputs_in_state(resources: Iterable[StateResource], outputs: Iterable[StateOutput]) -> Iterator[str]:

@@ -107,7 +107,7 @@ def is_known(text: str) -> bool:
 
 def line_starts(text: str) -> list[int]:
     """The offset of each line."""
-    return [0, *(found.end() for found in re.finditer(r"\n", text))]
+    return [0, *(match.end() for match in re.finditer(r"\n", text))]
 
 
 @functools.cache
@@ -128,11 +128,11 @@ def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
 
 def _kinds(text: str, starts: set[int]) -> dict[int, str]:
     """The format of each secret. Only computed for findings, which are rare."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for what, redactor in _one_by_one() if starts else ():
         name = what.partition(":")[0].partition(" (")[0]
         for start, _ in redactor.spans(text):
-            found.setdefault(start, name)
-        if starts <= found.keys():
+            names.setdefault(start, name)
+        if starts <= names.keys():
             break
-    return found
+    return names

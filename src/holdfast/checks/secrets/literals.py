@@ -29,10 +29,10 @@ def in_module(module: Module) -> tuple[SuspiciousText, ...]:
 def _in_module(module: Module) -> Iterator[SuspiciousText]:
     places: set[Place] = set()
     for resource in module.resources():
-        for found in hard_coded_secrets(module, resource):
-            place = found.suspicious.place
-            if place not in places and not found.is_first_only and not is_known(found.text):
-                yield found.suspicious
+        for secret in hard_coded_secrets(module, resource):
+            place = secret.suspicious.place
+            if place not in places and not secret.is_first_only and not is_known(secret.text):
+                yield secret.suspicious
             places.add(place)
     yield from _by_names(module.files, module.checkout, set(map(_line_of, places)))
 

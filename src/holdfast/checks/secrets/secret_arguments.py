@@ -121,7 +121,11 @@ def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
 
 def _is_about(body: Body) -> bool:
     """The name says that the store holds something else: `AWS_REGION`, `storage-account-name`."""
-    names = (literal_text(found.expression) for name in _NAMED if (found := body.attribute(name)) is not None)
+    names = (
+        literal_text(attribute.expression)
+        for name in _NAMED
+        if (attribute := body.attribute(name)) is not None
+    )
     name = next(filter(None, names), None)
     return name is not None and is_about(name.rpartition("/")[2])
 
@@ -133,8 +137,8 @@ def _is_secret_entry(listed: tuple[str, ...], given: _Text) -> bool:
 
 
 def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Text]:
-    found, file = _behind(module, expression, place.file)
-    for below, literal, text in texts_in(found, steps):
+    target, file = _behind(module, expression, place.file)
+    for below, literal, text in texts_in(target, steps):
         at = place_of(literal, file)
         here = place if (at.file, at.line) == (place.file, place.line) else at
         inside = _document(text)
@@ -150,15 +154,15 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
         match expression:
             case Traversal(root="var", steps=(str() as name,)):
                 block = module.declared("variable", name)
-                found = block.body.attribute("default") if block is not None else None
+                attribute = block.body.attribute("default") if block is not None else None
             case Traversal(root="local", steps=(str() as name,)):
                 given = (block.body.attribute(name) for block in module.blocks("locals"))
-                found = next((attribute for attribute in given if attribute is not None), None)
+                attribute = next((attribute for attribute in given if attribute is not None), None)
             case _:
                 break
-        if found is None:
+        if attribute is None:
             break
-        expression, file = found.expression, found.place.file
+        expression, file = attribute.expression, attribute.place.file
     return expression, file
 
 
@@ -167,10 +171,10 @@ def _document(text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return None
     try:
-        found = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _is_ignored(resource: Resource, name: str) -> bool:

@@ -50,20 +50,20 @@ def secret_attributes(mode: str, type_: str) -> tuple[SecretAttribute, ...]:
 
 @functools.cache
 def _listed(table: str, type_: str) -> tuple[SecretAttribute, ...]:
-    found: Mapping[str, list[str]] = _table("secret-attributes")[table].get(type_, {})
+    by_kind: Mapping[str, list[str]] = _table("secret-attributes")[table].get(type_, {})
     return tuple(
         SecretAttribute(steps=tuple(path.split(".")), kind=kind)
-        for kind, paths in found.items()
+        for kind, paths in by_kind.items()
         for path in paths
     )
 
 
 @functools.cache
 def write_only_twins(type_: str) -> tuple[WriteOnlyTwin, ...]:
-    found = _table("write-only")["arguments"].get(type_, {})
+    rows = _table("write-only")["arguments"].get(type_, {})
     return tuple(
         WriteOnlyTwin(steps=tuple(path.split(".")), name=row["twin"], version=row["version"])
-        for path, row in found.items()
+        for path, row in rows.items()
     )
 
 

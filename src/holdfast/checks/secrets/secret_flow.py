@@ -107,20 +107,18 @@ def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
 
 
 def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    return next(
-        (found for expression in expressions if (found := secret_in(expression, at, steps)) is not None), None
-    )
+    return next(filter(None, (secret_in(expression, at, steps) for expression in expressions)), None)
 
 
-def _mark_only(found: CarriedSecret | None) -> CarriedSecret | None:
+def _mark_only(secret: CarriedSecret | None) -> CarriedSecret | None:
     """It is not revealed: only Terraform's mark is passed on, unless `nonsensitive` removed it."""
-    return found if found is not None and found.masked and not found.unmasked else None
+    return secret if secret is not None and secret.masked and not secret.unmasked else None
 
 
 def _names(steps: tuple[str | Expression, ...]) -> Steps:
     """Attributes and literal keys; indexes and computed keys are skipped."""
-    found = (step if isinstance(step, str) else _text(step) for step in steps)
-    return tuple(step for step in found if step is not None)
+    names = (step if isinstance(step, str) else _text(step) for step in steps)
+    return tuple(step for step in names if step is not None)
 
 
 def _text(expression: Expression) -> str | None:
@@ -132,9 +130,9 @@ def _object(expression: Object, at: ModuleScope, steps: Steps) -> CarriedSecret 
     for key, value in expression.items:
         name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
         if not steps or name is None or steps[0] in (_ANY, name):
-            found = secret_in(value, at, steps[1:])
-            if found is not None:
-                return found
+            secret = secret_in(value, at, steps[1:])
+            if secret is not None:
+                return secret
     return None
 
 
@@ -145,13 +143,13 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
         return None
     if call.name == "nonsensitive":
         secrets = (_revealed(argument, at, steps) for argument in call.arguments)
-        found = next((secret for secret in secrets if secret is not None), None)
-        if found is None or _plain_parameter(found.source):
+        secret = next(filter(None, secrets), None)
+        if secret is None or _plain_parameter(secret.source):
             return None
-        return found._replace(unmasked=True, masked=False)
+        return secret._replace(unmasked=True, masked=False)
     through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
-    found = _first(call.arguments, at, through)
-    return _mark_only(found) if call.name in _TELLS_NOTHING else found
+    secret = _first(call.arguments, at, through)
+    return _mark_only(secret) if call.name in _TELLS_NOTHING else secret
 
 
 def _revealed(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
@@ -166,8 +164,7 @@ def _revealed(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedS
         case Conditional():
             return _first((expression.yes, expression.no), at, steps)
         case Template():
-            found = (_revealed(piece, at, ()) for piece in expression.pieces)
-            return next((secret for secret in found if secret is not None), None)
+            return next(filter(None, (_revealed(piece, at, ()) for piece in expression.pieces)), None)
         case _:
             return secret_in(expression, at, steps)
 
@@ -178,8 +175,8 @@ def _plain_parameter(source: str) -> bool:
 
 
 def _operation(expression: Binary | Unary, at: ModuleScope) -> CarriedSecret | None:
-    found = _first(expression.parts(), at, ())
-    return _mark_only(found) if expression.operator in (*_BOOLEAN, "!") else found
+    secret = _first(expression.parts(), at, ())
+    return _mark_only(secret) if expression.operator in (*_BOOLEAN, "!") else secret
 
 
 def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
@@ -193,11 +190,11 @@ def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
             if reference.root == expression.value_name
         )
         from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in asked)
-        found = next((reference for reference in from_items if reference is not None), None) or secret_in(
+        secret = next((reference for reference in from_items if reference is not None), None) or secret_in(
             part, at
         )
-        if found is not None:
-            return found
+        if secret is not None:
+            return secret
     return None
 
 
@@ -274,8 +271,8 @@ def _output(call_name: str, output: str, at: ModuleScope, steps: Steps) -> Carri
     if value is None:
         return None
     inside = ModuleScope(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
-    found = secret_in(value.expression, inside, steps)
-    return found._replace(source=f"module.{call_name}.{output}") if found is not None else None
+    secret = secret_in(value.expression, inside, steps)
+    return secret._replace(source=f"module.{call_name}.{output}") if secret is not None else None
 
 
 def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret | None:

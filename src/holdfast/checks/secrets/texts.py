@@ -67,14 +67,14 @@ def _documents(checkout: Checkout) -> Iterator[str]:
 
 def _read_by_code(checkout: Checkout) -> set[str]:
     """YAML that a module reads (chart values, cloud-init). Other YAML is not checked."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for module in checkout.modules:
         for file in module.files:
             text = checkout.text(file.path) or ""
             if "file" in text and (".yaml" in text or ".yml" in text):
                 names = (match[1] for match in _FILE.finditer(text))
-                found.update(posixpath.normpath(posixpath.join(module.folder, name)) for name in names)
-    return found
+                paths.update(posixpath.normpath(posixpath.join(module.folder, name)) for name in names)
+    return paths
 
 
 def in_code(path: str, checkout: Checkout) -> tuple[SuspiciousText, ...]:
@@ -97,13 +97,15 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
     if not may_have_passwords(text) and not may_name(path, checkout):
         return
     searched = _embedded_texts(text) if code else text
-    found = sorted({**dict(_random(searched, words, bits)), **dict(_inline(searched, words, bits))}.items())
-    if not found:
+    suspects = sorted(
+        {**dict(_random(searched, words, bits)), **dict(_inline(searched, words, bits))}.items()
+    )
+    if not suspects:
         return
     # Secrets of known formats have their own rule.
-    reported = {one.line for one in known_in(text)}
+    reported = {secret.line for secret in known_in(text)}
     starts = line_starts(text)
-    for at, (kind, name) in found:
+    for at, (kind, name) in suspects:
         line = bisect.bisect_right(starts, at)
         if line not in reported:
             reported.add(line)
@@ -139,10 +141,10 @@ def _heredocs(text: str) -> Iterator[tuple[int, int]]:
 def _quoted(text: str) -> str:
     pieces: list[str] = []
     at = 0
-    for found in _QUOTED.finditer(text):
-        if found[2] and ("=" in found[1] or " " in found[1]):
-            pieces += (_NOT_BLANK.sub(" ", text[at : found.start(1)]), found[1])
-            at = found.end(1)
+    for match in _QUOTED.finditer(text):
+        if match[2] and ("=" in match[1] or " " in match[1]):
+            pieces += (_NOT_BLANK.sub(" ", text[at : match.start(1)]), match[1])
+            at = match.end(1)
     pieces.append(_NOT_BLANK.sub(" ", text[at:]))
     return "".join(pieces)
 
@@ -243,15 +245,15 @@ def inline_passwords(text: str) -> Iterator[InlinePassword]:
 def _all(text: str) -> Iterator[InlinePassword]:
     for command in _COMMANDS:
         if command.word in text:
-            for found in command.pattern.finditer(text):
-                yield InlinePassword(command.name, found["secret"], found.start("secret"), is_password=True)
+            for match in command.pattern.finditer(text):
+                yield InlinePassword(command.name, match["secret"], match.start("secret"), is_password=True)
     if any(name in text for name in _NAMES):
         for pattern_ in (_SET, _LINE):
-            for found in pattern_.finditer(text):
-                yield InlinePassword(found["name"], found["secret"], found.start("secret"), is_password=True)
+            for match in pattern_.finditer(text):
+                yield InlinePassword(match["name"], match["secret"], match.start("secret"), is_password=True)
     if "value" in text:
-        for found in _ENTRY.finditer(text):
-            yield InlinePassword(found["name"], found["secret"], found.start("secret"), is_password=False)
+        for match in _ENTRY.finditer(text):
+            yield InlinePassword(match["name"], match["secret"], match.start("secret"), is_password=False)
 
 
 def _is_interpolated(text: str) -> bool:
