@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import cli_page
+import config_documents
 from holdfast.checks.engine import catalogue, pages
-from holdfast.cli import reference
-from holdfast.config import documents
 from holdfast.terraform.tables.stateful_types import stateful_types
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,9 +55,9 @@ def stateful_types_page() -> str:
 
 GENERATED: tuple[Generated, ...] = (
     Generated(path="docs/stateful-types.md", make=stateful_types_page),
-    Generated(path="docs/holdfast.schema.json", make=documents.schema),
-    Generated(path="docs/configuration-keys.md", make=documents.keys_page),
-    Generated(path="docs/cli.md", make=reference.document),
+    Generated(path="docs/holdfast.schema.json", make=config_documents.schema),
+    Generated(path="docs/configuration-keys.md", make=config_documents.keys_page),
+    Generated(path="docs/cli.md", make=cli_page.document),
     Generated(path="docs/checks/README.md", make=lambda: pages.rule_index(catalogue.rules())),
     *(
         Generated(path=f"docs/checks/{rule.id}.md", make=partial(pages.rule_page, rule))

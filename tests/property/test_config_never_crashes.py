@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config import documents
+import config_documents as documents
 from holdfast.config.declarations import walk
 from holdfast.config.read import parse
 from holdfast.config.settings import Config

@@ -3,8 +3,8 @@
     class Work(Section, frozen=True, kw_only=True):
         max_age: float = key(Duration(), "Remove work directories older than this.", default="24h")
 
-`reader.py` fills sections from the file; `documents.py` writes the JSON Schema and the reference page, all
-from these lines. Whatever concerns several keys is checked in `Section.check`.
+`reader.py` fills sections from the file; `tools/config_documents.py` writes the JSON Schema and the reference
+page, all from these lines. Whatever concerns several keys is checked in `Section.check`.
 """
 
 from __future__ import annotations

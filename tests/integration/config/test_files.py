@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import documents
+import config_documents as documents
 from holdfast.config.declarations import walk
 from holdfast.config.read import find, load
 from holdfast.config.settings import Config

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from holdfast.config import documents
+import config_documents as documents
 from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings
 from holdfast.config.read import parse
 from holdfast.kernel.errors import ConfigError

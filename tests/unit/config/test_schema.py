@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from holdfast.config import documents
+import config_documents as documents
 from holdfast.config.declarations import walk
 from holdfast.config.read import parse
 from holdfast.config.settings import Config
