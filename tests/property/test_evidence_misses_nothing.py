@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from recovery_made import state
 from wrecks_made import Wreck, wrecks
 
-from holdfast.recovery import change_outcome as found
+from holdfast.recovery.change_outcome import OutcomeKind as Kind
 from holdfast.recovery.imports import Resolution, imports
 from holdfast.terraform.statefile.model import read_contents
 
@@ -47,24 +47,24 @@ def test_every_finding_is_true(wreck: Wreck) -> None:
     records = wreck.records
     assert not evidence.unplanned
     for job, finding in zip(wreck.jobs, evidence.outcomes, strict=True):
-        match finding:
-            case found.Recorded() if job.change.creates:
+        match finding.kind:
+            case Kind.RECORDED if job.change.creates:
                 assert records[job.change.address, None] == job.new
-            case found.Recorded() if "delete" in job.change.actions:
+            case Kind.RECORDED if "delete" in job.change.actions:
                 assert job.old not in {*records.values(), *wreck.world}
-            case found.CreatedNotRecorded() | found.ReplacedNotRecorded():
+            case Kind.CREATED_NOT_RECORDED | Kind.REPLACED_NOT_RECORDED:
                 assert job.new in wreck.world
                 assert job.new not in records.values()
-            case found.DeletedNotRecorded() | found.NotReplaced() | found.DeletedThenUnknown():
+            case Kind.DELETED_NOT_RECORDED | Kind.NOT_REPLACED | Kind.DELETED_THEN_UNKNOWN:
                 assert job.old not in wreck.world
-            case found.LeftDeposed():
+            case Kind.LEFT_DEPOSED:
                 assert {job.old, job.new} <= wreck.world
-            case found.NeverStarted():
+            case Kind.NEVER_STARTED:
                 assert job.new not in wreck.world
                 assert job.change.actions == ("create",) or job.old in wreck.world
             case _:
                 pass
-        if isinstance(finding, found.ReplacedNotRecorded) and finding.old_deleted:
+        if finding.old_deleted:
             assert job.old not in wreck.world
     if evidence.settled:
         assert wreck.world <= set(records.values()) | wreck.forgotten

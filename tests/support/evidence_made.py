@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from recovery_made import body, intent, planned, state
 
+from holdfast.recovery.change_outcome import ChangeOutcome, OutcomeKind
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.statefile.model import NO_STATE, read_contents
@@ -16,7 +17,6 @@ B = "lab_object.b"
 OLD = {A: [body("old", size=1)]}
 NEW = {A: [body("new", size=2)]}
 Held = Mapping[str, list[dict[str, Any]]]
-Some = TypeVar("Some")
 
 
 def look(
@@ -37,10 +37,10 @@ def look(
     return compare(intent(*one, **intended), lines, kept, read_contents(state(before)))
 
 
-def only(evidence: Evidence, kind: type[Some]) -> Some:
-    (finding,) = evidence.all
-    assert type(finding) is kind, finding
-    return finding
+def only(evidence: Evidence, kind: OutcomeKind) -> ChangeOutcome:
+    (outcome,) = evidence.all
+    assert outcome.kind is kind
+    return outcome
 
 
 CREATE = planned(A, "create")

@@ -7,16 +7,17 @@ only if the journal has the completed deletion, and otherwise may exist.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.recovery import change_outcome
-from holdfast.recovery.change_outcome import ChangeOutcome, InstanceKey, StateConflict
+from holdfast.recovery.change_outcome import ChangeOutcome, InstanceKey, OutcomeKind, StateConflict
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.apply_log import CREATE, DELETE, UPDATE, Label, Operation, OperationStatus
+from holdfast.terraform.apply_log import Label, Operation, OperationStatus
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.statefile.model import LABELS, StateResource
+
+NO_CONFLICT = StateConflict()
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -39,21 +40,21 @@ class Case(Struct, frozen=True, kw_only=True):
     expected: bool
     """The state had this instance before the run, as far as is known."""
     provisioned: bool = False
-    died: bool = False
-    why: str | None = None
+
+    def outcome(
+        self, kind: OutcomeKind, *, at: str | None = None, conflict: StateConflict = NO_CONFLICT
+    ) -> ChangeOutcome:
+        return ChangeOutcome(
+            kind=kind, address=self.change.address, change=self.change, at=at, conflict=conflict
+        )
 
     @property
     def label(self) -> Label | None:
         """What identifies the created resource, if the state can be searched by it."""
-        made = self.create
-        if (
-            made is None
-            or made.end is not OperationStatus.COMPLETE
-            or made.label is None
-            or made.label.key not in LABELS
-        ):
+        create = self.create
+        if create is None or create.end is not OperationStatus.COMPLETE or create.label is None:
             return None
-        return made.label
+        return create.label if create.label.key in LABELS else None
 
     @property
     def old_id(self) -> str | None:
@@ -97,11 +98,6 @@ class Case(Struct, frozen=True, kw_only=True):
         return StateConflict(taken_out=tuple(taken), put_back=tuple(back), other_id=other_id)
 
 
-class _Subject(TypedDict):
-    address: str
-    change: PlannedChange
-
-
 def classify_change(case: Case) -> ChangeOutcome:
     if case.change.deposed is not None:
         return _removal(case, case.deposed.get(case.change.deposed))
@@ -123,50 +119,27 @@ def classify_change(case: Case) -> ChangeOutcome:
             return _state_only(case)
 
 
-def _subject(case: Case) -> _Subject:
-    return _Subject(address=case.change.address, change=case.change)
-
-
 def _creation(case: Case) -> ChangeOutcome:
     if case.recorded:
-        return change_outcome.Recorded(**_subject(case))
-    return _unrecorded_create(case, conflict=case.conflict(keep_old=False)) or change_outcome.NeverStarted(
-        **_subject(case)
+        return case.outcome(OutcomeKind.RECORDED)
+    if case.create is None:
+        return case.outcome(OutcomeKind.NEVER_STARTED)
+    return _unrecorded_create(case, case.create, case.conflict(keep_old=False))
+
+
+def _unrecorded_create(case: Case, create: Operation, conflict: StateConflict) -> ChangeOutcome:
+    """A create in the journal that is not in the state."""
+    outcome = case.outcome(
+        {
+            OperationStatus.COMPLETE: OutcomeKind.CREATED_NOT_RECORDED,
+            OperationStatus.ERRORED: OutcomeKind.FAILED_MAY_EXIST,
+            OperationStatus.OPEN: OutcomeKind.CREATE_UNKNOWN,
+        }[create.end],
+        at=create.began if create.end is OperationStatus.OPEN else create.ended,
+        conflict=conflict,
     )
-
-
-def _unrecorded_create(case: Case, *, conflict: StateConflict) -> ChangeOutcome | None:
-    """A create that is not in the state; None if the journal does not have it."""
-    made = case.create
-    if made is None:
-        return None
-    match made.end:
-        case OperationStatus.COMPLETE:
-            return change_outcome.CreatedNotRecorded(
-                **_subject(case),
-                label=made.label,
-                at=made.ended,
-                conflict=conflict,
-                provisioned=case.provisioned,
-            )
-        case OperationStatus.ERRORED:
-            return change_outcome.FailedMayExist(
-                **_subject(case),
-                at=made.ended,
-                died=case.died,
-                why=case.why,
-                conflict=conflict,
-                provisioned=case.provisioned,
-            )
-        case OperationStatus.OPEN:
-            return change_outcome.StartedEndUnknown(
-                **_subject(case),
-                action=made.action,
-                at=made.began,
-                known_id=None,
-                conflict=conflict,
-                provisioned=case.provisioned,
-            )
+    done = create.end is OperationStatus.COMPLETE
+    return replace(outcome, label=create.label if done else None, provisioned=case.provisioned)
 
 
 def _update(case: Case) -> ChangeOutcome:
@@ -174,35 +147,29 @@ def _update(case: Case) -> ChangeOutcome:
     # The first write of the state changes a drifted instance before Terraform changes the resource.
     conclusive = case.written and (done or not case.change.drifted)
     if conclusive and case.now is not None and case.was is not None and not case.now.same_as(case.was):
-        return change_outcome.Recorded(**_subject(case))
-    return _operation_outcome(case, case.update, UPDATE) or change_outcome.UpdatedNotRecorded(
-        **_subject(case)
-    )
+        return case.outcome(OutcomeKind.RECORDED)
+    return _operation_outcome(case, case.update, OutcomeKind.UPDATED_NOT_RECORDED)
 
 
 def _removal(case: Case, held: StateResource | None) -> ChangeOutcome:
     """A deletion, or a removal from the state only, which Terraform does not log."""
     other = held is not None and None not in {held.id, case.old_id} and held.id != case.old_id
     if case.written and (held is None or other):
-        return change_outcome.Recorded(**_subject(case))
-    return _operation_outcome(case, case.delete, DELETE) or change_outcome.DeletedNotRecorded(
-        **_subject(case)
-    )
+        return case.outcome(OutcomeKind.RECORDED)
+    return _operation_outcome(case, case.delete, OutcomeKind.DELETED_NOT_RECORDED)
 
 
-def _operation_outcome(case: Case, operation: Operation | None, action: str) -> ChangeOutcome | None:
-    """How an operation on a resource in the state ended; None if it completed."""
+def _operation_outcome(case: Case, operation: Operation | None, completed: OutcomeKind) -> ChangeOutcome:
+    """How an operation on a resource in the state ended; `completed` if it did."""
     if operation is None:
-        return change_outcome.NeverStarted(**_subject(case))
+        return case.outcome(OutcomeKind.NEVER_STARTED)
     match operation.end:
         case OperationStatus.COMPLETE:
-            return None
+            return case.outcome(completed)
         case OperationStatus.ERRORED:
-            return change_outcome.Failed(**_subject(case), action=action, at=operation.ended)
+            return case.outcome(OutcomeKind.FAILED, at=operation.ended)
         case OperationStatus.OPEN:
-            return change_outcome.StartedEndUnknown(
-                **_subject(case), action=action, at=operation.began, known_id=case.old_id
-            )
+            return case.outcome(OutcomeKind.OPERATION_UNKNOWN, at=operation.began)
 
 
 def _replacement(case: Case) -> ChangeOutcome:
@@ -214,70 +181,41 @@ def _replacement(case: Case) -> ChangeOutcome:
     # With delete before create, the create starts only after the deletion.
     old_deleted = not forgets and (deleted or (not create_first and case.create is not None))
     conflict = case.conflict(keep_old=create_first and not old_deleted and not forgets)
-    making = _unrecorded_create(case, conflict=conflict)
-    match making:
-        case None:
-            return _create_not_logged(case, create_first=create_first, deleted=deleted, conflict=conflict)
-        case change_outcome.CreatedNotRecorded():
-            return change_outcome.ReplacedNotRecorded(
-                **_subject(case),
-                label=making.label,
-                at=making.at,
-                conflict=conflict,
-                provisioned=case.provisioned,
-                old_id=case.old_id,
-                old_deleted=old_deleted,
-                create_first=create_first,
-                forgets=forgets,
-            )
-        case change_outcome.StartedEndUnknown() if not create_first:
-            return change_outcome.DeletedThenUnknown(
-                **_subject(case),
-                old_id=case.old_id,
-                at=making.at,
-                conflict=conflict,
-                provisioned=case.provisioned,
-            )
-        case _:
-            return making
+    if case.create is None:
+        return _create_not_logged(case, create_first=create_first, deleted=deleted, conflict=conflict)
+    outcome = _unrecorded_create(case, case.create, conflict)
+    kind = outcome.kind
+    if kind is OutcomeKind.CREATED_NOT_RECORDED:
+        kind = OutcomeKind.REPLACED_NOT_RECORDED
+    elif kind is OutcomeKind.CREATE_UNKNOWN and not create_first:
+        kind = OutcomeKind.DELETED_THEN_UNKNOWN
+    return replace(outcome, kind=kind, old_deleted=old_deleted, forgets=forgets)
 
 
 def _old_resource(case: Case) -> ChangeOutcome:
     """The new resource is in the state; this is about the old one."""
     if case.left is None:
-        return change_outcome.Recorded(**_subject(case))
+        return case.outcome(OutcomeKind.RECORDED)
     if case.delete is None:
-        return change_outcome.LeftDeposed(
-            **_subject(case),
-            key=case.left,
-            old_id=case.old_id,
-            forgets="forget" in case.change.actions,
-        )
-    return _operation_outcome(case, case.delete, DELETE) or change_outcome.DeletedNotRecorded(
-        **_subject(case)
-    )
+        forgets = "forget" in case.change.actions
+        return replace(case.outcome(OutcomeKind.LEFT_DEPOSED), deposed=case.left, forgets=forgets)
+    return _operation_outcome(case, case.delete, OutcomeKind.DELETED_NOT_RECORDED)
 
 
 def _create_not_logged(
     case: Case, *, create_first: bool, deleted: bool, conflict: StateConflict
 ) -> ChangeOutcome:
     """The journal has no create. The state can be ahead of the journal."""
-    gone = case.written and case.now is None and case.expected
+    old_removed = case.written and case.now is None and case.expected
     if create_first:
-        if gone and case.left is not None:
-            return change_outcome.StartedEndUnknown(
-                **_subject(case), action=CREATE, at=None, known_id=None, conflict=conflict
-            )
-        return change_outcome.NeverStarted(**_subject(case))
+        if old_removed and case.left is not None:
+            return case.outcome(OutcomeKind.CREATE_UNKNOWN, conflict=conflict)
+        return case.outcome(OutcomeKind.NEVER_STARTED)
     if deleted:
-        return change_outcome.NotReplaced(**_subject(case), old_id=case.old_id)
-    if gone:
-        return change_outcome.DeletedThenUnknown(
-            **_subject(case), old_id=case.old_id, at=None, conflict=conflict
-        )
-    return _operation_outcome(case, case.delete, DELETE) or change_outcome.NotReplaced(
-        **_subject(case), old_id=case.old_id
-    )
+        return case.outcome(OutcomeKind.NOT_REPLACED)
+    if old_removed:
+        return case.outcome(OutcomeKind.DELETED_THEN_UNKNOWN, conflict=conflict)
+    return _operation_outcome(case, case.delete, OutcomeKind.NOT_REPLACED)
 
 
 def _state_only(case: Case) -> ChangeOutcome:
@@ -285,12 +223,9 @@ def _state_only(case: Case) -> ChangeOutcome:
     if case.create is not None:
         return _creation(case)
     if case.update is not None or case.delete is not None:
-        return _operation_outcome(case, case.update or case.delete, UPDATE if case.update else DELETE) or (
-            change_outcome.UpdatedNotRecorded(**_subject(case))
-        )
-    if case.written and case.now is not None and case.change.kind is ChangeKind.NO_OP:
-        return change_outcome.Recorded(**_subject(case))
-    return change_outcome.NeverStarted(**_subject(case))
+        return _operation_outcome(case, case.update or case.delete, OutcomeKind.UPDATED_NOT_RECORDED)
+    recorded = case.written and case.now is not None and case.change.kind is ChangeKind.NO_OP
+    return case.outcome(OutcomeKind.RECORDED if recorded else OutcomeKind.NEVER_STARTED)
 
 
 def _has_label(held: StateResource, label: Label) -> bool:

@@ -9,7 +9,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
-from holdfast.recovery import change_outcome
+from holdfast.recovery.change_outcome import ChangeOutcome, OutcomeKind
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
 from holdfast.runs.intent import PlanIntent
@@ -168,16 +168,12 @@ def _end(report: CrashReport) -> str:
     return f"exited with code {code} at {ended.get('at')}"
 
 
-def _created_line(outcome: change_outcome.CreatedNotRecorded | change_outcome.ReplacedNotRecorded) -> str:
-    what = "created" if isinstance(outcome, change_outcome.CreatedNotRecorded) else "replaced"
+def _created_line(outcome: ChangeOutcome) -> str:
+    what = "created" if outcome.kind is OutcomeKind.CREATED_NOT_RECORDED else "replaced"
     return f"{outcome.address}   {outcome.id or 'id unknown'}   {what} {outcome.at or ''}, not in the state"
 
 
-def _unknown_line(
-    outcome: change_outcome.StartedEndUnknown
-    | change_outcome.DeletedThenUnknown
-    | change_outcome.FailedMayExist,
-) -> str:
-    if isinstance(outcome, change_outcome.FailedMayExist):
+def _unknown_line(outcome: ChangeOutcome) -> str:
+    if outcome.kind is OutcomeKind.FAILED_MAY_EXIST:
         return f"{outcome.address}   failed {outcome.at or ''}, may exist anyway"
-    return f"{outcome.address}   started {outcome.at or ''}, no output since"
+    return f"{outcome.address}   started {outcome.at or ''}, no answer since"

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.recovery import change_outcome
-from holdfast.recovery.change_outcome import ChangeOutcome
+from holdfast.recovery.change_outcome import CREATED, MAY_EXIST, ChangeOutcome, OutcomeKind
 from holdfast.recovery.classify import Case, classify_change
 from holdfast.runs.intent import PlanIntent, PlannedChange
 from holdfast.terraform.apply_log import DELETE, UPDATE, ApplyLog, Operation, OperationStatus, parse_apply_log
@@ -46,44 +45,24 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def recorded(self) -> int:
         return sum(
-            isinstance(outcome, change_outcome.Recorded | change_outcome.LeftDeposed)
-            for outcome in self.outcomes
+            outcome.kind in {OutcomeKind.RECORDED, OutcomeKind.LEFT_DEPOSED} for outcome in self.outcomes
         )
 
     @property
-    def not_recorded(
-        self,
-    ) -> tuple[change_outcome.CreatedNotRecorded | change_outcome.ReplacedNotRecorded, ...]:
+    def not_recorded(self) -> tuple[ChangeOutcome, ...]:
         """Created, not in the state."""
-        return tuple(
-            outcome
-            for outcome in self.all
-            if isinstance(outcome, change_outcome.CreatedNotRecorded | change_outcome.ReplacedNotRecorded)
-        )
+        return tuple(outcome for outcome in self.all if outcome.kind in CREATED)
 
     @property
-    def end_unknown(
-        self,
-    ) -> tuple[
-        change_outcome.StartedEndUnknown | change_outcome.DeletedThenUnknown | change_outcome.FailedMayExist,
-        ...,
-    ]:
-        return tuple(
-            outcome
-            for outcome in self.all
-            if isinstance(
-                outcome,
-                change_outcome.StartedEndUnknown
-                | change_outcome.DeletedThenUnknown
-                | change_outcome.FailedMayExist,
-            )
-        )
+    def end_unknown(self) -> tuple[ChangeOutcome, ...]:
+        unknown = MAY_EXIST | {OutcomeKind.OPERATION_UNKNOWN}
+        return tuple(outcome for outcome in self.all if outcome.kind in unknown)
 
     @property
     def settled(self) -> bool:
         """Everything that was created is in the state, and every operation has a known result."""
         forgotten = any(
-            isinstance(outcome, change_outcome.LeftDeposed) and outcome.forgets for outcome in self.outcomes
+            outcome.kind is OutcomeKind.LEFT_DEPOSED and outcome.forgets for outcome in self.outcomes
         )
         return self.unseen is None and not self.not_recorded and not self.end_unknown and not forgotten
 
@@ -174,8 +153,6 @@ class _Scene(Struct, frozen=True, kw_only=True):
             deposed=self.state.deposed.get(at, {}),
             expected=was is not None or (self.before is None and not change.importing),
             provisioned=change.address in self.log.provisioned,
-            died=change.address in self.log.died,
-            why=self.log.failures.get(change.address),
         )
         return replace(case, left=self._left(case, was_at))
 
@@ -233,5 +210,5 @@ def _unplanned(scene: _Scene, cases: Iterable[Case]) -> Iterator[ChangeOutcome]:
                 continue
             change = PlannedChange(address=address, actions=("create",), mode="managed", type="", provider="")
             outcome = classify_change(replace(scene.case(change), create=operation))
-            if not isinstance(outcome, change_outcome.Recorded):
+            if outcome.kind is not OutcomeKind.RECORDED:
                 yield replace(outcome, change=None)

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 
 from holdfast.recovery.change_outcome import (
+    CREATED,
+    MAY_EXIST,
     ChangeOutcome,
-    Created,
-    FailedMayExist,
-    MayExist,
-    StartedEndUnknown,
+    OutcomeKind,
     StateConflict,
 )
 from holdfast.recovery.evidence import Evidence
@@ -64,7 +63,7 @@ def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
     resolved = [
         _resolve(outcome, left.pop(outcome.address, None))
         for outcome in evidence.all
-        if isinstance(outcome, MayExist) and _creates(outcome)
+        if outcome.kind in CREATED | MAY_EXIST
     ]
     return Resolution(
         imports=tuple(item for item in resolved if isinstance(item, Import)),
@@ -78,12 +77,8 @@ def import_blocks(wanted: Iterable[Import]) -> str:
     return "\n".join(f"import {{\n  to = {item.address}\n  id = {_quoted(item.id)}\n}}\n" for item in wanted)
 
 
-def _creates(outcome: ChangeOutcome) -> bool:
-    return not isinstance(outcome, StartedEndUnknown) or outcome.creates
-
-
-def _resolve(outcome: MayExist, given: str | None) -> Import | Unresolved:
-    created = isinstance(outcome, Created) or outcome.provisioned
+def _resolve(outcome: ChangeOutcome, given: str | None) -> Import | Unresolved:
+    created = outcome.kind in CREATED or outcome.provisioned
     if outcome.conflict.other_id is not None:
         return Unresolved(
             address=outcome.address,
@@ -97,11 +92,11 @@ def _resolve(outcome: MayExist, given: str | None) -> Import | Unresolved:
     return _by_rule(outcome, outcome.change, created=created)
 
 
-def _by_rule(outcome: MayExist, change: PlannedChange, *, created: bool) -> Import | Unresolved:
+def _by_rule(outcome: ChangeOutcome, change: PlannedChange, *, created: bool) -> Import | Unresolved:
     address = outcome.address
-    answer = find_import_id(type_=change.type, id_=_id(outcome), attributes=_known(outcome, change))
+    answer = find_import_id(type_=change.type, id_=outcome.id, attributes=_known(outcome, change))
     match answer:
-        case ImportId() if isinstance(outcome, Created):
+        case ImportId() if outcome.kind in CREATED:
             return Import(address=address, id=answer.value, conflict=outcome.conflict, note=answer.note)
         case NotImportable():
             again = answer.harmless and not outcome.provisioned
@@ -109,7 +104,7 @@ def _by_rule(outcome: MayExist, change: PlannedChange, *, created: bool) -> Impo
             return Unresolved(
                 address=address, reason=reason, created=created, harmless=again, note=answer.note
             )
-        case NotKnown() if isinstance(outcome, Created):
+        case NotKnown() if outcome.kind in CREATED:
             return Unresolved(
                 address=address, reason=answer.reason, created=created, needs=answer.needs, note=answer.note
             )
@@ -117,24 +112,19 @@ def _by_rule(outcome: MayExist, change: PlannedChange, *, created: bool) -> Impo
             return Unresolved(address=address, reason=_doubt(outcome), created=created, note=answer.note)
 
 
-def _doubt(outcome: MayExist) -> str:
-    if isinstance(outcome, FailedMayExist):
+def _doubt(outcome: ChangeOutcome) -> str:
+    if outcome.kind is OutcomeKind.FAILED_MAY_EXIST:
         return "its creation failed, but it may exist"
     if outcome.provisioned:
         return "it was created, but its id is unknown"
     return "its creation was started and has no result"
 
 
-def _id(outcome: MayExist) -> str | None:
-    return outcome.id if isinstance(outcome, Created) else None
-
-
-def _known(outcome: MayExist, change: PlannedChange) -> dict[str, object]:
+def _known(outcome: ChangeOutcome, change: PlannedChange) -> dict[str, object]:
     """Planned attribute values, and the name if Terraform identified the resource by name."""
     known: dict[str, object] = dict(change.after)
-    label = outcome.label if isinstance(outcome, Created) else None
-    if label is not None and label.key == "name":
-        known.setdefault("name", label.value)
+    if outcome.label is not None and outcome.label.key == "name":
+        known.setdefault("name", outcome.label.value)
     return known
 
 

@@ -22,7 +22,7 @@ from holdfast.plans.plan_file import has_ephemeral_variables
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
-from holdfast.recovery import change_outcome
+from holdfast.recovery.change_outcome import InstanceKey, OutcomeKind
 from holdfast.recovery.cleanup import kill_orphans, restore_state, retry_past_stale_lock
 from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
 from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
@@ -232,12 +232,12 @@ class _Work:
         with contextlib.suppress(StateLocked, TerraformFailed):
             await self._with_lock(lambda: self._terraform.plan(PlanOptions()))
 
-    def _to_remove(self) -> tuple[change_outcome.InstanceKey, ...]:
+    def _to_remove(self) -> tuple[InstanceKey, ...]:
         instances = [key for item in self._resolution.imports for key in item.conflict.taken_out]
         deposed = [
-            change_outcome.InstanceKey(address=outcome.address, deposed=outcome.key)
+            InstanceKey(address=outcome.address, deposed=outcome.deposed)
             for outcome in self._report.evidence.outcomes
-            if isinstance(outcome, change_outcome.LeftDeposed) and outcome.forgets
+            if outcome.kind is OutcomeKind.LEFT_DEPOSED and outcome.forgets
         ]
         return (*instances, *deposed)
 
@@ -274,7 +274,7 @@ class _Work:
             await self._write(state, changed)
         return tuple(done)
 
-    def _old_instance(self, instance: change_outcome.InstanceKey) -> InstanceRecord | None:
+    def _old_instance(self, instance: InstanceKey) -> InstanceRecord | None:
         for source in (self._report.state, self._report.before):
             if source is not None:
                 old = find_instance(source, instance.address, deposed=instance.deposed)

@@ -63,8 +63,6 @@ class ApplyLog(Struct, frozen=True, kw_only=True):
     operations: Mapping[str, tuple[Operation, ...]]
     provisioned: frozenset[str]
     """Addresses whose provisioner started after a create: the resource exists."""
-    failures: Mapping[str, str]
-    """The error summary per address that failed. It may contain secrets."""
     died: frozenset[str]
     """Addresses whose provider stopped responding."""
     ended: bool
@@ -80,7 +78,6 @@ class _Parser(Struct, kw_only=True):
     endings: dict[str, int] = field(default_factory=dict)
     """How many deletions of an address are complete, while it is not clear which."""
     provisioned: set[str] = field(default_factory=set)
-    failures: dict[str, str] = field(default_factory=dict)
     died: set[str] = field(default_factory=set)
     crashed_somewhere: bool = False
     """A provider stopped responding, and the engine did not say for which address."""
@@ -139,7 +136,6 @@ class _Parser(Struct, kw_only=True):
         if not diagnostic.address:
             self.crashed_somewhere = self.crashed_somewhere or crashed
             return
-        self.failures.setdefault(diagnostic.address, diagnostic.summary)
         if crashed:
             self.died.add(diagnostic.address)
 
@@ -180,7 +176,6 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
     return ApplyLog(
         operations={address: tuple(operations) for address, operations in parser.operations.items()},
         provisioned=frozenset(parser.provisioned),
-        failures=parser.failures,
         died=parser.all_crashed(),
         ended=ended,
         cut=cut,
