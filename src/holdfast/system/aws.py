@@ -135,7 +135,8 @@ def log_in(variables: Mapping[str, str]) -> AwsSettings:
 
 def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
     """Sets every setting of the library, so that it looks up nothing itself."""
-    values = {name: known.settings.get(name, default) for name, (_, _, default, _) in _variables()}
+    variables: dict[str, tuple[Any, Any, Any, Any]] = Session.SESSION_VARIABLES
+    values = {name: known.settings.get(name, default) for name, (_, _, default, _) in variables.items()}
     values |= {"config_file": os.devnull, "credentials_file": os.devnull, "profile": None}
     session = Session(session_vars={name: (None, None, value, None) for name, value in values.items()})
     s3 = dict(known.s3)
@@ -164,10 +165,6 @@ def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
             s3=s3,
         ),
     )
-
-
-def _variables() -> list[tuple[str, tuple[Any, Any, Any, Any]]]:
-    return list(Session.SESSION_VARIABLES.items())
 
 
 def _absolute(variables: dict[str, str]) -> dict[str, str]:

@@ -131,7 +131,9 @@ class _Exchange:
         except TimeoutError:
             self.error = HttpError(self.host, "no answer in time", timed_out=True)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            final = isinstance(error, ValueError) or _untrusted(error)
+            import ssl  # noqa: PLC0415
+
+            final = isinstance(error, ValueError | ssl.SSLCertVerificationError)
             self.error = HttpError(self.host, _reason(error), final=final)
         finally:
             if self._connection is not None:
@@ -229,12 +231,6 @@ def _context(ca_file: str | None, ca_folder: str | None) -> ssl.SSLContext:
     import ssl  # noqa: PLC0415 - 10 ms, only for a request
 
     return ssl.create_default_context(cafile=ca_file, capath=ca_folder)
-
-
-def _untrusted(error: Exception) -> bool:
-    import ssl  # noqa: PLC0415
-
-    return isinstance(error, ssl.SSLCertVerificationError)
 
 
 def _reason(error: Exception) -> str:

@@ -59,24 +59,15 @@ class ConnectionLost(Exception):  # noqa: N818 - not an error of ours
 class Limits:
     """Sizes and timeouts. An idle connection outlasts Go's own idle timeout (90 s)."""
 
-    __slots__ = ("body", "body_seconds", "head", "head_seconds", "idle_seconds", "send_seconds")
+    head: float = 32 << 10
+    body: float = 1 << 30
+    head_seconds: float = 10.0
+    body_seconds: float = 300.0
+    send_seconds: float = 300.0
+    idle_seconds: float = 120.0
 
-    def __init__(
-        self,
-        *,
-        head: int = 32 << 10,
-        body: int = 1 << 30,
-        head_seconds: float = 10.0,
-        body_seconds: float = 300.0,
-        send_seconds: float = 300.0,
-        idle_seconds: float = 120.0,
-    ) -> None:
-        self.head = head
-        self.body = body
-        self.head_seconds = head_seconds
-        self.body_seconds = body_seconds
-        self.send_seconds = send_seconds
-        self.idle_seconds = idle_seconds
+    def __init__(self, **changed: float) -> None:
+        self.__dict__.update(changed)
 
 
 class RequestHead:

@@ -51,12 +51,9 @@ def aws_identity(settings: Mapping[str, str], caller: Caller) -> Identity:
         "role_arn": settings["role_arn"],
         "role_session_name": settings.get("session_name", "holdfast"),
     }
-    if "external_id" in settings:
-        profile["external_id"] = settings["external_id"]
-    if "duration" in settings:
-        profile["duration_seconds"] = settings["duration"]
-    if "region" in settings:
-        profile["region"] = settings["region"]
+    for key, name in (("external_id", "external_id"), ("duration", "duration_seconds"), ("region", "region")):
+        if key in settings:
+            profile[name] = settings[key]
     source = _source(settings, caller)
     variables = {
         "AWS_CONFIG_FILE": "{folder}/aws-config",

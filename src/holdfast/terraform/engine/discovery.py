@@ -65,20 +65,16 @@ class InstalledEngines:
             real = path.resolve() if path.resolve().name in _NAMES else path.absolute()
             if real in engines:
                 continue
-            version = self._version(real, query=self._query_program)
+            version, product = self._version(real, query=self._query_program), _NAMES[real.name]
             if version is None:
                 self.unusable.append((str(path), "`version -json` failed"))
-                continue
-            product = _NAMES[real.name]
-            if Version.parse(version) < MINIMUM[product]:
-                self.unusable.append(
-                    (
-                        str(path),
-                        f"{product} {version} is older than {MINIMUM[product]}, the oldest supported version",
-                    )
+            elif Version.parse(version) < (oldest := MINIMUM[product]):
+                reason = f"{product} {version} is older than {oldest}, the oldest supported version"
+                self.unusable.append((str(path), reason))
+            else:
+                engines[real] = EngineId(
+                    kind=EngineKind.BINARY, product=product, version=version, path=str(real)
                 )
-                continue
-            engines[real] = EngineId(kind=EngineKind.BINARY, product=product, version=version, path=str(real))
         return tuple(engines.values())
 
     def _candidates(self) -> list[Path]:

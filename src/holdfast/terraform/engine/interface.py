@@ -63,11 +63,7 @@ class EngineId(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         name = "Terraform" if self.product is Product.TERRAFORM else "OpenTofu"
-        return (
-            f"embedded {name} {self.version}"
-            if self.kind is EngineKind.EMBEDDED
-            else f"{name} {self.version}"
-        )
+        return f"{'embedded ' if self.kind is EngineKind.EMBEDDED else ''}{name} {self.version}"
 
 
 class Command(MaskedStruct, frozen=True, kw_only=True):

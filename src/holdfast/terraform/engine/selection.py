@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct, field
 
 from holdfast.config.engine import EnginePin, EngineUse
@@ -58,34 +60,32 @@ def _use(requirement: EngineRequirement) -> EngineUse:
 
 
 def _constraints(requirement: EngineRequirement) -> tuple[list[str], list[Constraint]]:
-    asked = [f"required_version {text}" for text in requirement.required]
-    texts = list(requirement.required)
-    if requirement.stack_pin and requirement.stack_pin.version:
-        asked.append(f"engine.version {requirement.stack_pin.version} of the stack")
-        texts.append(requirement.stack_pin.version)
-    elif requirement.version_file and requirement.version_file[1][:1].isdigit():
-        asked.append(f"{requirement.version_file[0]} {requirement.version_file[1]}")
-        texts.append(requirement.version_file[1])
-    elif requirement.config_pin.version:
-        asked.append(f"engine.version {requirement.config_pin.version}")
-        texts.append(requirement.config_pin.version)
-    return asked, [Constraint.parse(text) for text in texts]
+    """As shown, and parsed."""
+    asked = [(f"required_version {text}", text) for text in requirement.required]
+    pin, file = requirement.stack_pin, requirement.version_file
+    if pin and pin.version:
+        asked.append((f"engine.version {pin.version} of the stack", pin.version))
+    elif file and file[1][:1].isdigit():
+        asked.append((" ".join(file), file[1]))
+    elif version := requirement.config_pin.version:
+        asked.append((f"engine.version {version}", version))
+    return [shown for shown, _ in asked], [Constraint.parse(text) for _, text in asked]
+
+
+_USES: Mapping[EngineUse, tuple[str, EngineKind | None, Product | None]] = {
+    EngineUse.AUTO: ("an engine", None, None),
+    EngineUse.BINARY: ("a terraform or tofu program", EngineKind.BINARY, None),
+    EngineUse.EMBEDDED: ("the embedded Terraform", EngineKind.EMBEDDED, None),
+    EngineUse.TERRAFORM: ("a terraform program", EngineKind.BINARY, Product.TERRAFORM),
+    EngineUse.TOFU: ("a tofu program", None, Product.TOFU),
+}
+"""How each is described, and the kind and product that it requires."""
 
 
 def _fits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
-    if tofu and engine.product is not Product.TOFU:
-        return False
-    match use:
-        case EngineUse.AUTO:
-            return True
-        case EngineUse.EMBEDDED:
-            return engine.kind is EngineKind.EMBEDDED
-        case EngineUse.BINARY:
-            return engine.kind is EngineKind.BINARY
-        case EngineUse.TERRAFORM:
-            return engine.kind is EngineKind.BINARY and engine.product is Product.TERRAFORM
-        case EngineUse.TOFU:
-            return engine.product is Product.TOFU
+    _, kind, product = _USES[use]
+    fits = kind in (None, engine.kind) and product in (None, engine.product)
+    return fits and (not tofu or engine.product is Product.TOFU)
 
 
 def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[bool, bool, int]:
@@ -94,29 +94,14 @@ def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[bool, bool, 
 
 
 def _why(requirement: EngineRequirement, use: EngineUse, asked: list[str]) -> str:
-    reasons = []
-    if requirement.tofu_reason:
-        reasons.append(requirement.tofu_reason)
-    if use is not EngineUse.AUTO:
-        reasons.append(f"`use: {use}`")
-    reasons += asked
-    return "; ".join(reasons) or "the first engine found"
+    pinned = None if use is EngineUse.AUTO else f"`use: {use}`"
+    return "; ".join(filter(None, (requirement.tofu_reason, pinned, *asked))) or "the first engine found"
 
 
 def _no_engine(
     requirement: EngineRequirement, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]
 ) -> UsageError:
-    wants = (
-        "OpenTofu"
-        if requirement.tofu_reason
-        else {
-            EngineUse.AUTO: "an engine",
-            EngineUse.BINARY: "a terraform or tofu program",
-            EngineUse.EMBEDDED: "the embedded Terraform",
-            EngineUse.TERRAFORM: "a terraform program",
-            EngineUse.TOFU: "a tofu program",
-        }[use]
-    )
+    wants = "OpenTofu" if requirement.tofu_reason else _USES[use][0]
     demands = f" for {', '.join(asked)}" if asked else ""
     because = f" ({requirement.tofu_reason})" if requirement.tofu_reason else ""
     installed = ", ".join(str(engine) for engine in engines) or "none"

@@ -49,14 +49,9 @@ def differences(
     `clean` is the redactor. It gets each text before it is truncated: Terraform itself loses some marks (the
     `output` of a `terraform_data` with a sensitive `input`), and half a secret is not recognised.
     """
-    found = change.change
-    sides = _Sides(
-        before=_read(found.before),
-        after=_read(found.after),
-        unknown=_read(found.after_unknown),
-        before_mask=_read(found.before_sensitive),
-        after_mask=_read(found.after_sensitive),
-    )
+    values = change.change
+    masks = _read(values.before_sensitive), _read(values.after_sensitive)
+    sides = _Sides(_read(values.before), _read(values.after), _read(values.after_unknown), *masks)
     return _differences(sides, change.replace_paths, clean=clean, at_most=at_most, width=width)
 
 
@@ -71,13 +66,7 @@ def differences_of(
     width: int = 80,
 ) -> Differences:
     """The same for two values as JSON, whose masks are `True`, `False`, or follow the shape of the value."""
-    sides = _Sides(
-        before=_DECODER.decode(before),
-        after=_DECODER.decode(after),
-        unknown=False,
-        before_mask=before_mask,
-        after_mask=after_mask,
-    )
+    sides = _Sides(_read(before), _read(after), False, before_mask, after_mask)  # noqa: FBT003 - none is unknown
     return _differences(sides, (), clean=clean, at_most=at_most, width=width)
 
 
@@ -107,7 +96,7 @@ def sensitive_values(plan: Plan) -> frozenset[str]:
     )
 
 
-class _Sides(Struct, frozen=True, kw_only=True):
+class _Sides(Struct, frozen=True):
     """One part of a resource, before and after."""
 
     before: Any
@@ -138,13 +127,9 @@ class _Sides(Struct, frozen=True, kw_only=True):
         return None
 
     def inside(self, step: Step) -> _Sides:
-        return _Sides(
-            before=_part(self.before, step),
-            after=_part(self.after, step),
-            unknown=_part(self.unknown, step),
-            before_mask=part_of_mask(self.before_mask, step),
-            after_mask=part_of_mask(self.after_mask, step),
-        )
+        values = (_part(value, step) for value in (self.before, self.after, self.unknown))
+        masks = (part_of_mask(mask, step) for mask in (self.before_mask, self.after_mask))
+        return _Sides(*values, *masks)
 
 
 def _leaves(path: Path, sides: _Sides) -> Iterator[tuple[Path, _Sides]]:
@@ -216,7 +201,7 @@ def _json(value: Any) -> str:
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
-def _read(raw: msgspec.Raw) -> Any:
+def _read(raw: msgspec.Raw | bytes) -> Any:
     return _DECODER.decode(raw)
 
 
@@ -265,7 +250,7 @@ def _secret_variables(module: ConfigModule, given: Mapping[str, Any]) -> Iterato
 def _constants(expressions: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
     """The literal arguments of a module call; the rest are references, which are not secret."""
     read = {name: _read(expression) for name, expression in expressions.items()}
-    return {name: found.get("constant_value") for name, found in read.items() if isinstance(found, dict)}
+    return {name: value.get("constant_value") for name, value in read.items() if isinstance(value, dict)}
 
 
 def marked_texts(value: Any, mask: Any) -> Iterator[str]:

@@ -15,19 +15,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from typing import assert_never
 
 import msgspec
 
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.values import MaskedStruct
-from holdfast.terraform.statefile.model import (
-    EmptyState,
-    State,
-    StateResource,
-    UnreadableState,
-    read_state,
-)
+from holdfast.terraform.statefile.model import State, StateResource, contents_of, read_state
 
 _NULL = msgspec.Raw(b"null")
 _Fields = dict[str, msgspec.Raw]
@@ -83,7 +76,8 @@ def add_deposed(state: bytes, address: str, old: InstanceRecord, key: str) -> by
     under the same key changes nothing.
     """
     document, blocks = _open(state)
-    here = next((one for _, block in blocks for one in block if one.resource.address == address), None)
+    records = (record for _, block in blocks for record in block)
+    here = next((record for record in records if record.resource.address == address), None)
     if here is None and old.resource.address != address:
         raise StateEditError(
             "HF-REC-5",
@@ -145,25 +139,15 @@ def _filtered(state: bytes, keep: Callable[[InstanceRecord], bool]) -> bytes:
 
 def _require_editable(data: bytes) -> State:
     file = read_state(data)
-    match file:
-        case EmptyState():
-            raise StateEditError(
-                "HF-REC-4", "the state file is empty (0 bytes)", hint="Restore a backup first."
-            )
-        case UnreadableState():
-            raise StateEditError(
-                "HF-REC-4", f"the state cannot be read: {file.reason}", hint="Restore a backup first."
-            )
-        case State(resources=None):
-            raise StateEditError(
-                "HF-REC-3",
-                "the state is encrypted and cannot be edited from outside the engine",
-                hint="Use the state as the engine's `state pull` prints it, unencrypted.",
-            )
-        case State():
-            return file
-        case _:
-            assert_never(file)
+    if not isinstance(file, State):
+        raise StateEditError("HF-REC-4", contents_of(file).unseen or "", hint="Restore a backup first.")
+    if file.encrypted:
+        raise StateEditError(
+            "HF-REC-3",
+            "the state is encrypted and cannot be edited from outside the engine",
+            hint="Use the state as the engine's `state pull` prints it, unencrypted.",
+        )
+    return file
 
 
 def _open(data: bytes) -> tuple[_Fields, list[tuple[_Fields, list[InstanceRecord]]]]:

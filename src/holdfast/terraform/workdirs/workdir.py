@@ -150,7 +150,10 @@ def copy_sources(
 
 
 def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Path]]:
-    """With the states of other stacks, which it may read; those beside the module are its own."""
+    """With the states of other stacks, which it may read; those beside the module are its own.
+
+    The content of a symlinked folder counts as if it were here.
+    """
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         if _BUNDLES in names:
@@ -159,26 +162,23 @@ def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Pa
         folders[:] = [
             name
             for name in folders
-            if name not in _SKIPPED_FOLDERS
-            and here / name not in (store, module / "terraform.tfstate.d")
-            and not (here / name).is_symlink()
+            if name not in _SKIPPED_FOLDERS and here / name not in (store, module / "terraform.tfstate.d")
         ]
         for name in names:
             beside = here == module and name.startswith("terraform.tfstate")
-            if beside or not (here / name).is_file():
-                continue
-            yield os.path.relpath(here / name, root), here / name
-    # The content of a symlinked folder counts as if it were here.
-    for folder, folders, _ in os.walk(root):
-        here = Path(folder)
-        links = [name for name in folders if (here / name).is_symlink()]
-        folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and here / name != store]
-        for name in links:
-            target = (here / name).resolve()
-            if target.is_dir() and target not in (here.resolve(), *here.resolve().parents):
-                for path in target.rglob("*"):
-                    if path.is_file() and not _SKIPPED_FOLDERS.intersection(path.parts):
-                        yield os.path.relpath(here / name / path.relative_to(target), root), path
+            if not beside and (here / name).is_file():
+                yield os.path.relpath(here / name, root), here / name
+        for name in folders:
+            if (here / name).is_symlink():
+                yield from _linked_files(here / name, root)
+
+
+def _linked_files(link: Path, root: Path) -> Iterator[tuple[str, Path]]:
+    target, here = link.resolve(), link.parent.resolve()
+    if target not in (here, *here.parents):
+        for path in target.rglob("*"):
+            if path.is_file() and not _SKIPPED_FOLDERS.intersection(path.parts):
+                yield os.path.relpath(link / path.relative_to(target), root), path
 
 
 def _remove_unwanted(work: WorkDirectory, wanted: dict[str, Path]) -> None:
