@@ -128,7 +128,7 @@ def _managed(stack: Stack, settings: Mapping[str, object]) -> StateHome:
 
 
 def managed_place(stack: str) -> str:
-    return f"kept by Holdfast for {stack}"
+    return f"managed state of {stack}"
 
 
 def _local(

@@ -91,7 +91,7 @@ def command_error(
             hint="Raise engine.time_limits in holdfast.yaml, or find out what it waits for.",
         )
     if answer.interrupted:
-        return Cancelled("HF-RUN-2", f"{name}: stopped during {phase}, as asked; nothing was changed")
+        return Cancelled("HF-RUN-2", f"{name}: cancelled during {phase}; nothing was changed")
     if answer.killed:
         return EngineError(
             "HF-ENG-6",
@@ -190,7 +190,8 @@ def apply_force_cancelled(name: str, run: str, unfinished: tuple[str, ...], done
     """After a second interrupt, Terraform did not wait for the provider's answer."""
     return UnknownOutcome(
         "HF-RUN-7",
-        f"{name}: stopped at once, as asked; {done}. Outcome unknown: {', '.join(unfinished)}",
+        f"{name}: cancelled without waiting for resources in progress; {done}. "
+        f"Outcome unknown: {', '.join(unfinished)}",
         hint=f"{_MAY_EXIST} {run}",
     )
 

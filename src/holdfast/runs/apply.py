@@ -189,9 +189,7 @@ def _failure(
             hint="Plan again to see what is left.",
         )
     if answer.interrupted:
-        return Cancelled(
-            "HF-RUN-2", f"{name}: stopped as asked; {done}", hint="Plan again to see what is left."
-        )
+        return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint="Plan again to see what is left.")
     said = terraform_error(plan_file.terraform.workdir, "apply", answer, heard)
     if not isinstance(said, TerraformFailed):
         return said
@@ -254,7 +252,7 @@ def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
 
 
 def already_applied(stack: str, mark: dict[str, object]) -> Refused:
-    by = f"run {mark.get('run')} ({mark.get('who')}) at {mark.get('at')}"
+    by = f"run {mark.get('run')} ({mark.get('who')}) at {str(mark.get('at'))[:19]}Z"
     return Refused(
         "HF-BUND-4",
         f"{stack}: this plan was already applied by {by}",

@@ -88,11 +88,12 @@ def _take(store: RunStore, claim: Claim) -> Claim:
 
 
 def stack_busy(claim: Claim) -> Busy:
-    doing = {"apply": "being applied", "push": "receiving a state"}.get(claim.intent.operation, "in use")
+    doing = {"apply": "being applied", "push": "being updated"}.get(claim.intent.operation, "in use")
     return Busy(
         "HF-LOCK-2",
-        f"{claim.stack} is {doing} by {claim.intent.who}, run {claim.run}, since {claim.intent.started}",
-        hint="Wait until that run ends (--wait 30m), then plan again.",
+        f"{claim.stack} is {doing} by {claim.intent.who}, run {claim.run}, "
+        f"since {claim.intent.started[:19]}Z",
+        hint="Wait until that run ends, then try again. apply and destroy can wait for it: --wait 30m",
     )
 
 

@@ -158,7 +158,7 @@ class JournalRecorder:
                 require_space(self.output_buffer)
             self._writer.append(LINES, chunk.rstrip(b"\n"))
         except OSError as error:
-            self._failure = f"the journal cannot be written any more: {error}"
+            self._failure = f"the journal can no longer be written: {error}"
             return False
         if self._shipper is not None and b'"apply_complete"' in chunk:
             self._shipper.flush()

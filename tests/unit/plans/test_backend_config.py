@@ -62,7 +62,7 @@ def test_without_a_backend_holdfast_keeps_the_state() -> None:
     assert made.settings == {}
     assert made.variables == {}
     assert made.file is None
-    assert made.place == "kept by Holdfast for s"
+    assert made.place == "managed state of s"
     assert not made.secret_on_disk
 
 
