@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from holdfast.changes.repository import Repository
+from holdfast.checks.backends.backends import local_state
 from holdfast.checks.engine.running import NO_STACKS, NO_STATE, Available
 from holdfast.checks.model.interface import Finding, Rule
 from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, EngineOutput, History
+from holdfast.checks.rules.hf901_own_findings import HF908
+from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
+from holdfast.checks.tools.rego.policies import changes_policies
 from holdfast.cli.command import Invocation
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import HoldfastError, UsageError
-
-if TYPE_CHECKING:
-    from holdfast.changes.repository import Repository
-    from holdfast.system.git import Added
+from holdfast.system.git import Added
+from holdfast.terraform.statefile.model import contents_of, read_state
 
 
 def repository_files(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
@@ -35,8 +37,6 @@ def repository_files(repository: Repository) -> tuple[tuple[str, ...], frozenset
 
 def affects_every_file(repository: Repository, paths: frozenset[str]) -> bool:
     """Whether a path can affect findings in any file: the configuration, a policy, a contract."""
-    from holdfast.checks.tools.rego.policies import changes_policies
-
     contracts = (stack.contract.schema for stack in repository.stacks if stack.contract is not None)
     deciding = {repository.config.file.name, *map(posixpath.normpath, contracts)}
     return any(path in deciding or changes_policies(path) for path in paths)
@@ -44,8 +44,6 @@ def affects_every_file(repository: Repository, paths: frozenset[str]) -> bool:
 
 def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     """A finding if there is a `.git` that Git cannot read: tracked files are then unknown."""
-    from holdfast.checks.rules.hf901_own_findings import HF908
-
     root = repository.config.root.resolve()
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if repository.git is None and top is not None:
@@ -59,8 +57,6 @@ def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
 
 def git_history(repository: Repository, checkout: Checkout) -> Available[History]:
     """Every path and every file version in the Git history, each version read once."""
-    from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
-
     git = repository.git
     if git is None:
         raise UsageError(
@@ -119,15 +115,11 @@ def readable_states(
 
 
 def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
-    from holdfast.terraform.statefile.model import contents_of, read_state
-
     file = read_state(data)
     return CheckedState(stack=stack, contents=contents_of(file), file=file)
 
 
 def _state(repository: Repository, stack: CheckedStack) -> bytes | None:
-    from holdfast.checks.backends.backends import local_state
-
     path = local_state(stack)
     if path is not None:
         return stack.checkout.content(path)
@@ -145,7 +137,7 @@ def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> 
     if not checkout.stacks:
         return Available(missing=NO_STACKS) if not checkout.all_stacks else Available()
     answers = CommandContext(invocation).run(
-        lambda session: run_fmt_validate(session, checkout.stacks, fix=fix), storeless=True
+        lambda change_context: run_fmt_validate(change_context, checkout.stacks, fix=fix), storeless=True
     )
     for path in sorted({path for answer in answers for path in answer.fixed}):
         invocation.console.say(f" formatted {path}")
@@ -154,8 +146,6 @@ def engine_answers(invocation: Invocation, checkout: Checkout, *, fix: bool) -> 
 
 def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Finding]]:
     """A finding if Terraform could not be run: with `--engine`, no answer is not a pass."""
-    from holdfast.checks.rules.hf901_own_findings import HF908
-
     failed = [answer for answer in answers.items if answer.validate_skipped is not None]
     if failed:
         total = len(answers.items)
