@@ -1,7 +1,6 @@
-"""The way back to an earlier version of a state: old content, a greater serial, the same lineage.
+"""Roll a state back to an earlier version: old content, a greater serial, the same lineage.
 
-Only the record moves: no real object is touched, and the next plan shows how far they are apart. Plans that
-were made before are void by themselves, for the serial has moved.
+No resource changes; the next plan shows the differences. Earlier plans become stale by the new serial.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from msgspec import Struct, structs
 from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
-from holdfast.plans.context import ChangeContext, Engines, Identity
+from holdfast.plans.context import ChangeContext, Engines
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
@@ -22,10 +21,11 @@ from holdfast.runs.run import new_run, write_run
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
-from holdfast.states.versions import CURRENT, Loaded, copied, load
+from holdfast.states.versions import CURRENT, LoadedVersion, copy_state, load, no_state
 from holdfast.store.retention import prune_states
-from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.store.run_store import RunStore
 from holdfast.store.states import StateSnapshot
+from holdfast.system import files
 from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.statefile.diff import StateDiff, diff_states
 from holdfast.terraform.statefile.edit import raise_serial
@@ -33,13 +33,13 @@ from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 
-class Standing(MaskedStruct, frozen=True, kw_only=True):
-    """What is there before the way back. `lost`: a local file that is empty, damaged or gone."""
+class CurrentState(MaskedStruct, frozen=True, kw_only=True):
+    """The state before the rollback. `lost`: a local file that is empty, damaged or missing."""
 
     lineage: str
     serial: int
     number: int = 0
-    """Of a kept state: its version."""
+    """The version of a managed state."""
     lost: bool = False
     encrypted: bool = False
     content: bytes = b""
@@ -48,31 +48,31 @@ class Standing(MaskedStruct, frozen=True, kw_only=True):
 class RolledBack(Struct, frozen=True, kw_only=True):
     run: str
     goal: str
-    """The version whose content is back."""
+    """The version that was restored."""
     previous: int | None
-    """The serial of before; None: it was lost."""
+    """The serial before; None: the state was lost."""
     serial: int
     lineage: str
     resources: int | None
     backup: str | None
-    """What was there before: the name of a version or a copy. None: there was nothing to copy."""
+    """The version or copy of the state before; None: there was none."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    goal: Loaded
+    goal: LoadedVersion
     serial: int | None
-    """Of the state as it is now; the way back is refused when it has moved meanwhile."""
+    """Of the current state; if it changes, the rollback is refused."""
     change: StateDiff | None
-    """From now to then. None: one of them could not be looked into."""
+    """From now to then; None: one of them cannot be read."""
 
 
 async def preview(context: ChangeContext, stack: Stack, wanted: str) -> Preview:
-    """What the way back would change in the record, for a person to look at."""
+    """What a rollback would change in the state."""
     goal = await load(context, stack, wanted)
     try:
         now = await load(context, stack, CURRENT)
     except UnknownOutcome:
-        # A state that is lost: what the way back then may do, it decides itself.
+        # The state is lost; `rollback` decides what is possible.
         return Preview(goal=goal, serial=None, change=None)
     return Preview(
         goal=goal,
@@ -84,7 +84,7 @@ async def preview(context: ChangeContext, stack: Stack, wanted: str) -> Preview:
 def compare(
     engines: Engines, redactor: Redactor, stack: Stack, before: bytes, after: bytes
 ) -> StateDiff | None:
-    """With everything secret in either hidden."""
+    """With secrets of both masked."""
     old, new = read_state(before), read_state(after)
     redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
     tofu = engines.choose(stack).engine.product is Product.TOFU
@@ -94,24 +94,24 @@ def compare(
 async def rollback(
     context: ChangeContext, stack: Stack, wanted: str, *, seen: int | None = None
 ) -> RolledBack:
-    """Under the stack's claim, and Terraform's lock where the state lies elsewhere.
+    """Under the stack's claim, and Terraform's lock in a remote backend.
 
-    `seen` is the serial that a person agreed to leave.
+    `seen` is the serial that the user confirmed to replace.
     """
     await require_previous_finished(context.store, context.control, stack)
     goal = await load(context, stack, wanted)
     run = new_run(stack.name, "rollback", context.identity, run=context.identity.change).to(Status.APPLYING)
     async with (
         hold_claim(context.store, context.control, context.identity, stack, "rollback"),
-        open_workdir(context, stack) as ready,
+        open_workdir(context, stack) as workdir,
     ):
         try:
             with audit_trail.audited(
                 context.identity, context.control.tell, stack.name, what="rollback", version=goal.entry.name
             ):
-                done = await _under_claim(context, ready, goal, seen)
+                done = await _under_claim(context, workdir, goal, seen)
         except HoldfastError as error:
-            # What was refused has changed nothing, and that is known.
+            # A refusal changed nothing, so the outcome is known.
             status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]
             write_run(context.store, run.to(status, error.problem.message))
             raise
@@ -121,27 +121,31 @@ async def rollback(
 
 
 async def _under_claim(
-    context: ChangeContext, ready: StackWorkdir, goal: Loaded, seen: int | None
+    context: ChangeContext, workdir: StackWorkdir, goal: LoadedVersion, seen: int | None
 ) -> RolledBack:
-    stack = ready.stack
-    now = _kept_now(context.store, stack) if ready.home.managed else await _now(context, ready)
-    content, state = rolled(stack.name, now, goal, seen=seen)
-    if ready.home.managed:
-        return _add_version(context.store, context.identity, stack, now, goal, content, state)
+    store, identity, stack = context.store, context.identity, workdir.stack
+    managed = workdir.home.managed
+    now = _managed_now(store, stack) if managed else await _state_now(context, workdir)
+    content, after = content_to_restore(stack.name, now, goal, seen=seen)
     backup = None
-    if not now.lost:
-        made = copied(
-            context.store,
-            context.identity.who,
-            stack,
-            now.content,
-            why="before a rollback",
-            run=context.identity.change,
-        )
-        backup = made.name
-    after = await push_content(context, ready, content)
+    if managed:
+        why = f"rollback to {goal.entry.name}"
+        new = StateSnapshot.of(content, after, run=identity.change, who=identity.who, why=why)
+        if store.states.add(stack.name, new, after=now.number) is None:
+            raise Busy(
+                "HF-LOCK-2",
+                f"{stack.name}: another process changed its state in the meantime",
+                hint="Look at the new state, then try again.",
+            )
+        state_continuity.record_managed(store, stack.name, after)
+        backup = str(now.number)
+    else:
+        if not now.lost:
+            why = "before a rollback"
+            backup = copy_state(store, identity.who, stack, now.content, why=why, run=identity.change).name
+        after = await push_content(context, workdir, content)
     return RolledBack(
-        run=context.identity.change,
+        run=identity.change,
         goal=goal.entry.name,
         previous=None if now.lost else now.serial,
         serial=after.serial,
@@ -151,8 +155,10 @@ async def _under_claim(
     )
 
 
-def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) -> tuple[bytes, State]:
-    """The content to write and what it is, or why there is none. Pure."""
+def content_to_restore(
+    stack: str, now: CurrentState, goal: LoadedVersion, *, seen: int | None = None
+) -> tuple[bytes, State]:
+    """The content to write, or the reason why not. Pure."""
     old = read_state(goal.content)
     if seen is not None and now.serial != seen:
         raise Refused(
@@ -186,11 +192,11 @@ def rolled(stack: str, now: Standing, goal: Loaded, *, seen: int | None = None) 
     return raise_serial(goal.content, serial), structs.replace(old, serial=serial)
 
 
-def _kept_now(store: RunStore, stack: Stack) -> Standing:
+def _managed_now(store: RunStore, stack: Stack) -> CurrentState:
     version = store.states.current(stack.name)
     if version is None:
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
-    return Standing(
+        raise no_state(stack)
+    return CurrentState(
         lineage=version.lineage,
         serial=version.serial,
         number=version.number,
@@ -199,60 +205,23 @@ def _kept_now(store: RunStore, stack: Stack) -> Standing:
     )
 
 
-async def _now(context: ChangeContext, ready: StackWorkdir) -> Standing:
-    """As the backend gives it. A local file that is lost makes room; a remote "nothing" is not believed."""
-    stack, home = ready.stack, ready.home
+async def _state_now(context: ChangeContext, workdir: StackWorkdir) -> CurrentState:
+    """From the backend. A lost local file can be replaced; a remote backend without state is an error."""
+    stack, home = workdir.stack, workdir.home
     seen = context.store.last_seen(stack.name)
-    known = seen if seen is not None and seen.place == home.place else None
-    if home.file is not None and not _is_state(home.file.read_bytes() if home.file.exists() else b""):
-        return _lost(known)
-    terraform = Terraform(context, ready)
+    if home.file is not None and not isinstance(read_state(files.content_of(home.file) or b""), State):
+        known = seen if seen is not None and seen.place == home.place else None
+        return CurrentState(
+            lineage=known.lineage if known is not None else "",
+            serial=known.serial if known is not None else 0,
+            lost=True,
+        )
+    terraform = Terraform(context, workdir)
     await terraform.init()
     content = await terraform.state_pull()
     state = read_state(content)
     state_continuity.require_same_place(stack, home, seen, state)
     if not isinstance(state, State):
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
+        raise no_state(stack)
     context.redactor.register_all(sensitive_in_state(state))
-    return Standing(lineage=state.lineage, serial=state.serial, content=content)
-
-
-def _is_state(content: bytes) -> bool:
-    return isinstance(read_state(content), State)
-
-
-def _lost(known: StateRecord | None) -> Standing:
-    return Standing(
-        lineage=known.lineage if known is not None else "",
-        serial=known.serial if known is not None else 0,
-        lost=True,
-    )
-
-
-def _add_version(
-    store: RunStore,
-    identity: Identity,
-    stack: Stack,
-    now: Standing,
-    goal: Loaded,
-    content: bytes,
-    state: State,
-) -> RolledBack:
-    why = f"rollback to {goal.entry.name}"
-    new = StateSnapshot.of(content, state, run=identity.change, who=identity.who, why=why)
-    if store.states.add(stack.name, new, after=now.number) is None:
-        raise Busy(
-            "HF-LOCK-2",
-            f"{stack.name}: another process changed its state in the meantime",
-            hint="Look at the new state, then try again.",
-        )
-    state_continuity.record_managed(store, stack.name, state)
-    return RolledBack(
-        run=identity.change,
-        goal=goal.entry.name,
-        previous=now.serial,
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        backup=str(now.number),
-    )
+    return CurrentState(lineage=state.lineage, serial=state.serial, content=content)

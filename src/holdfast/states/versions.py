@@ -1,7 +1,7 @@
-"""The versions of a stack's state: of one that Holdfast keeps, or the copies of one that lies elsewhere.
+"""The versions of a stack's state: of a managed state, or the copies of one in a backend.
 
-A version is named by its number, a copy by its name or an unambiguous beginning of it; either by `serial:N`.
-`current` is what Terraform would be given now.
+A version is named by its number, a copy by its name or an unambiguous prefix, both by `serial:N`; `current`
+is what Terraform reads now.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ CURRENT = "current"
 _SERIAL = "serial:"
 
 
-class Entry(Struct, frozen=True, kw_only=True):
-    """One version. `at`, `who`, `why` and `run` are None for what was just read from the backend."""
+class VersionInfo(Struct, frozen=True, kw_only=True):
+    """One version. `at`, `who`, `why` and `run` are None for the state that the backend has now."""
 
     name: str
     serial: int
@@ -42,107 +42,113 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """For a sentence."""
+        """For messages."""
         if self.name == CURRENT:
             return f"the state as it is now (serial {self.serial})"
         return f"version {self.name} (serial {self.serial}){', the current one' if self.current else ''}"
 
 
-class Loaded(MaskedStruct, frozen=True, kw_only=True):
-    entry: Entry
+class LoadedVersion(MaskedStruct, frozen=True, kw_only=True):
+    entry: VersionInfo
     content: bytes
 
 
 class Versions(Struct, frozen=True, kw_only=True):
-    kept: bool
+    managed: bool
     """By Holdfast; else these are copies."""
-    entries: tuple[Entry, ...]
+    entries: tuple[VersionInfo, ...]
     """Newest first."""
-    current: Entry | None
-    """What is there now. None: nothing, or it could not be looked at."""
+    current: VersionInfo | None
+    """The current state. None: there is none, or it could not be read."""
     unseen: str | None = None
-    """Why the backend could not be looked at."""
+    """Why the backend could not be read."""
 
 
 def is_managed(project: Project, stack: Stack) -> bool:
-    """Whether Holdfast keeps the state, because neither code nor configuration name a backend."""
+    """Whether Holdfast stores the state: neither code nor configuration names a backend."""
     configured = stack.backend.type if stack.backend is not None else None
     return project.code_backend(stack.module) is None and configured is None
 
 
-class _Row:
-    """What the store holds of one state, whichever way it holds it."""
+class _StoredVersions:
+    """The versions of one state in the run store."""
 
-    def __init__(self, store: RunStore, stack: str, *, kept: bool) -> None:
+    def __init__(self, store: RunStore, stack: str, *, managed: bool) -> None:
         self._store = store
         self._stack = stack
-        self.kept = kept
+        self.managed = managed
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Newest first."""
-        if self.kept:
+        if self.managed:
             return tuple(str(number) for number in reversed(self._store.states.numbers(self._stack)))
         return tuple(reversed(self._store.backups.names(self._stack)))
 
-    def read(self, name: str) -> Loaded | None:
-        found: StateSnapshot | None = (
+    def read(self, name: str) -> LoadedVersion | None:
+        snapshot: StateSnapshot | None = (
             self._store.states.version(self._stack, int(name))
-            if self.kept
+            if self.managed
             else self._store.backups.read(self._stack, name)
         )
-        if found is None:
+        if snapshot is None:
             return None
-        entry = Entry(
-            name=name,
-            serial=found.serial,
-            lineage=found.lineage,
-            resources=found.resources,
-            at=found.at,
-            who=found.who,
-            why=found.why,
-            run=found.run,
-            current=self.kept and name == self.names[0],
-        )
-        return Loaded(entry=entry, content=found.state)
+        current = self.managed and name == self.names[0]
+        return LoadedVersion(entry=_info(name, snapshot, current=current), content=snapshot.state)
 
-    def all(self) -> tuple[Loaded, ...]:
-        """Newest first. One that was dropped meanwhile is not there."""
-        return tuple(found for name in self.names if (found := self.read(name)) is not None)
+    def all(self) -> tuple[LoadedVersion, ...]:
+        """Newest first, without those that were pruned in the meantime."""
+        return tuple(version for name in self.names if (version := self.read(name)) is not None)
+
+
+def _info(name: str, snapshot: StateSnapshot, *, current: bool) -> VersionInfo:
+    return VersionInfo(
+        name=name,
+        serial=snapshot.serial,
+        lineage=snapshot.lineage,
+        resources=snapshot.resources,
+        at=snapshot.at,
+        who=snapshot.who,
+        why=snapshot.why,
+        run=snapshot.run,
+        current=current,
+    )
 
 
 async def versions(context: ChangeContext, stack: Stack) -> Versions:
-    """What there is, newest first. A backend that does not answer hides none of the copies."""
-    kept = is_managed(context.project, stack)
-    entries = tuple(found.entry for found in _Row(context.store, stack.name, kept=kept).all())
-    if kept:
-        return Versions(kept=True, entries=entries, current=entries[0] if entries else None)
+    """Newest first. A backend that does not answer hides no copies."""
+    managed = is_managed(context.project, stack)
+    stored = _StoredVersions(context.store, stack.name, managed=managed)
+    entries = tuple(version.entry for version in stored.all())
+    if managed:
+        return Versions(managed=True, entries=entries, current=entries[0] if entries else None)
     try:
         now = await _from_backend(context, stack)
     except HoldfastError as error:
-        return Versions(kept=False, entries=entries, current=None, unseen=error.problem.message)
-    return Versions(kept=False, entries=_marked(entries, now), current=now.entry if now is not None else None)
+        return Versions(managed=False, entries=entries, current=None, unseen=error.problem.message)
+    return Versions(
+        managed=False, entries=_marked(entries, now), current=now.entry if now is not None else None
+    )
 
 
-def _marked(entries: tuple[Entry, ...], now: Loaded | None) -> tuple[Entry, ...]:
-    """The newest copy of what is there now is marked as current."""
-    marked: list[Entry] = []
+def _marked(entries: tuple[VersionInfo, ...], now: LoadedVersion | None) -> tuple[VersionInfo, ...]:
+    """Mark the newest copy of the current state."""
+    marked: list[VersionInfo] = []
     for entry in entries:
         same = now is not None and (entry.lineage, entry.serial) == (now.entry.lineage, now.entry.serial)
-        first = same and not any(one.current for one in marked)
+        first = same and not any(entry.current for entry in marked)
         marked.append(replace(entry, current=first))
     return tuple(marked)
 
 
-async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
-    """One version, by what `state versions` calls it. Its secrets are known to the redactor then."""
-    kept = is_managed(context.project, stack)
-    row = _Row(context.store, stack.name, kept=kept)
+async def load(context: ChangeContext, stack: Stack, wanted: str) -> LoadedVersion:
+    """One version, by its name in `state versions`. Registers its secrets with the redactor."""
+    stored = _StoredVersions(context.store, stack.name, managed=is_managed(context.project, stack))
     if wanted == CURRENT:
-        found = await _current(context, stack, row, kept=kept)
+        version = await _current(context, stack, stored)
     else:
-        found = row.read(_chosen(stack.name, row, wanted))
-    if found is None:
+        version = stored.read(_choose(stack.name, stored, wanted))
+    if version is None:
         raise UsageError(
             "HF-STATE-22",
             f"{stack.name} has no state"
@@ -150,27 +156,27 @@ async def load(context: ChangeContext, stack: Stack, wanted: str) -> Loaded:
             else f"{stack.name}: version {wanted} no longer exists",
             hint=f"List the versions: holdfast state versions {stack.name}",
         )
-    _know(context, stack, found)
-    return found
+    _register_secrets(context, stack, version)
+    return version
 
 
-def _know(context: ChangeContext, stack: Stack, found: Loaded) -> None:
-    """What is marked in it, and what its run and its stack took from elsewhere: that is marked nowhere."""
-    context.redactor.register_all(sensitive_in_state(read_state(found.content)))
-    register_run_secrets(context, found.entry.run, stack.name)
+def _register_secrets(context: ChangeContext, stack: Stack, version: LoadedVersion) -> None:
+    """Sensitive values of the state, and the secrets of its run and stack, which no state marks."""
+    context.redactor.register_all(sensitive_in_state(read_state(version.content)))
+    register_run_secrets(context, version.entry.run, stack.name)
 
 
 async def load_pair(
     context: ChangeContext, stack: Stack, before: str | None, after: str | None
-) -> tuple[Loaded, Loaded]:
-    """Two to compare; without names, the one before the current one and the current one."""
+) -> tuple[LoadedVersion, LoadedVersion]:
+    """Two versions to compare; by default the current one and the one before it."""
     new = await load(context, stack, after or CURRENT)
     if before is not None:
         return await load(context, stack, before), new
-    row = _Row(context.store, stack.name, kept=is_managed(context.project, stack))
-    for old in row.all():
+    stored = _StoredVersions(context.store, stack.name, managed=is_managed(context.project, stack))
+    for old in stored.all():
         if (old.entry.lineage, old.entry.serial) != (new.entry.lineage, new.entry.serial):
-            _know(context, stack, old)
+            _register_secrets(context, stack, old)
             return old, new
     raise UsageError(
         "HF-STATE-23",
@@ -179,48 +185,42 @@ async def load_pair(
     )
 
 
-async def backup(context: ChangeContext, stack: Stack) -> Entry:
-    """A copy now. A kept state needs none: its versions never change, and the newest one is named."""
-    kept = is_managed(context.project, stack)
-    row = _Row(context.store, stack.name, kept=kept)
-    found = await _current(context, stack, row, kept=kept)
-    if found is None:
-        raise UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
-    made = (
-        found.entry
-        if kept
-        else copied(context.store, context.identity.who, stack, found.content, why="asked for", run=None)
-    )
+async def backup(context: ChangeContext, stack: Stack) -> VersionInfo:
+    """Copy the state. A managed state needs no copy: its newest version is returned."""
+    stored = _StoredVersions(context.store, stack.name, managed=is_managed(context.project, stack))
+    current = await _current(context, stack, stored)
+    if current is None:
+        raise no_state(stack)
+    entry = current.entry
+    if not stored.managed:
+        who = context.identity.who
+        entry = copy_state(context.store, who, stack, current.content, why="asked for", run=None)
     prune_states(context.store, stack.name, context.project.config.backups)
-    return made
+    return entry
 
 
-def copied(store: RunStore, who: str, stack: Stack, content: bytes, *, why: str, run: str | None) -> Entry:
-    """Durably, of a state that lies elsewhere."""
+def no_state(stack: Stack) -> UsageError:
+    return UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
+
+
+def copy_state(
+    store: RunStore, who: str, stack: Stack, content: bytes, *, why: str, run: str | None
+) -> VersionInfo:
+    """A durable copy of a state in a backend."""
     state = _readable(stack, content)
-    made = store.backups.add(stack.name, StateSnapshot.of(content, state, run=run, who=who, why=why))
-    return Entry(
-        name=made.name,
-        serial=made.serial,
-        lineage=made.lineage,
-        resources=made.resources,
-        at=made.at,
-        who=made.who,
-        why=made.why,
-        run=made.run,
-        current=True,
-    )
+    copy = store.backups.add(stack.name, StateSnapshot.of(content, state, run=run, who=who, why=why))
+    return _info(copy.name, copy, current=True)
 
 
-def _chosen(stack: str, row: _Row, wanted: str) -> str:
-    """The name that is meant, of those there are."""
-    names = row.names
+def _choose(stack: str, stored: _StoredVersions, wanted: str) -> str:
+    names = stored.names
     if wanted.startswith(_SERIAL):
-        found = [one.entry for one in row.all() if str(one.entry.serial) == wanted.removeprefix(_SERIAL)]
-        if len({one.lineage for one in found}) > 1:
-            raise _ambiguous(stack, wanted, tuple(one.name for one in found))
-        matching = tuple(one.name for one in found[:1])
-    elif wanted in names or row.kept:
+        serial = wanted.removeprefix(_SERIAL)
+        entries = [version.entry for version in stored.all() if str(version.entry.serial) == serial]
+        if len({entry.lineage for entry in entries}) > 1:
+            raise _ambiguous(stack, wanted, tuple(entry.name for entry in entries))
+        matching = tuple(entry.name for entry in entries[:1])
+    elif wanted in names or stored.managed:
         matching = (wanted,) if wanted in names else ()
     else:
         matching = tuple(name for name in names if wanted and name.startswith(wanted.upper()))
@@ -243,26 +243,21 @@ def _ambiguous(stack: str, wanted: str, matching: tuple[str, ...]) -> UsageError
     )
 
 
-async def _current(context: ChangeContext, stack: Stack, row: _Row, *, kept: bool) -> Loaded | None:
-    if not kept:
+async def _current(context: ChangeContext, stack: Stack, stored: _StoredVersions) -> LoadedVersion | None:
+    if not stored.managed:
         return await _from_backend(context, stack)
-    names = row.names
-    return row.read(names[0]) if names else None
+    return stored.read(stored.names[0]) if stored.names else None
 
 
-async def _from_backend(context: ChangeContext, stack: Stack) -> Loaded | None:
+async def _from_backend(context: ChangeContext, stack: Stack) -> LoadedVersion | None:
     content = await operations.pull(context, stack)
     if not content:
         return None
     state = _readable(stack, content)
-    entry = Entry(
-        name=CURRENT,
-        serial=state.serial,
-        lineage=state.lineage,
-        resources=state.managed,
-        current=True,
+    entry = VersionInfo(
+        name=CURRENT, serial=state.serial, lineage=state.lineage, resources=state.managed, current=True
     )
-    return Loaded(entry=entry, content=content)
+    return LoadedVersion(entry=entry, content=content)
 
 
 def _readable(stack: Stack, content: bytes) -> State:

@@ -10,7 +10,7 @@ from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import UsageError
 from holdfast.runs.record import store_run_secrets, stored_run_secrets
 from holdfast.secrets.keys import Key
-from holdfast.states.versions import _chosen, _Row
+from holdfast.states.versions import _choose, _StoredVersions
 from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
@@ -74,27 +74,27 @@ def test_what_a_run_knew_to_be_secret_is_remembered_and_sealed(tmp_path: Path) -
 
 def test_a_version_is_meant_by_its_number_or_its_serial(tmp_path: Path) -> None:
     """A number is no beginning of another number."""
-    row = _Row(filled(tmp_path, 12), STACK, kept=True)
+    row = _StoredVersions(filled(tmp_path, 12), STACK, managed=True)
     assert row.names[0] == "12"
-    assert _chosen(STACK, row, "1") == "1"
-    assert _chosen(STACK, row, "serial:12") == "12"
+    assert _choose(STACK, row, "1") == "1"
+    assert _choose(STACK, row, "serial:12") == "12"
     assert [one.entry.current for one in row.all()] == [True] + [False] * 11
     for wanted in ("13", "0", "01", "", "serial:", "serial:13", "x"):
         with pytest.raises(UsageError) as caught:
-            _chosen(STACK, row, wanted)
+            _choose(STACK, row, wanted)
         assert caught.value.problem.code == "HF-STATE-20"
 
 
 def test_a_copy_is_meant_by_the_beginning_of_its_name(tmp_path: Path) -> None:
     """In any case of letters, as long as it means one; a serial of two lineages means none."""
     store = filled(tmp_path, 2)
-    row = _Row(store, STACK, kept=False)
+    row = _StoredVersions(store, STACK, managed=False)
     new, old = row.names
     shared = next(size for size in range(26) if new[size] != old[size])
-    assert _chosen(STACK, row, old[: shared + 1].lower()) == old
-    assert _chosen(STACK, row, "serial:1") == old
+    assert _choose(STACK, row, old[: shared + 1].lower()) == old
+    assert _choose(STACK, row, "serial:1") == old
     store.backups.add(STACK, copy(1, lineage="other"))
     for wanted in (new[:shared], "serial:1"):
         with pytest.raises(UsageError) as caught:
-            _chosen(STACK, _Row(store, STACK, kept=False), wanted)
+            _choose(STACK, _StoredVersions(store, STACK, managed=False), wanted)
         assert caught.value.problem.code == "HF-STATE-21"

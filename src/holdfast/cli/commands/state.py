@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
     from holdfast.states.operations import Adopted
-    from holdfast.states.versions import Loaded
+    from holdfast.states.versions import LoadedVersion
     from holdfast.terraform.statefile.diff import StateDiff
 
 T = TypeVar("T")
@@ -82,7 +82,9 @@ def diff(
     from holdfast.states.rollback import compare
     from holdfast.states.versions import load_pair
 
-    async def work(change_context: ChangeContext, stack: Stack) -> tuple[Loaded, Loaded, StateDiff | None]:
+    async def work(
+        change_context: ChangeContext, stack: Stack
+    ) -> tuple[LoadedVersion, LoadedVersion, StateDiff | None]:
         old, new = await load_pair(change_context, stack, before, after)
         return (
             old,

@@ -11,7 +11,7 @@ from holdfast.kernel.text import plural
 from holdfast.secrets.redact_document import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
-from holdfast.states.versions import Entry, Loaded, Versions
+from holdfast.states.versions import LoadedVersion, VersionInfo, Versions
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
 from holdfast.terraform.statefile.model import State, read_state
@@ -23,7 +23,7 @@ _DAY_AND_TIME = 19
 _LINEAGE = 8
 
 
-def entry_document(entry: Entry) -> Document:
+def entry_document(entry: VersionInfo) -> Document:
     return fields(entry, "name", "serial", "lineage", "resources", "at", "who", "why", "run", "current")
 
 
@@ -32,7 +32,7 @@ def versions_document(stack: Stack, versions: Versions) -> Document:
     return {
         "version": 1,
         "stack": stack.name,
-        "kept": versions.kept,
+        "kept": versions.managed,
         "versions": [entry_document(entry) for entry in versions.entries],
         "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
         "unseen": versions.unseen,
@@ -40,7 +40,7 @@ def versions_document(stack: Stack, versions: Versions) -> Document:
 
 
 def show_versions(console: Console, stack: Stack, versions: Versions) -> None:
-    managed = versions.kept
+    managed = versions.managed
     console.say(f" {stack.name}: {'versions' if managed else 'backups'} of its state, newest first")
     if not managed:
         now = versions.current
@@ -85,7 +85,7 @@ def resources_text(number: int | None) -> str:
     return "encrypted" if number is None else plural(number, "resource")
 
 
-def content_document(stack: Stack, loaded: Loaded) -> Document:
+def content_document(stack: Stack, loaded: LoadedVersion) -> Document:
     """Without attributes of resources, which may be secret. The value of a sensitive output is null."""
     state = _readable(loaded)
     resources, outputs = state.resources, state.outputs
@@ -110,7 +110,7 @@ def content_document(stack: Stack, loaded: Loaded) -> Document:
     }
 
 
-def _readable(loaded: Loaded) -> State:
+def _readable(loaded: LoadedVersion) -> State:
     """The state's contents; unknown contents if it is encrypted or cannot be read."""
     state = read_state(loaded.content)
     if isinstance(state, State):
@@ -119,7 +119,7 @@ def _readable(loaded: Loaded) -> State:
     return State(lineage=entry.lineage, serial=entry.serial)
 
 
-def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
+def show_content(console: Console, stack: Stack, loaded: LoadedVersion) -> None:
     state = _readable(loaded)
     written_by = f", written by {state.terraform_version}" if state.terraform_version else ""
     console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage}{written_by}")
@@ -144,7 +144,7 @@ def show_content(console: Console, stack: Stack, loaded: Loaded) -> None:
         console.line(f"   {output.name} = {value}")
 
 
-def diff_document(stack: Stack, old: Loaded, new: Loaded, diff: StateDiff | None) -> Document:
+def diff_document(stack: Stack, old: LoadedVersion, new: LoadedVersion, diff: StateDiff | None) -> Document:
     return {
         "version": 1,
         "stack": stack.name,
@@ -177,7 +177,9 @@ def changes_document(diff: StateDiff | None) -> Document:
     }
 
 
-def show_diff(console: Console, stack: Stack, old: Loaded, new: Loaded, diff: StateDiff | None) -> None:
+def show_diff(
+    console: Console, stack: Stack, old: LoadedVersion, new: LoadedVersion, diff: StateDiff | None
+) -> None:
     console.say(f" {stack.name}: from {old.entry.shown} to {new.entry.shown}")
     if old.entry.lineage != new.entry.lineage:
         console.line(("   ! ", "yellow"), f"lineage: {old.entry.lineage} → {new.entry.lineage}")
