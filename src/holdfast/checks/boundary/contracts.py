@@ -173,8 +173,7 @@ def _has(given: Mapping[str, OutputValue], name: str, part: Part) -> bool:
 
 def _declared(plan: Plan) -> set[str]:
     """The outputs in the planned code; a partial plan (`--target`) omits some of them."""
-    configuration = plan.document.configuration
-    root = configuration.root_module if configuration is not None else None
+    root = plan.configuration.root_module
     return set(root.outputs or ()) if root is not None else set()
 
 

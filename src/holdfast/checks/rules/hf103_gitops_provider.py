@@ -8,7 +8,6 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.checks import Side
 from holdfast.hcl.nodes import Attribute, Block
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.configuration import Configuration
 
 
 def _check(module: Module) -> Iterator[Finding]:
@@ -30,7 +29,7 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
         return
     here = {without_keys(visited.address) for visited in plan.stack.scopes}
     written = {change.type for change in plan.plan.changes}
-    configuration = plan.plan.document.configuration or Configuration()
+    configuration = plan.plan.configuration
     for provider in (configuration.provider_config or {}).values():
         name, module = provider.type, provider.module_address
         owned = any(type_.startswith(f"{name}_") and may_write(plan.stack, type_) for type_ in written)

@@ -10,7 +10,6 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.settings import Owner
 from holdfast.hcl.nodes import Block, Traversal
 from holdfast.terraform.addresses import without_keys
-from holdfast.terraform.plan.configuration import Configuration
 
 _DOES = {
     "local-exec": "runs a program on the machine that runs Terraform",
@@ -126,7 +125,7 @@ def _planned(
     """Data sources of these types, and these resources, in the configuration of a plan with its modules."""
     starts = tuple(f"{mode}.{type_}." for mode in ("data", "ephemeral") for type_ in types)
     starts += tuple(f"{type_}." for type_ in resources)
-    for prefix, module in (plan.plan.document.configuration or Configuration()).modules():
+    for prefix, module in plan.plan.configuration.modules():
         for resource in module.resources or ():
             if resource.address.startswith(starts):
                 yield f"{prefix}{resource.address}", f"{prefix}{resource.address}"

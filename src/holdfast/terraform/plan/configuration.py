@@ -1,4 +1,4 @@
-"""The parts of `show -json` beside the changes that Holdfast reads: prior state, configuration, checks.
+"""The parts of `show -json` beside the changes that Holdfast reads: prior state and configuration.
 
 Values stay `Raw`: slices of the buffer that was read, decoded only on demand. That keeps a plan of 100 MB
 near its own size in memory.
@@ -79,14 +79,10 @@ class ConfigResource(msgspec.Struct, frozen=True, gc=False):
     provisioners: list[ConfigProvisioner] | None = None
 
 
-class ConfigOutput(msgspec.Struct, frozen=True, gc=False):
-    """Only its name is used."""
-
-
 class ConfigModule(msgspec.Struct, frozen=True, gc=False):
     resources: list[ConfigResource] | None = None
     variables: dict[str, ConfigVariable] | None = None
-    outputs: dict[str, ConfigOutput] | None = None
+    outputs: dict[str, msgspec.Raw] | None = None
     module_calls: dict[str, ModuleCall] | None = None
 
 
@@ -121,36 +117,3 @@ class Configuration(msgspec.Struct, frozen=True, gc=False):
             for name, call in (module.module_calls or {}).items():
                 if call.module is not None:
                     modules.append((f"{prefix}module.{name}.", call.module))
-
-
-class _CheckAddress(msgspec.Struct, frozen=True, gc=False):
-    kind: str = ""
-    to_display: str = ""
-
-
-class _CheckProblem(msgspec.Struct, frozen=True, gc=False):
-    message: str = ""
-
-
-class _CheckInstance(msgspec.Struct, frozen=True, gc=False):
-    problems: list[_CheckProblem] | None = None
-
-
-class Check(msgspec.Struct, frozen=True, gc=False):
-    where: _CheckAddress = msgspec.field(name="address", default=_CheckAddress())
-    status: str = "unknown"
-    instances: list[_CheckInstance] | None = None
-
-    @property
-    def address(self) -> str:
-        return self.where.to_display
-
-    @property
-    def kind(self) -> str:
-        return self.where.kind
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        return tuple(
-            problem.message for instance in self.instances or () for problem in instance.problems or ()
-        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from holdfast.kernel.errors import EngineError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.addresses import Path, key_text, path_text
 from holdfast.terraform.plan.actions import REASONS, VERBS, ChangeKind, because, change_kind
-from holdfast.terraform.plan.configuration import FALSE, NULL, Check, Configuration, PriorState, Variable
+from holdfast.terraform.plan.configuration import FALSE, NULL, Configuration, PriorState, Variable
 
 KNOWN_FORMATS: tuple[str, ...] = ("1.0", "1.1", "1.2")
 _MODES = frozenset({"managed", "data"})
@@ -207,46 +208,54 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
         return counts
 
 
-class PlanDocument(MaskedStruct, frozen=True, gc=False):
-    """The document as Terraform writes it; a field may be null or missing."""
+class Plan(MaskedStruct, frozen=True, dict=True):
+    """The document as Terraform writes it. A field that is null is an error: it might not mean "none"."""
 
     format_version: str | None = None
     terraform_version: str = ""
-    resource_changes: list[ResourceChange] | None = None
-    resource_drift: list[ResourceChange] | None = None
-    output_changes: dict[str, Change] | None = None
-    deferred_changes: list[DeferredChange] | None = None
-    action_invocations: list[ActionInvocation] | None = None
-    deferred_action_invocations: list[_DeferredInvocation] | None = None
-    checks: list[Check] | None = None
-    prior_state: PriorState | None = None
-    variables: dict[str, Variable] | None = None
-    configuration: Configuration | None = None
+    """The version of the engine that made it; OpenTofu writes its own number here."""
+    changes: tuple[ResourceChange, ...] = msgspec.field(name="resource_changes", default=())
+    drift: tuple[ResourceChange, ...] = msgspec.field(name="resource_drift", default=())
+    output_changes: dict[str, Change] = msgspec.field(default_factory=dict)
+    deferred: tuple[DeferredChange, ...] = msgspec.field(name="deferred_changes", default=())
+    invoked: tuple[ActionInvocation, ...] = msgspec.field(name="action_invocations", default=())
+    deferred_action_invocations: tuple[_DeferredInvocation, ...] = ()
+    prior_state: PriorState = PriorState()
+    variables: dict[str, Variable] = msgspec.field(default_factory=dict)
+    configuration: Configuration = Configuration()
     errored: bool = False
     applyable: bool | None = None
-    complete: bool | None = None
-
-
-class Plan(MaskedStruct, frozen=True, kw_only=True):
-    terraform_version: str
-    """The version of the engine that made it; OpenTofu writes its own number here."""
-    format_version: str
-    changes: tuple[ResourceChange, ...]
-    drift: tuple[ResourceChange, ...]
-    outputs: tuple[OutputChange, ...]
-    deferred: tuple[DeferredChange, ...]
-    action_invocations: tuple[ActionInvocation, ...]
-    checks: tuple[Check, ...]
-    errored: bool
-    applyable: bool | None
     """None where the engine does not say: OpenTofu, and Terraform before 1.8."""
-    complete: bool | None
+    complete: bool | None = None
     """False after `-target` or with deferred changes; None where the engine does not say."""
-    prior_resources: int
-    """How many managed resources the state holds before apply, refreshed, imported ones included."""
-    provisioners: Mapping[str, tuple[str, ...]]
-    """By address without instance keys: the types of provisioners in the configuration."""
-    document: PlanDocument
+
+    @cached_property
+    def outputs(self) -> tuple[OutputChange, ...]:
+        return tuple(OutputChange(name=name, change=change) for name, change in self.output_changes.items())
+
+    @cached_property
+    def action_invocations(self) -> tuple[ActionInvocation, ...]:
+        """With those that Terraform postpones."""
+        deferred = (
+            msgspec.structs.replace(postponed.action_invocation, deferred=postponed.reason)
+            for postponed in self.deferred_action_invocations
+        )
+        return (*self.invoked, *deferred)
+
+    @cached_property
+    def prior_resources(self) -> int:
+        """How many managed resources the state holds before apply, refreshed, imported ones included."""
+        return sum(resource.mode == "managed" for resource in self.prior_state.resources())
+
+    @cached_property
+    def provisioners(self) -> Mapping[str, tuple[str, ...]]:
+        """By address without instance keys: the types of provisioners in the configuration."""
+        return {
+            f"{prefix}{resource.address}": tuple(dict.fromkeys(item.type for item in resource.provisioners))
+            for prefix, module in self.configuration.modules()
+            for resource in module.resources or ()
+            if resource.provisioners
+        }
 
     @property
     def understood(self) -> bool:
@@ -293,14 +302,14 @@ class _FormatOnly(msgspec.Struct, frozen=True, gc=False):
     format_version: str | None = None
 
 
-_DOCUMENT = msgspec.json.Decoder(PlanDocument)
+_PLAN = msgspec.json.Decoder(Plan)
 _FORMAT = msgspec.json.Decoder(_FormatOnly)
 
 
 def read_plan(data: bytes) -> Plan:
     """Read `show -json` of a saved plan. The plan keeps `data` alive and does not copy it."""
     try:
-        document = _DOCUMENT.decode(data)
+        plan = _PLAN.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _require_known_format(_format_of(data))
         # The reason names a place in the document and a type, never a value.
@@ -309,39 +318,8 @@ def read_plan(data: bytes) -> Plan:
             f"Holdfast cannot read the plan's JSON: {error}",
             hint="This is a bug of the engine or of Holdfast. Nothing was changed.",
         ) from None
-    return _plan(document, _require_known_format(document.format_version))
-
-
-def _plan(document: PlanDocument, format_version: str) -> Plan:
-    deferred_actions = (
-        msgspec.structs.replace(deferred.action_invocation, deferred=deferred.reason)
-        for deferred in document.deferred_action_invocations or ()
-    )
-    return Plan(
-        terraform_version=document.terraform_version,
-        format_version=format_version,
-        changes=tuple(document.resource_changes or ()),
-        drift=tuple(document.resource_drift or ()),
-        outputs=tuple(
-            OutputChange(name=name, change=change) for name, change in (document.output_changes or {}).items()
-        ),
-        deferred=tuple(document.deferred_changes or ()),
-        action_invocations=(*(document.action_invocations or ()), *deferred_actions),
-        checks=tuple(document.checks or ()),
-        errored=document.errored,
-        applyable=document.applyable,
-        complete=document.complete,
-        prior_resources=sum(
-            resource.mode == "managed" for resource in (document.prior_state or PriorState()).resources()
-        ),
-        provisioners={
-            f"{prefix}{resource.address}": tuple(dict.fromkeys(one.type for one in resource.provisioners))
-            for prefix, module in (document.configuration or Configuration()).modules()
-            for resource in module.resources or ()
-            if resource.provisioners
-        },
-        document=document,
-    )
+    _require_known_format(plan.format_version)
+    return plan
 
 
 def _format_of(data: bytes) -> str | None:
@@ -351,11 +329,10 @@ def _format_of(data: bytes) -> str | None:
         return KNOWN_FORMATS[-1]
 
 
-def _require_known_format(version: str | None) -> str:
-    if version in KNOWN_FORMATS:
-        return version
-    raise EngineError(
-        "HF-PLAN-1",
-        f"the plan has format {version or '(none)'}, which this version of Holdfast does not support",
-        hint=f"Supported: {', '.join(KNOWN_FORMATS)}. Upgrade Holdfast or use another engine version.",
-    )
+def _require_known_format(version: str | None) -> None:
+    if version not in KNOWN_FORMATS:
+        raise EngineError(
+            "HF-PLAN-1",
+            f"the plan has format {version or '(none)'}, which this version of Holdfast does not support",
+            hint=f"Supported: {', '.join(KNOWN_FORMATS)}. Upgrade Holdfast or use another engine version.",
+        )

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from holdfast.hcl.reader import Unknown
 from holdfast.terraform.addresses import Path, Step, path_text
-from holdfast.terraform.plan.configuration import ConfigModule, PriorState
-from holdfast.terraform.plan.model import Plan, PlanDocument, ResourceChange
+from holdfast.terraform.plan.configuration import ConfigModule
+from holdfast.terraform.plan.model import Plan, ResourceChange
 
 SENSITIVE = "(sensitive)"
 KNOWN_AFTER_APPLY = "(known after apply)"
@@ -91,9 +91,7 @@ def _differences(
 
 def sensitive_values(plan: Plan) -> frozenset[str]:
     """Every string and number that the plan marks as sensitive: for the redactor, never to show."""
-    return frozenset(
-        text for value, mask in _secret_parts(plan.document) for text in marked_texts(value, mask)
-    )
+    return frozenset(text for value, mask in _secret_parts(plan) for text in marked_texts(value, mask))
 
 
 class _Sides(Struct, frozen=True):
@@ -205,34 +203,25 @@ def _read(raw: msgspec.Raw | bytes) -> Any:
     return _DECODER.decode(raw)
 
 
-def _secret_parts(document: PlanDocument) -> Iterator[tuple[Any, Any]]:
+def _secret_parts(plan: Plan) -> Iterator[tuple[Any, Any]]:
     """Every value with a sensitive part, and its mask."""
-    changes = [
-        *(resource.change for resource in document.resource_changes or ()),
-        *(resource.change for resource in document.resource_drift or ()),
-        *(deferred.change.change for deferred in document.deferred_changes or ()),
-        *(document.output_changes or {}).values(),
-    ]
-    prior = document.prior_state or PriorState()
-    invocations = [
-        *(document.action_invocations or ()),
-        *(deferred.action_invocation for deferred in document.deferred_action_invocations or ()),
-    ]
+    resources = (*plan.changes, *plan.drift, *(deferred.change for deferred in plan.deferred))
+    changes = [*(resource.change for resource in resources), *plan.output_changes.values()]
     raw: list[tuple[msgspec.Raw, msgspec.Raw]] = [
         *((change.before, change.before_sensitive) for change in changes),
         *((change.after, change.after_sensitive) for change in changes),
-        *((resource.values, resource.sensitive_values) for resource in prior.resources()),
-        *((action.config_values, action.config_sensitive) for action in invocations),
+        *((resource.values, resource.sensitive_values) for resource in plan.prior_state.resources()),
+        *((action.config_values, action.config_sensitive) for action in plan.action_invocations),
     ]
     for value, mask in raw:
         if b"true" in bytes(mask):
             yield _read(value), _read(mask)
-    for output in prior.outputs():
+    for output in plan.prior_state.outputs():
         if output.sensitive:
             yield _read(output.value), True
-    if document.configuration is not None and document.configuration.root_module is not None:
-        given = {name: _read(variable.value) for name, variable in (document.variables or {}).items()}
-        for value in _secret_variables(document.configuration.root_module, given):
+    if plan.configuration.root_module is not None:
+        given = {name: _read(variable.value) for name, variable in plan.variables.items()}
+        for value in _secret_variables(plan.configuration.root_module, given):
             yield value, True
 
 
