@@ -77,7 +77,7 @@ REPORTS = st.builds(
 @given(REPORTS, st.sampled_from(["", "infra/", "a b/"]))
 def test_every_report_is_valid(report: Report, prefix: str) -> None:
     """Findings are results, waived ones and what was not seen are notifications; none is lost."""
-    run = sarif_read.read(sarif.show(FormatInput(report=report, prefix=prefix, version="1.2.3")))
+    run = sarif_read.read(sarif.render(FormatInput(report=report, prefix=prefix, version="1.2.3")))
     assert len(run["results"]) == len(report.unwaived)
     (invocation,) = run["invocations"]
     assert len(invocation["toolConfigurationNotifications"]) == report.waived

@@ -113,11 +113,11 @@ def _differences(
     if isinstance(contract, Broken):
         yield Skipped(reason=f"the contract {use.schema} cannot be used")
         return
-    given = outputs(contract)
-    if isinstance(given, Skipped):
-        yield given
+    actual = outputs(contract)
+    if isinstance(actual, Skipped):
+        yield actual
         return
-    differences = list(compare(contract, given))
+    differences = list(compare(contract, actual))
     matching = [difference for difference in differences if difference.kind is kind]
     blocks = _outputs(stack) if matching else {}
     for difference in matching:
@@ -167,8 +167,8 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     return Place(file=first) if first is not None else stack.place
 
 
-def _has(given: Mapping[str, OutputValue], name: str, part: Part) -> bool:
-    return any(alias in given for alias in (name, *part.aliases))
+def _has(outputs: Mapping[str, OutputValue], name: str, part: Part) -> bool:
+    return any(alias in outputs for alias in (name, *part.aliases))
 
 
 def _declared(plan: Plan) -> set[str]:

@@ -47,17 +47,17 @@ def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR09
     """Why a module's source is not pinned, as the end of a sentence; None if it is."""
     forced = _FORCED.match(source)
     getter, address = (forced["getter"].lower(), forced["rest"]) if forced else ("", source)
-    asked = {name: values[-1] for name, values in parse_qs(address.partition("?")[2]).items()}
+    query = {name: values[-1] for name, values in parse_qs(address.partition("?")[2]).items()}
     if not getter and _LOCAL.match(source):
         return None
     if getter == "git" or (not getter and _GIT.match(address)):
-        return _loose_ref(asked.get("ref"), "ref")
+        return _loose_ref(query.get("ref"), "ref")
     if getter == "hg":
-        return _loose_ref(asked.get("rev"), "rev")
+        return _loose_ref(query.get("rev"), "rev")
     if address.startswith("oci://"):
-        return None if "digest" in asked else _loose_ref(asked.get("tag"), "tag")
+        return None if "digest" in query else _loose_ref(query.get("tag"), "tag")
     if getter or _ARCHIVE.match(address):
-        pinned = asked.get("checksum") or asked.get("version")
+        pinned = query.get("checksum") or query.get("version")
         return None if pinned else "is an archive without a checksum"
     if _REGISTRY.match(address):
         return _loose_version(version)

@@ -40,8 +40,8 @@ class RequiredProvider(Struct, frozen=True):
     def is_locked_as(self, address: str) -> bool:
         """Whether this is its address in a lock file."""
         hosts = (self.host,) if self.host is not None else _DEFAULT_HOSTS
-        wanted = f"{self.namespace}/{self.type}".lower()
-        return any(address.lower() == f"{host.lower()}/{wanted}" for host in hosts)
+        name = f"{self.namespace}/{self.type}".lower()
+        return any(address.lower() == f"{host.lower()}/{name}" for host in hosts)
 
 
 def required_providers(module: Module) -> tuple[RequiredProvider, ...]:

@@ -29,7 +29,6 @@ from holdfast.config.checks import ConfigWaiver, RuleLevel
 from holdfast.kernel.errors import Place
 
 _MARK = MARK.encode()
-_MOST_SEVERE_FIRST = tuple(Severity)
 AnyWaiver = LineWaiver | ConfigWaiver
 
 
@@ -256,7 +255,7 @@ def merge_findings(findings: Iterable[ReportedFinding]) -> Iterator[ReportedFind
         else:
             merged[key] = replace(
                 first,
-                severity=min(first.severity, finding.severity, key=_MOST_SEVERE_FIRST.index),
+                severity=min(first.severity, finding.severity, key=lambda severity: severity.rank),
                 stack=finding.stack if finding.stack == first.stack else None,
                 stacks=tuple(dict.fromkeys((*first.stacks, *finding.stacks))),
             )

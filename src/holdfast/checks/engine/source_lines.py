@@ -100,8 +100,8 @@ def mask_values(line: str) -> str | None:
     """The line with its names only; None if it cannot be masked."""
     if len(line) > _LONGEST_LINE:
         return None
-    shown = line if _compiled(_HEADER).fullmatch(line) else _masked(line)
-    return None if shown is None or is_known(shown) else shown
+    masked = line if _compiled(_HEADER).fullmatch(line) else _masked(line)
+    return None if masked is None or is_known(masked) else masked
 
 
 def _masked(line: str) -> str | None:

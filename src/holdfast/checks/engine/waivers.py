@@ -156,8 +156,8 @@ def _read(
     elif not reason:
         yield InvalidWaiver(place=place, message="no reason (`reason=…`)")
     elif until is None:
-        given = f"`{fields['until']}` is not a date" if fields.get("until") else "no end date"
-        yield InvalidWaiver(place=place, message=f"{given} (`until=2027-01-31`)")
+        why = f"`{fields['until']}` is not a date" if fields.get("until") else "no end date"
+        yield InvalidWaiver(place=place, message=f"{why} (`until=2027-01-31`)")
     else:
         for rule in dict.fromkeys(re.split(r"\s*,\s*", rules[1])):
             if (note := removal_note(rule)) is not None:

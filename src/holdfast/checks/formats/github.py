@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
+from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text, place_suffix
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.system.markup import MAX_ANNOTATIONS, command, escape_commands, one_line
@@ -10,13 +10,13 @@ from holdfast.system.markup import MAX_ANNOTATIONS, command, escape_commands, on
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def show(shown: FormatInput) -> str:
-    report = shown.report
+def render(inputs: FormatInput) -> str:
+    report = inputs.report
     lines: list[str] = []
     for severity, level in _LEVELS.items():
         findings = [finding for finding in report.unwaived if finding.severity is severity]
         shown_findings = findings if len(findings) <= MAX_ANNOTATIONS else findings[: MAX_ANNOTATIONS - 1]
-        lines += [_annotation(level, finding, shown.prefix) for finding in shown_findings]
+        lines += [_annotation(level, finding, inputs.prefix) for finding in shown_findings]
         if len(shown_findings) < len(findings):
             more = f"{len(findings) - len(shown_findings)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
@@ -29,11 +29,8 @@ def _not_evaluated(report: Report) -> list[str]:
     if not report.skipped:
         return []
     reasons = [
-        escape_commands(
-            f"{one_line(skip.rule)}  {one_line(skip.reason)}" + (f"  ({one_line(where)})" if where else "")
-        )
+        escape_commands(f"{one_line(skip.rule)}  {one_line(skip.reason)}{place_suffix(skip.where)}")
         for skip in report.skipped
-        for where in (skip.file or skip.stack,)
     ]
     return [command("group", "not fully evaluated"), *reasons, command("endgroup", "")]
 

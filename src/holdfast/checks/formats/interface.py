@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Waiver
+from holdfast.system.markup import one_line
 
 
 class FormatInput(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ FORMATS: Final = ("text", "json", "sarif", "github", "markdown", "junit")
 
 
 def format_of(name: str) -> Format:
-    render: Format = importlib.import_module(f"holdfast.checks.formats.{name}").show
+    render: Format = importlib.import_module(f"holdfast.checks.formats.{name}").render
     return render
 
 
@@ -66,6 +67,11 @@ def summary_text(report: Report) -> str:
         return ""
     waived_ = f"{report.waived} waived" if report.waived else ""
     return " · ".join(part for part in (counts_text(report), waived_, partly_evaluated_text(report)) if part)
+
+
+def place_suffix(where: str | None) -> str:
+    """`  (prod/network)`, or nothing."""
+    return f"  ({one_line(where)})" if where else ""
 
 
 def waiver_text(waiver: Waiver) -> str:

@@ -9,8 +9,10 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding
 
 
-def show(shown: FormatInput) -> str:
-    return json.dumps(document(shown.report), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
+def render(inputs: FormatInput) -> str:
+    return (
+        json.dumps(document(inputs.report), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
+    )
 
 
 def document(report: Report) -> dict[str, object]:

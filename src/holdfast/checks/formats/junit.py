@@ -16,13 +16,13 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 _COMMAND = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
 
 
-def show(shown: FormatInput) -> str:
-    cases = list(_cases(shown))
+def render(inputs: FormatInput) -> str:
+    cases = list(_cases(inputs))
     failed = sum(bool(case.failures) for case in cases)
     skipped = sum(not case.failures and bool(case.reasons) for case in cases)
     head = f'name="holdfast check" tests="{len(cases)}" failures="{failed}" errors="0" skipped="{skipped}"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {head}>"]
-    lines.append(f'  <testsuite {head} time="{shown.seconds or 0:.3f}">')
+    lines.append(f'  <testsuite {head} time="{inputs.seconds or 0:.3f}">')
     for case in cases:
         lines += _case(case)
     lines += ["  </testsuite>", "</testsuites>"]
@@ -39,9 +39,9 @@ class _Case(Struct, frozen=True, kw_only=True):
     """Why the rule was not fully evaluated."""
 
 
-def _cases(shown: FormatInput) -> Iterator[_Case]:
+def _cases(inputs: FormatInput) -> Iterator[_Case]:
     """Every rule that was evaluated, and rules of external tools with findings or skips."""
-    report = shown.report
+    report = inputs.report
     titles = dict.fromkeys((finding.rule for finding in report.skipped), "")
     titles.update((finding.rule.id, finding.rule.title) for finding in report.findings)
     titles.update((rule.id, rule.title) for rule in report.rules)
@@ -50,8 +50,8 @@ def _cases(shown: FormatInput) -> Iterator[_Case]:
         yield _Case(
             rule=id_,
             title=titles[id_],
-            failures=[finding for finding in findings if finding.severity.is_at_least(shown.fail_on)],
-            others=[finding for finding in findings if not finding.severity.is_at_least(shown.fail_on)],
+            failures=[finding for finding in findings if finding.severity.is_at_least(inputs.fail_on)],
+            others=[finding for finding in findings if not finding.severity.is_at_least(inputs.fail_on)],
             reasons=[finding.reason for finding in report.skipped if finding.rule == id_],
         )
 

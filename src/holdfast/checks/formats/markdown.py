@@ -15,16 +15,15 @@ _ROOM_ASIDE = 10_000
 """Characters for the findings, and for waivers and skips: a comment holds 65,536."""
 _ICONS = {Severity.ERROR: "❌", Severity.WARNING: "⚠️", Severity.NOTE: "💬"}
 _WIDEST = 160
-_ORDER = tuple(Severity)
 _PLAIN = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def show(shown: FormatInput) -> str:
-    report = shown.report
+def render(inputs: FormatInput) -> str:
+    report = inputs.report
     most_severe = next((severity for severity in Severity if report.count(severity)), None)
     icon = _ICONS[most_severe] if most_severe is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
-    findings = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))
+    findings = report.most_severe_first
     rows = _fit(_ROOM, map(_row, findings))
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
@@ -76,7 +75,7 @@ def _waived(report: Report) -> list[str]:
 def _skipped(report: Report) -> list[str]:
     rows = (
         f"- {_id(skip.rule)}: {code(skip.reason.replace('`', chr(39)), _WIDEST)}"
-        + (f" ({code(where, _WIDEST)})" if (where := skip.file or skip.stack) else "")
+        + (f" ({code(skip.where, _WIDEST)})" if skip.where else "")
         for skip in report.skipped
     )
     return _details("Not fully evaluated", rows, len(report.skipped))

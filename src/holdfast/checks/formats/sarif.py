@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable
 from urllib.parse import quote
 
 from holdfast.checks.formats.interface import FormatInput, waiver_text
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
 from holdfast.system.markup import one_line
 
@@ -22,28 +22,25 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 MOST_RESULTS = 5_000
 MOST_NOTIFICATIONS = 1_000
 _LONGEST = 1_000
-_ORDER = tuple(Severity)
 _CONFIGURATION = "holdfast.yaml"
 """The place of findings without a file: GitHub requires one."""
 
 
-def show(shown: FormatInput) -> str:
+def render(inputs: FormatInput) -> str:
     # Escaped so that GitHub Actions sees no command: `##[` only occurs in texts.
-    return json.dumps(document(shown), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
+    return json.dumps(document(inputs), indent=2, ensure_ascii=False).replace("##[", "##\\u005b") + "\n"
 
 
-def document(shown: FormatInput) -> dict[str, object]:
-    report = shown.report
-    shown_findings = sorted(report.unwaived, key=lambda finding: _ORDER.index(finding.severity))[
-        :MOST_RESULTS
-    ]
+def document(inputs: FormatInput) -> dict[str, object]:
+    report = inputs.report
+    shown_findings = report.most_severe_first[:MOST_RESULTS]
     waived_findings = [finding for finding in report.findings if finding.waived]
     rules = _rules(report, [*shown_findings, *waived_findings])
     index = {rule.id: number for number, rule in enumerate(rules)}
     fingerprints: Counter[str] = Counter()
     skips = [_not_evaluated(finding, index) for finding in report.skipped]
     waivers = [
-        _waived(finding, finding.waiver, shown.prefix)
+        _waived(finding, finding.waiver, inputs.prefix)
         for finding in waived_findings
         if finding.waiver is not None
     ]
@@ -55,13 +52,13 @@ def document(shown: FormatInput) -> dict[str, object]:
                 "tool": {
                     "driver": {
                         "name": "Holdfast",
-                        "semanticVersion": shown.version,
+                        "semanticVersion": inputs.version,
                         "rules": [_rule(rule) for rule in rules],
                     }
                 },
                 "columnKind": "unicodeCodePoints",
                 "results": [
-                    _result(finding, index[finding.rule.id], shown.prefix, fingerprints)
+                    _result(finding, index[finding.rule.id], inputs.prefix, fingerprints)
                     for finding in shown_findings
                 ],
                 "invocations": [
@@ -158,7 +155,7 @@ def _fingerprint(finding: ReportedFinding, fingerprints: Counter[str]) -> str:
 
 
 def _not_evaluated(skip: NotEvaluated, rules: Container[str]) -> dict[str, object]:
-    where = f" ({skip.file or skip.stack})" if skip.file or skip.stack else ""
+    where = f" ({skip.where})" if skip.where else ""
     text = one_line(f"{skip.rule} was not fully evaluated: {skip.reason}{where}", _LONGEST)
     notification: dict[str, object] = {"level": "note", "message": {"text": text}}
     # An external tool is not a rule.

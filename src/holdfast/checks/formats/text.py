@@ -9,6 +9,7 @@ from holdfast.checks.formats.interface import (
     FormatInput,
     counts_text,
     partly_evaluated_text,
+    place_suffix,
     plural,
     waiver_text,
 )
@@ -26,19 +27,19 @@ Piece = tuple[str, str]
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
 
 
-def show(shown: FormatInput) -> str:
-    return "".join("".join(text for text, _ in line) + "\n" for line in lines(shown))
+def render(inputs: FormatInput) -> str:
+    return "".join("".join(text for text, _ in line) + "\n" for line in lines(inputs))
 
 
-def lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
-    yield from finding_lines(shown)
-    yield ((f" {_summary_line(shown)}", ""),)
+def lines(inputs: FormatInput) -> Iterator[tuple[Piece, ...]]:
+    yield from finding_lines(inputs)
+    yield ((f" {_summary_line(inputs)}", ""),)
 
 
-def finding_lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
+def finding_lines(inputs: FormatInput) -> Iterator[tuple[Piece, ...]]:
     """Without the summary line."""
-    report = shown.report
-    findings = report.findings if shown.verbose else report.unwaived
+    report = inputs.report
+    findings = report.findings if inputs.verbose else report.unwaived
     for file, group in itertools.groupby(findings, key=lambda finding: finding.file):
         yield ((f" {one_line(file) if file is not None else 'not in a file'}", "bold"),)
         hints_shown: set[tuple[str, str | None]] = set()
@@ -47,7 +48,7 @@ def finding_lines(shown: FormatInput) -> Iterator[tuple[Piece, ...]]:
             if not finding.waived:
                 hints_shown.add((finding.rule.id, finding.hint))
         yield ()
-    if shown.verbose:
+    if inputs.verbose:
         yield from _skipped(report)
 
 
@@ -58,13 +59,12 @@ def _finding(finding: ReportedFinding, *, hint: bool) -> Iterator[tuple[Piece, .
     where = ", ".join(
         part for part in (finding.stack if finding.file is None else None, finding.address) if part
     )
-    about = f"  ({one_line(where)})" if where else ""
     message = _sentence(one_line(finding.message))
     yield (
         (f" {number:>5}  ", ""),
         (mark, style),
         (f" {one_line(finding.rule.id)}", "bold"),
-        (f"  {message}{about}", ""),
+        (f"  {message}{place_suffix(where)}", ""),
     )
     if finding.source:
         yield ((f"{'':>9}{one_line(finding.source, _WIDEST)}", "dim"),)
@@ -85,19 +85,18 @@ def _skipped(report: Report) -> Iterator[tuple[Piece, ...]]:
         return
     yield ((" not fully evaluated", "bold"),)
     for skip in report.skipped:
-        where = skip.file or skip.stack
-        about = f"  ({one_line(where)})" if where else ""
-        yield ((f"        - {one_line(skip.rule)}  {one_line(skip.reason)}{about}", ""),)
+        text = f"{one_line(skip.rule)}  {one_line(skip.reason)}{place_suffix(skip.where)}"
+        yield ((f"        - {text}", ""),)
     yield ()
 
 
-def _summary_line(shown: FormatInput) -> str:
-    report = shown.report
+def _summary_line(inputs: FormatInput) -> str:
+    report = inputs.report
     parts = [plural(report.files, "file"), counts_text(report)]
     if report.waived:
         parts.append(f"{report.waived} waived")
     if words := partly_evaluated_text(report):
-        parts.append(words if shown.verbose else f"{words} (details: --verbose)")
-    if shown.seconds is not None:
-        parts.append(f"{shown.seconds:.1f} s")
+        parts.append(words if inputs.verbose else f"{words} (details: --verbose)")
+    if inputs.seconds is not None:
+        parts.append(f"{inputs.seconds:.1f} s")
     return " · ".join(parts)

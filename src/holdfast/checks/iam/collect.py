@@ -11,7 +11,7 @@ from holdfast.checks.iam import data_source
 from holdfast.checks.iam.document import HOLE, Fields, Issue, Malformed, Node, encode_json, flatten
 from holdfast.checks.iam.expressions import (
     DATA_SOURCE,
-    StateWriter,
+    DocumentReader,
     Unresolved,
     WrittenDocument,
     data_source_names,
@@ -72,7 +72,9 @@ _CLOUDS: Final = (
 
 
 def policies_of_module(module: Module) -> Policies:
-    policies: Policies = module.checkout.code.once(("policies", module.folder), lambda: _Search(module).all())
+    policies: Policies = module.checkout.code.once(
+        ("policies", module.folder), lambda: _PolicyCollector(module).all()
+    )
     return policies
 
 
@@ -94,15 +96,15 @@ def policy_files(subject: Module | VariablesFile | CheckedStack) -> Iterator[str
                 yield from policies_of_module(subject.checkout.module(folder)).files
 
 
-class _Search:
+class _PolicyCollector:
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._writing = StateWriter(module)
-        self._found: list[IamPolicy] = []
-        self._broken: list[MalformedPolicy] = []
-        self._untold: list[tuple[str, str]] = []
+        self._reader = DocumentReader(module)
+        self._policies: list[IamPolicy] = []
+        self._malformed: list[MalformedPolicy] = []
+        self._unresolved: list[tuple[str, str]] = []
         self._seen: set[tuple[str, int, int, str]] = set()
-        self._data: dict[str, list[PolicyUse]] = {}
+        self._data_uses: dict[str, list[PolicyUse]] = {}
         self._files: set[str] = set()
 
     def all(self) -> Policies:
@@ -115,13 +117,13 @@ class _Search:
         self._json_files()
         partly = [
             (policy.file, policy.address or policy.file)
-            for policy in self._found
+            for policy in self._policies
             if has_relevant_unknowns(policy.document, policy.kind, policy.statements)
         ]
         return Policies(
-            tuple(self._found),
-            tuple(self._broken),
-            tuple(self._untold),
+            tuple(self._policies),
+            tuple(self._malformed),
+            tuple(self._unresolved),
             tuple(partly),
             tuple(sorted(self._files)),
         )
@@ -141,14 +143,14 @@ class _Search:
     ) -> None:
         """`part`: it is included in another document, which may have all the statements."""
         for name in dict.fromkeys(data_source_names(expression)):
-            self._data.setdefault(name, []).append(use)
+            self._data_uses.setdefault(name, []).append(use)
         file = resource.block.file
-        for way in self._writing.documents_in(expression, file):
+        for way in self._reader.documents_in(expression, file):
             if isinstance(way, WrittenDocument):
                 if not part or not _is_bare(way.document):
                     self._add(way, use, resource.address)
             elif not data_source_names(way.expression):
-                self._untold.append((file, resource.address))
+                self._unresolved.append((file, resource.address))
 
     def _add(
         self, written: WrittenDocument, use: PolicyUse | None, address: str | None, name: str = ""
@@ -163,40 +165,44 @@ class _Search:
         document = written.document
         if isinstance(document, Malformed):
             if HOLE in written.text:
-                self._untold.append((written.file, address or written.file))
+                self._unresolved.append((written.file, address or written.file))
             elif use is not None and written.text.strip():
-                self._broken.append(MalformedPolicy(document, written.file, address))
+                self._malformed.append(MalformedPolicy(document, written.file, address))
         elif use is not None and _is_unresolved(document):
-            self._untold.append((written.file, address or written.file))
+            self._unresolved.append((written.file, address or written.file))
         elif (use is not None and use.kind is not PolicyKind.ORGANIZATION) or looks_like_policy(document):
             used = guess_use(f"{name} {written.file}", document) if written.one_of_many else use
             if used is None or (use is not None and used.kind in (use.kind, PolicyKind.UNCLEAR)):
                 used = use or guess_use(name, document)
-            self._found.append(make_policy(document, used, written.text, written.file, address))
+            self._policies.append(make_policy(document, used, written.text, written.file, address))
 
     def _data_sources(self) -> None:
         """With their uses; an included document has the use of the one that includes it."""
         sources = {source.name: source for source in self._module.resources(DATA_SOURCE, mode="data")}
-        waiting = list(self._data)
+        waiting = list(self._data_uses)
         while waiting:
             name = waiting.pop()
             for expression in data_source.merged_documents(sources[name].body) if name in sources else ():
                 for other in data_source_names(expression):
-                    more = [use for use in self._data[name] if use not in self._data.setdefault(other, [])]
-                    self._data[other].extend(more)
+                    more = [
+                        use
+                        for use in self._data_uses[name]
+                        if use not in self._data_uses.setdefault(other, [])
+                    ]
+                    self._data_uses[other].extend(more)
                     waiting.extend([other] if more else [])
         for resource in sources.values():
             self._data_source(resource)
 
     def _data_source(self, resource: Resource) -> None:
         line, column = resource.block.line, resource.block.column
-        document = data_source.document_from_data_source(resource.body, self._writing, line, column)
-        uses = self._data.get(resource.name)
+        document = data_source.document_from_data_source(resource.body, self._reader, line, column)
+        uses = self._data_uses.get(resource.name)
         use = combine_uses(uses) if uses else guess_use(resource.name, document)
         listed = document.fields.get("Statement")
         if listed is not None and listed.items:
             text = encode_json(document)
-            self._found.append(make_policy(document, use, text, resource.place.file, resource.address))
+            self._policies.append(make_policy(document, use, text, resource.place.file, resource.address))
         for expression in data_source.merged_documents(resource.body):
             self._used(expression, use, resource, part=True)
 
@@ -218,9 +224,9 @@ class _Search:
         address = _address(block, attribute.name)
         for part in walk(attribute.expression):
             if isinstance(part, Object) and has_statement(part):
-                self._add(self._writing.object_document(part, file), None, address, name)
+                self._add(self._reader.object_document(part, file), None, address, name)
             elif _may_be_document(part):
-                for way in self._writing.documents_in(part, file):
+                for way in self._reader.documents_in(part, file):
                     if isinstance(way, Unresolved):
                         continue
                     self._add(way, None, address, f"{name} {way.file}" if way.own_file else name)
@@ -231,10 +237,10 @@ class _Search:
             path = tree.join(folder, name)
             if path not in self._files and may_be_policy(path):
                 self._files.add(path)
-                held = policies_in_file(self._module.checkout, path)
-                self._found.extend(held.policies)
-                self._broken.extend(held.malformed)
-                self._untold.extend(held.unresolved)
+                policies = policies_in_file(self._module.checkout, path)
+                self._policies.extend(policies.policies)
+                self._malformed.extend(policies.malformed)
+                self._unresolved.extend(policies.unresolved)
 
 
 def _is_bare(document: Node | Malformed) -> bool:
@@ -317,7 +323,7 @@ def boundary_policies(module: Module) -> frozenset[str]:
     bounding: set[str] = set()
     attached: set[str] = set()
     for resource in module.resources(mode="managed"):
-        for name, address in _named(resource):
+        for name, address in _named_policies(resource):
             (bounding if name == _BOUNDARY else attached).add(address)
     return frozenset((called | bounding) & policies.keys() - attached)
 
@@ -326,7 +332,7 @@ def _is_written(module: Module, word: bytes) -> bool:
     return any(word in (module.checkout.content(file.path) or b"") for file in module.files)
 
 
-def _named(resource: Resource) -> Iterator[tuple[str, str]]:
+def _named_policies(resource: Resource) -> Iterator[tuple[str, str]]:
     """The managed policies that it refers to, each with the argument."""
     for body in bodies(resource.block):
         for attribute in body.attributes:

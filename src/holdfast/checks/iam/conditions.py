@@ -59,24 +59,24 @@ def condition_issues(value: Node | None) -> Iterator[Issue]:
             yield Issue(f"there is no condition operator `{name}`", operator, hint)
         elif not isinstance(tests.content, Fields | Unknown):
             yield Issue(f"`{name}` must be an object of keys and values", tests)
-        for key, given in tests.fields.pairs:
-            yield from _values(kind, key, given)
+        for key, values in tests.fields.pairs:
+            yield from _values(kind, key, values)
 
 
-def _values(operator: str, key: Node, given: Node) -> Iterator[Issue]:
-    if isinstance(given.content, Unknown):
+def _values(operator: str, key: Node, values: Node) -> Iterator[Issue]:
+    if isinstance(values.content, Unknown):
         return
-    if is_list(given) and not given.items and operator != "Null":
-        yield Issue(f"the condition on `{key.content}` has no value", given)
-    for item in given.items:
+    if is_list(values) and not values.items and operator != "Null":
+        yield Issue(f"the condition on `{key.content}` has no value", values)
+    for item in values.items:
         if isinstance(item.content, Unknown):
             continue
         if isinstance(item.content, Fields | tuple) or item.content is None:
             yield Issue(
                 f"the condition on `{key.content}` must compare with a string or a list of strings", item
             )
-        elif item.known and (wanted := _misfit(operator, item.content)) is not None:
-            yield Issue(f"the condition on `{key.content}`: `{item.content}` is {wanted}", item)
+        elif item.known and (misfit := _misfit(operator, item.content)) is not None:
+            yield Issue(f"the condition on `{key.content}`: `{item.content}` is {misfit}", item)
         elif str(key.content).lower() == _EXTERNAL_ID:
             yield from _external(operator, item)
 

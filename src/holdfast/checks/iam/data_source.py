@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.checks.iam.document import Alternatives, Fields, Node, fields_of, flatten, is_list
-from holdfast.checks.iam.expressions import StateWriter, unknown
+from holdfast.checks.iam.expressions import DocumentReader, unknown
 from holdfast.checks.iam.partial_eval import PartialEvaluator
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.eval.values import pairs
@@ -35,26 +35,26 @@ class _Part(Struct, frozen=True):
     """Type, content, and whether there may be any number of them (a `dynamic` block)."""
     line: int
     column: int
-    filling: PartialEvaluator
+    evaluator: PartialEvaluator
     """With the names of `dynamic` blocks around it."""
 
     def of(self, type_: str) -> Iterator[tuple[_Part, bool]]:
         return ((part, many) for name, part, many in self.parts if name == type_)
 
 
-def document_from_data_source(body: Body, writing: StateWriter, line: int, column: int) -> Node:
+def document_from_data_source(body: Body, reader: DocumentReader, line: int, column: int) -> Node:
     """Without the statements of other documents: see `merged_documents`."""
-    writing.reset_budget()
-    part = _from_body(body, writing, line, column)
+    reader.reset_budget()
+    part = _from_body(body, reader, line, column)
     statements: list[Node] = []
     for inner, many in part.of("statement"):
-        statement = _Builder(inner.filling).statement(inner)
+        statement = _Builder(inner.evaluator).statement(inner)
         statements.append(Node(Alternatives(statement), inner.line, inner.column) if many else statement)
     if any(name in part.attributes for name in _MERGED):
         statements.append(Node(Alternatives(), line, column))
     if "dynamic" in part.attributes:  # in JSON syntax
         statements.append(unknown(line, column))
-    builder = _Builder(writing)
+    builder = _Builder(reader)
     version = builder.value_or("2012-10-17", part, "version")
     members = [
         builder.pair("Version", version),
@@ -87,11 +87,11 @@ def _listed(expression: Expression) -> Iterator[Expression]:
 
 
 class _Builder:
-    def __init__(self, filling: PartialEvaluator) -> None:
-        self._filling = filling
+    def __init__(self, evaluator: PartialEvaluator) -> None:
+        self._evaluator = evaluator
 
     def value(self, expression: Expression) -> Node:
-        node = self._filling.node(expression)
+        node = self._evaluator.node(expression)
         if isinstance(node.content, str) and "&{" in node.content:
             return node._replace(content=node.content.replace("&{", "${"))
         return node
@@ -141,13 +141,13 @@ class _Builder:
         named: dict[str, list[Node]] = {}
         more = False
         for part, many in parts:
-            builder = _Builder(part.filling)
+            builder = _Builder(part.evaluator)
             type_ = builder.attribute(part, "type")
-            who = part.attributes.get("identifiers")
-            if type_.text is None or who is None:
+            identifiers = part.attributes.get("identifiers")
+            if type_.text is None or identifiers is None:
                 more = True
                 continue
-            listed = builder.texts(who)
+            listed = builder.texts(identifiers)
             if type_.text == "*" and [item.content for item in flatten(listed)] == ["*"]:
                 everyone = Node("*", listed.line, listed.column)
                 return Node(Alternatives(everyone, Node(UNKNOWN, *at)), *at) if many else everyone
@@ -169,18 +169,18 @@ class _Builder:
         tests: dict[str, dict[object, tuple[Node, Node]]] = {}
         more = False
         for part, many in parts:
-            builder = _Builder(part.filling)
+            builder = _Builder(part.evaluator)
             test, key = builder.attribute(part, "test"), builder.attribute(part, "variable")
             values = part.attributes.get("values")
             if many or test.text is None or values is None or isinstance(key.content, Unknown):
                 more = True
                 continue
-            given = builder.texts(values)
+            texts = builder.texts(values)
             before = tests.setdefault(test.text, {}).get(key.content)
             if before is not None:
-                given = given._replace(content=(*before[1].items, *given.items))
+                texts = texts._replace(content=(*before[1].items, *texts.items))
             here = (part.line, part.column)
-            tests[test.text][key.content] = (Node(key.content, *here), Node(given.content, *here))
+            tests[test.text][key.content] = (Node(key.content, *here), Node(texts.content, *here))
         pairs = tuple(
             (Node(test, *at), Node(fields_of(tuple(keys.values())), *at)) for test, keys in tests.items()
         )
@@ -196,41 +196,41 @@ def _one_or_list(items: tuple[Node, ...], at: Node) -> Node:
     return items[0] if len(items) == 1 else Node(items, at.line, at.column)
 
 
-def _from_body(body: Body, filling: PartialEvaluator, line: int, column: int) -> _Part:
+def _from_body(body: Body, evaluator: PartialEvaluator, line: int, column: int) -> _Part:
     attributes: dict[str, Expression] = {}
     parts: list[tuple[str, _Part, bool]] = []
     for attribute in body.attributes:
         if attribute.name in _BLOCKS:
-            parts.extend(_from_json(attribute.name, attribute.expression, filling))
+            parts.extend(_from_json(attribute.name, attribute.expression, evaluator))
         else:
             attributes[attribute.name] = attribute.expression
     for block in body.blocks:
         if block.type == "dynamic":
-            parts.extend(_from_dynamic(block, filling, line, column))
+            parts.extend(_from_dynamic(block, evaluator, line, column))
         else:
             place = (block.place.line or line, block.place.column or column)
-            parts.append((block.type, _from_body(block.body, filling, *place), False))
-    return _Part(attributes, tuple(parts), line, column, filling)
+            parts.append((block.type, _from_body(block.body, evaluator, *place), False))
+    return _Part(attributes, tuple(parts), line, column, evaluator)
 
 
 def _from_dynamic(
-    block: Block, filling: PartialEvaluator, line: int, column: int
+    block: Block, evaluator: PartialEvaluator, line: int, column: int
 ) -> Iterator[tuple[str, _Part, bool]]:
     """One block for each element; if these are unknown, one alternative."""
     name = block.labels[0] if block.labels else ""
     place = (block.place.line or line, block.place.column or column)
     each, called = block.body.attribute("for_each"), block.body.attribute("iterator")
     iterator = called.expression.root if called and isinstance(called.expression, Reference) else name
-    collection = evaluate(each.expression, filling.scope) if each is not None else UNKNOWN
+    collection = evaluate(each.expression, evaluator.scope) if each is not None else UNKNOWN
     elements = pairs(collection)
     for content in block.body.blocks_of("content"):
         if elements is None or len(elements) > _MOST_BLOCKS:
             hole = collection if isinstance(collection, Unknown) else UNKNOWN
-            inner = filling.with_names({iterator: {"key": hole, "value": hole}})
+            inner = evaluator.with_names({iterator: {"key": hole, "value": hole}})
             yield name, _from_body(content.body, inner, *place), True
             continue
         for key, value in elements:
-            inner = filling.with_names({iterator: {"key": key, "value": value}})
+            inner = evaluator.with_names({iterator: {"key": key, "value": value}})
             yield name, _from_body(content.body, inner, *place), False
 
 
@@ -238,21 +238,21 @@ _BLOCKS = ("statement", "principals", "not_principals", "condition")
 
 
 def _from_json(
-    type_: str, expression: Expression, filling: PartialEvaluator
+    type_: str, expression: Expression, evaluator: PartialEvaluator
 ) -> Iterator[tuple[str, _Part, bool]]:
     """In JSON syntax a block is an object or a list of objects."""
     if isinstance(expression, Tuple):
         for item in expression.items:
-            yield from _from_json(type_, item, filling)
+            yield from _from_json(type_, item, evaluator)
     elif isinstance(expression, Object):
         attributes: dict[str, Expression] = {}
         parts: list[tuple[str, _Part, bool]] = []
         for key, value in expression.items:
             name = str(getattr(key, "value", ""))
             if name in _BLOCKS:
-                parts.extend(_from_json(name, value, filling))
+                parts.extend(_from_json(name, value, evaluator))
             else:
                 attributes[name] = value
-        yield type_, _Part(attributes, tuple(parts), expression.line, expression.column, filling), False
+        yield type_, _Part(attributes, tuple(parts), expression.line, expression.column, evaluator), False
     else:
-        yield type_, _Part({}, (), expression.line, expression.column, filling), True
+        yield type_, _Part({}, (), expression.line, expression.column, evaluator), True

@@ -162,8 +162,8 @@ def read_document(text: str, *, line: int = 1, columns: bool = True) -> Node | M
     try:
         return _from_json(parse_json(_filled(text)), line - 1, columns=columns)
     except JSONDecodeError as error:
-        shown = error.msg[:1].lower() + error.msg[1:]
-        return Malformed(shown, error.lineno + line - 1, error.colno if columns else 0)
+        message = error.msg[:1].lower() + error.msg[1:]
+        return Malformed(message, error.lineno + line - 1, error.colno if columns else 0)
     except RecursionError:
         return Malformed("nested too deeply", line, 0)
 

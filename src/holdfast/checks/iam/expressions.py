@@ -55,7 +55,7 @@ class Unresolved(Struct, frozen=True):
     expression: Expression
 
 
-class StateWriter(PartialEvaluator):
+class DocumentReader(PartialEvaluator):
     """Reads the documents of one module."""
 
     def documents_in(
@@ -114,7 +114,7 @@ class StateWriter(PartialEvaluator):
         document = self.node(expression)
         return WrittenDocument(document, encode_json(document), file, expression.line, expression.column)
 
-    def _from_files(self, argument: Expression, given: Expression | None) -> Iterator[WrittenDocument]:
+    def _from_files(self, argument: Expression, variables: Expression | None) -> Iterator[WrittenDocument]:
         """The file with that name, or every policy that matches if a part of the name is unknown."""
         path = self.text(argument)
         if path.startswith("/"):
@@ -122,8 +122,8 @@ class StateWriter(PartialEvaluator):
         many = HOLE in path
         for file in self._paths(posixpath.normpath(posixpath.join(self.module.folder, path))):
             text = None if file.startswith("..") else self.module.checkout.text(file)
-            if text is not None and given is not None:
-                text = self._template(text, given)
+            if text is not None and variables is not None:
+                text = self._template(text, variables)
             if text is None:
                 continue
             document = read_document(text)
@@ -146,7 +146,7 @@ class StateWriter(PartialEvaluator):
             if number < _MOST_FILES:
                 yield tree.join(folder or ".", one)
 
-    def _template(self, text: str, given: Expression) -> str | None:
+    def _template(self, text: str, variables: Expression) -> str | None:
         """None if the template has directives."""
         if "%{" in text:
             return None
@@ -158,7 +158,7 @@ class StateWriter(PartialEvaluator):
         names: dict[str, object] = dict.fromkeys(
             (reference.root for reference in references(template)), UNKNOWN
         )
-        values = evaluate(given, self.scope)
+        values = evaluate(variables, self.scope)
         if isinstance(values, Mapping):
             names.update(values)
         return self.with_names(names).text(template)

@@ -72,12 +72,12 @@ def subject_scope(subject: str, *, patterns: bool) -> SubjectScope:
 
 def _width_with_holes(subject: str) -> SubjectScope:
     """An unknown part is taken as a name without wildcards."""
-    seen = display_text(subject)
-    filled = seen if "/" in seen else seen.replace("…", "…/…")
+    display = display_text(subject)
+    filled = display if "/" in display else display.replace("…", "…/…")
     scope = subject_scope(filled, patterns=True)
     if scope.never is not None:
         return _FINE
-    return SubjectScope(*(None if why is None else why.replace(filled, seen) for why in scope))
+    return SubjectScope(*(None if why is None else why.replace(filled, display) for why in scope))
 
 
 def _not_a_repository(subject: str) -> SubjectScope:

@@ -116,7 +116,7 @@ def _statements(document: Node, kind: PolicyKind) -> Iterator[Issue]:
         return
     if is_list(listed) and not listed.items:
         yield Issue("`Statement` is empty", listed)
-    seen: set[str] = set()
+    sids: set[str] = set()
     for statement in listed.items:
         either = isinstance(statement.content, Alternatives)
         for way in flatten(statement):
@@ -125,9 +125,9 @@ def _statements(document: Node, kind: PolicyKind) -> Iterator[Issue]:
         sid = statement.fields.get("Sid")
         name = sid.text if sid is not None else None
         if sid is not None and name:
-            if name in seen:
+            if name in sids:
                 yield Issue(f"two statements have the Sid `{name}`", sid)
-            seen.add(name)
+            sids.add(name)
 
 
 def _statement(statement: Node, kind: PolicyKind) -> Iterator[Issue]:
@@ -300,21 +300,21 @@ def principal_issues(value: Node | None, name: str, kind: PolicyKind) -> Iterato
         return
     if not value.fields.pairs and not value.fields.more:
         yield Issue(f"`{name}` names no principal", value)
-    for key, who in value.fields.pairs:
+    for key, names in value.fields.pairs:
         if key.content not in TYPES:
             yield Issue(f"`{key.content}` is not a principal type", key, f"Valid: {', '.join(TYPES)}.")
             continue
         if key.content == "CanonicalUser" and kind in (PolicyKind.TRUST, PolicyKind.KEY):
             yield Issue(f"`CanonicalUser` is not allowed in {kind}: only bucket policies support it", key)
-        yield from _named(str(key.content), who, name)
+        yield from _named(str(key.content), names, name)
 
 
-def _named(type_: str, who: Node, name: str) -> Iterator[Issue]:
-    if isinstance(who.content, Unknown):
+def _named(type_: str, names: Node, name: str) -> Iterator[Issue]:
+    if isinstance(names.content, Unknown):
         return
-    if is_list(who) and not who.items:
-        yield Issue(f"`{name}.{type_}` names no principal", who)
-    for item in who.items:
+    if is_list(names) and not names.items:
+        yield Issue(f"`{name}.{type_}` names no principal", names)
+    for item in names.items:
         if isinstance(item.content, Unknown):
             continue
         if not isinstance(item.content, str):
@@ -355,8 +355,8 @@ def _wrong_federated(text: str) -> str | None:
         return None
     arn = parse_arn(text)
     fine = arn is not None and arn.service == "iam" and arn.resource.startswith(_PROVIDERS)
-    shown = "the ARN of an `oidc-provider/` or a `saml-provider/`, or a provider's domain"
-    return None if fine else f"`{text}` is not an identity provider: write {shown}"
+    valid = "the ARN of an `oidc-provider/` or a `saml-provider/`, or a provider's domain"
+    return None if fine else f"`{text}` is not an identity provider: write {valid}"
 
 
 _PROVIDERS: Final = ("oidc-provider/", "saml-provider/")

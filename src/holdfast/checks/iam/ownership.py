@@ -27,8 +27,8 @@ def checked_stack_account(stack: CheckedStack) -> str | None:
     account = stack_account(stack.checkout, stack.stack)
     if account is not None:
         return account
-    given = (stack.scope.variables.get(name) for name in VARIABLES)
-    return next((text for text in given if isinstance(text, str) and ACCOUNT.fullmatch(text)), None)
+    values = (stack.scope.variables.get(name) for name in VARIABLES)
+    return next((text for text in values if isinstance(text, str) and ACCOUNT.fullmatch(text)), None)
 
 
 def environment_accounts(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:

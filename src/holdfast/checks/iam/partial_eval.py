@@ -157,10 +157,10 @@ class PartialEvaluator:
             if not self._may_go_on():
                 yield Node(UNKNOWN, expression.line, expression.column)
                 return
-            wanted = True if expression.condition is None else evaluate(expression.condition, scope)
-            if wanted is not False:
+            included = True if expression.condition is None else evaluate(expression.condition, scope)
+            if included is not False:
                 node = self.with_names(scope.names).node(expression.value)
-                yield node if wanted is True else _maybe(node)
+                yield node if included is True else _maybe(node)
 
     def _call(self, call: Call) -> Node:  # noqa: PLR0911 - one line for each function
         line, column = call.line, call.column
@@ -191,9 +191,9 @@ class PartialEvaluator:
             else:
                 yield node
 
-    def _format(self, form: str, given: list[Expression], call: Call) -> Node:
+    def _format(self, form: str, arguments: list[Expression], call: Call) -> Node:
         pieces = form.split("%s")
-        texts = [self.text(argument) for argument in given]
+        texts = [self.text(argument) for argument in arguments]
         if len(texts) != len(pieces) - 1:
             return Node(UNKNOWN, call.line, call.column)
         joined = "".join(f"{piece}{text}" for piece, text in zip(pieces, [*texts, ""], strict=True))

@@ -111,7 +111,7 @@ def read_variables_policies(variables: VariablesFile) -> Policies:
                 parts.append(_inline(variables, attribute.name, text, part))
             elif isinstance(part, Object) and has_statement(part):
                 parts.append(_object(variables, attribute.name, part))
-            elif (path := _named(variables, text)) is not None:
+            elif (path := _named_file(variables, text)) is not None:
                 paths[path] = attribute.name
     folder = posixpath.dirname(variables.path) or "."
     for name in tree.names(folder):
@@ -120,7 +120,7 @@ def read_variables_policies(variables: VariablesFile) -> Policies:
     return Policies(
         tuple(policy for part in parts for policy in part.policies),
         tuple(broken for part in parts for broken in part.malformed),
-        tuple(untold for part in parts for untold in part.unresolved),
+        tuple(place for part in parts for place in part.unresolved),
         files=tuple(sorted(filter(may_be_policy, paths))),
     )
 
@@ -136,22 +136,22 @@ def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> P
     if isinstance(document, Malformed):
         broken = MalformedPolicy(document, variables.path, address)
         return Policies(malformed=(broken,)) if _CALLED_POLICY.search(name) else Policies()
-    return _held(variables, name, document, text)
+    return _policies_in(variables, name, document, text)
 
 
 def _object(variables: VariablesFile, name: str, part: Object) -> Policies:
     """An object that is encoded where it is used."""
     document = node_from_value(constant(part), part.line, part.column)
-    return _held(variables, name, document, encode_json(document))
+    return _policies_in(variables, name, document, encode_json(document))
 
 
-def _held(variables: VariablesFile, name: str, document: Node, text: str) -> Policies:
+def _policies_in(variables: VariablesFile, name: str, document: Node, text: str) -> Policies:
     if not looks_like_policy(document):
         return Policies()
     return Policies((make_policy(document, guess_use(name, document), text, variables.path, f"var.{name}"),))
 
 
-def _named(variables: VariablesFile, text: str) -> str | None:
+def _named_file(variables: VariablesFile, text: str) -> str | None:
     """The JSON file that a value names, relative to its folder, a root module or the root."""
     if not text.endswith(".json") or text.endswith(_NOT_POLICIES) or len(text) > 1000:  # noqa: PLR2004 - no path
         return None

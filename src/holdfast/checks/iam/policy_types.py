@@ -156,17 +156,17 @@ def _form(document: Node) -> PolicyKind:
         or any(fields.more for fields in statements)
     ):
         return PolicyKind.UNCLEAR
-    who = [fields.has("Principal") or fields.has("NotPrincipal") for fields in statements]
+    has_principal = [fields.has("Principal") or fields.has("NotPrincipal") for fields in statements]
     what = [fields.has("Resource") or fields.has("NotResource") for fields in statements]
-    if not any(who) and all(what):
+    if not any(has_principal) and all(what):
         return PolicyKind.IDENTITY
-    if all(who) and not any(what):
+    if all(has_principal) and not any(what):
         return (
             PolicyKind.TRUST
             if all(_assumes(fields.get("Action")) for fields in statements)
             else PolicyKind.RESOURCE
         )
-    return PolicyKind.RESOURCE if all(who) and all(what) else PolicyKind.UNCLEAR
+    return PolicyKind.RESOURCE if all(has_principal) and all(what) else PolicyKind.UNCLEAR
 
 
 def _assumes(action: Node | None) -> bool:

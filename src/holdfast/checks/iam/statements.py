@@ -127,7 +127,7 @@ class Statement(Struct, frozen=True):
 
     @property
     def allows_everyone(self) -> bool:
-        return any(who.name == "*" and who.type in ("", "AWS") for who in self.principals)
+        return any(principal.name == "*" and principal.type in ("", "AWS") for principal in self.principals)
 
 
 def covers(pattern: str, action: str) -> bool:
@@ -155,22 +155,22 @@ def _statement(node: Node, *, sure: bool) -> Iterator[Statement]:
     effect = fields.get("Effect")
     condition = fields.get("Condition")
     either = condition.content if condition is not None else None
-    for given in either.options if isinstance(either, Alternatives) and either.options else (condition,):
+    for option in either.options if isinstance(either, Alternatives) and either.options else (condition,):
         yield Statement(
             node=node,
             allows=effect is not None and any(way.content == "Allow" for way in flatten(effect)),
             actions=_texts(fields.get("Action")),
             resources=_texts(fields.get("Resource")),
             principals=tuple(_principals(fields.get("Principal"))),
-            conditions=_conditions(given, more=fields.more),
-            not_action=_told(fields.get("NotAction")),
-            not_resource=_told(fields.get("NotResource")),
-            not_principal=_told(fields.get("NotPrincipal")),
-            sure=sure and given is condition,
+            conditions=_conditions(option, more=fields.more),
+            not_action=_first_option(fields.get("NotAction")),
+            not_resource=_first_option(fields.get("NotResource")),
+            not_principal=_first_option(fields.get("NotPrincipal")),
+            sure=sure and option is condition,
         )
 
 
-def _told(value: Node | None) -> Node | None:
+def _first_option(value: Node | None) -> Node | None:
     """The value, or one that it may have."""
     if value is None or not isinstance(value.content, Alternatives):
         return value if value is not None and value.exists else None
@@ -183,11 +183,11 @@ def _texts(value: Node | None) -> TextValues:
     whole = not isinstance(value.content, Alternatives) and not any(
         isinstance(item.content, Alternatives) for item in value.items
     )
-    texts = _sorted(flatten(value))
+    texts = _classify_texts(flatten(value))
     return texts if whole else TextValues(texts.known, texts.partly, unsure=True)
 
 
-def _sorted(items: Iterable[Node]) -> TextValues:
+def _classify_texts(items: Iterable[Node]) -> TextValues:
     known: list[Node] = []
     partly: list[Node] = []
     unsure = False
@@ -223,8 +223,8 @@ def _conditions(value: Node | None, *, more: bool) -> Conditions:
     for operator, tests in value.fields.pairs:
         fields = tests.fields
         unsure = unsure or isinstance(tests.content, Unknown) or (fields.more and not fields.partly)
-        for key, given in (*fields.pairs, *fields.partly):
+        for key, values in (*fields.pairs, *fields.partly):
             conditions.append(
-                ConditionTest(str(operator.content), str(key.content).lower(), _texts(given), key)
+                ConditionTest(str(operator.content), str(key.content).lower(), _texts(values), key)
             )
     return Conditions(tuple(conditions), unsure)

@@ -40,8 +40,8 @@ def _statement(statement: Statement, *, of_principals: bool) -> bool:
         return False
     if any(_may_be_any_action(item) for name in ("Action", "NotAction") for item in _items(fields, name)):
         return True
-    who = tuple(_items(fields, "Principal")) if of_principals else ()
-    return any(_may_be_anyone(principal) for principal in who) or _decided_elsewhere(statement)
+    principals = tuple(_items(fields, "Principal")) if of_principals else ()
+    return any(_may_be_anyone(principal) for principal in principals) or _decided_elsewhere(statement)
 
 
 def _items(fields: Fields, name: str) -> tuple[Node, ...]:
@@ -57,7 +57,7 @@ def _may_be_anyone(principal: Node) -> bool:
     if _is_unknown(principal):
         return principal.content is not COMPUTED
     pairs = principal.fields.pairs
-    named = (item for type_, who in pairs if type_.content != "Federated" for item in flatten(who))
+    named = (item for type_, names in pairs if type_.content != "Federated" for item in flatten(names))
     return principal.fields.more or any(_is_unknown(item) and item.content is not COMPUTED for item in named)
 
 
@@ -75,7 +75,12 @@ def _decided_elsewhere(statement: Statement) -> bool:
     web = statement.matching_action(ASSUMES) is not None and not any(
         test.key.endswith(":sub") for test in statement.conditions.tests
     )
-    if web and any(who.name == HOLE and who.type == "Federated" for who in statement.principals):
+    if web and any(
+        principal.name == HOLE and principal.type == "Federated" for principal in statement.principals
+    ):
         return True
-    watched = any(who.name == "*" or who.type in ("Service", "Federated") for who in statement.principals)
+    watched = any(
+        principal.name == "*" or principal.type in ("Service", "Federated")
+        for principal in statement.principals
+    )
     return watched and statement.conditions.unsure

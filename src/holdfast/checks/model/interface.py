@@ -54,12 +54,17 @@ class Severity(StrEnum):
     WARNING = "warning"
     NOTE = "note"
 
+    @property
+    def rank(self) -> int:
+        """0 is the most severe."""
+        return _RANKS[self]
+
     def is_at_least(self, level: Severity) -> bool:
         """Whether it is at least as severe as this level."""
-        return _MOST_SEVERE_FIRST.index(self) <= _MOST_SEVERE_FIRST.index(level)
+        return self.rank <= level.rank
 
 
-_MOST_SEVERE_FIRST = tuple(Severity)
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 _FEW = 3
 
 

@@ -59,6 +59,10 @@ class NotEvaluated(Struct, frozen=True, kw_only=True):
     file: str | None = None
     stack: str | None = None
 
+    @property
+    def where(self) -> str | None:
+        return self.file or self.stack
+
 
 class Report(Struct, frozen=True, kw_only=True):
     findings: tuple[ReportedFinding, ...]
@@ -78,6 +82,11 @@ class Report(Struct, frozen=True, kw_only=True):
     @property
     def unwaived(self) -> tuple[ReportedFinding, ...]:
         return tuple(finding for finding in self.findings if not finding.waived)
+
+    @property
+    def most_severe_first(self) -> list[ReportedFinding]:
+        """Without waived findings."""
+        return sorted(self.unwaived, key=lambda finding: finding.severity.rank)
 
     @property
     def waived(self) -> int:

@@ -30,13 +30,13 @@ def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
                 yield Skipped(reason="the location of its state is not known", stack=stack.name)
             continue
         by_state.setdefault(place.identity, []).append((stack, place.shown))
-    for (first, shown), *others in by_state.values():
+    for (first, location), *others in by_state.values():
         for other, _ in others:
             if chosen & {first.name, other.name}:
                 backend = backend_of_stack(other)
                 yield finding(
                     backend.where,
-                    f"`{other.name}` uses the state of `{first.name}` ({shown})",
+                    f"`{other.name}` uses the state of `{first.name}` ({location})",
                     stack=other.name if other.stack in checkout.all_stacks else None,
                 )
 

@@ -57,8 +57,8 @@ def _classify_plan(path: str, content: Content | None) -> Suspect | None:
 
 
 def _classify_plan_json(inside: bytes) -> Suspect | None:
-    shown = is_shown_plan(inside)
-    return Suspect(ContentKind.SHOWN_PLAN.value, severity=Severity.WARNING) if shown else None
+    is_plan = is_shown_plan(inside)
+    return Suspect(ContentKind.SHOWN_PLAN.value, severity=Severity.WARNING) if is_plan else None
 
 
 HF202 = Rule(

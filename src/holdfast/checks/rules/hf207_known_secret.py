@@ -49,10 +49,10 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             yield finding(place, f"secret in plain text ({secret.what})")
 
 
-def _history(seen: History) -> Iterator[CheckResult]:
+def _history(history: History) -> Iterator[CheckResult]:
     """Secrets in old versions only; those that are still in the tree are reported there."""
-    secrets = [trace for trace in seen.traces if trace.mark is ContentKind.SECRET]
-    there = set(_digests(seen.checkout)) if secrets else set()
+    secrets = [trace for trace in history.traces if trace.mark is ContentKind.SECRET]
+    there = set(_digests(history.checkout)) if secrets else set()
     for trace in secrets:
         if trace.digest not in there:
             yield finding(
@@ -62,7 +62,7 @@ def _history(seen: History) -> Iterator[CheckResult]:
                 hint="Rotate the secret now: every clone has it. Then remove it from the history (`git "
                 "filter-repo --replace-text`) and have everyone clone again.",
             )
-    for unread in seen.unread:
+    for unread in history.unread:
         yield Skipped(reason=unread.reason, file=unread.path)
 
 

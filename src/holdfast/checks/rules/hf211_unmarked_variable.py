@@ -49,8 +49,8 @@ def _may_hold(name: str, block: Block) -> bool:
     type_, default = block.body.attribute("type"), block.body.attribute("default")
     kind = _type(type_.expression) if type_ is not None else None
     if kind is None and default is not None:
-        given = constant(default.expression)
-        kind = "string" if isinstance(given, str) or given is None else type(given).__name__
+        literal = constant(default.expression)
+        kind = "string" if isinstance(literal, str) or literal is None else type(literal).__name__
     if kind not in (None, *_TEXTS):
         return False
     written = constant(default.expression) if default is not None else None

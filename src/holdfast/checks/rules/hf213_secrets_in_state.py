@@ -36,7 +36,7 @@ def _in_state(state: CheckedState) -> Iterator[CheckResult]:
 
 
 def _stored(secrets: StoredSecrets, where: str) -> Finding:
-    shown = ", ".join(f"`{path}`" for path in secrets.paths[:_MOST])
+    listed = ", ".join(f"`{path}`" for path in secrets.paths[:_MOST])
     more = f" and {len(secrets.paths) - _MOST} more" if len(secrets.paths) > _MOST else ""
     also = (
         f"; not marked sensitive: {', '.join(f'`{path}`' for path in secrets.unmarked[:_MOST])}"
@@ -44,7 +44,7 @@ def _stored(secrets: StoredSecrets, where: str) -> Finding:
         else ""
     )
     return Finding(
-        message=f"{where} {shown}{more} in plain text{also}",
+        message=f"{where} {listed}{more} in plain text{also}",
         address=secrets.address,
         hint=secret_facts.remedy(secrets.mode, secrets.type, secrets.paths),
         severity=Severity.ERROR if secrets.unmarked else None,

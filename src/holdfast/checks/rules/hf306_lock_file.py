@@ -146,13 +146,13 @@ def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[s
     outcome = (
         "on the others `init` fails with a mirror or cache" if from_registry else "on the others `init` fails"
     )
-    asked = " ".join(f"-platform={platform}" for platform in platforms)
+    flags = " ".join(f"-platform={platform}" for platform in platforms)
     return finding(
         lock.place_of(provider),
         f"{lock.path} has hashes for {_packages(there)} of {provider.address}, but {len(platforms)} "
         f"platforms are used ({', '.join(platforms)}): {outcome}",
         address=provider.address,
-        hint=f"Run `terraform providers lock {asked}` and commit it.",
+        hint=f"Run `terraform providers lock {flags}` and commit it.",
         severity=Severity.NOTE if from_registry else None,
     )
 

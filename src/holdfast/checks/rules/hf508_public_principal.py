@@ -34,9 +34,9 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
             continue
         if any(_revokes(other, statement) for other in policy.statements):
             continue
-        for who in statement.principals:
-            if who.name == "*" and who.type in _EVERYONE:
-                yield Issue(f"{policy.kind} allows everyone, and no condition restricts it", who.at)
+        for principal in statement.principals:
+            if principal.name == "*" and principal.type in _EVERYONE:
+                yield Issue(f"{policy.kind} allows everyone, and no condition restricts it", principal.at)
 
 
 def _revokes(other: Statement, allowed: Statement) -> bool:
@@ -50,8 +50,8 @@ def _revokes(other: Statement, allowed: Statement) -> bool:
 
 def _excepts(test: ConditionTest) -> bool:
     """Whether it is true for everyone except identified callers or networks."""
-    whom = test.negative and ":" not in test.operator and is_one_of(test.key, NARROWING)
-    return whom and is_narrow(test.key, test.base_operator.replace("Not", ""), test.values.words)
+    excludes = test.negative and ":" not in test.operator and is_one_of(test.key, NARROWING)
+    return excludes and is_narrow(test.key, test.base_operator.replace("Not", ""), test.values.words)
 
 
 def _covers(other: Statement, allowed: Statement) -> bool:

@@ -51,22 +51,22 @@ def _kind(kind: PolicyKind, statement: Statement) -> PolicyKind:
 
 
 def _services(statement: Statement, kind: PolicyKind) -> Iterator[Issue]:
-    for who in statement.principals:
-        if who.type != "Service" or who.name in ("*", HOLE):
+    for principal in statement.principals:
+        if principal.type != "Service" or principal.name in ("*", HOLE):
             continue
-        sent = kind is not PolicyKind.TRUST or who.name.partition(".")[0] in _SENT
-        if sent and not _writes_own_logs(who, statement):
+        sent = kind is not PolicyKind.TRUST or principal.name.partition(".")[0] in _SENT
+        if sent and not _writes_own_logs(principal, statement):
             yield Issue(
-                f"`{display_text(who.name)}` is allowed for every account",
-                who.at,
+                f"`{display_text(principal.name)}` is allowed for every account",
+                principal.at,
                 severe=kind is not PolicyKind.TRUST,
             )
 
 
-def _writes_own_logs(who: PrincipalName, statement: Statement) -> bool:
+def _writes_own_logs(principal: PrincipalName, statement: Statement) -> bool:
     """Load balancers only write logs below their own account id."""
     places = statement.resources.all
-    return who.name.startswith(_LOGS_OF_BALANCERS) and all(
+    return principal.name.startswith(_LOGS_OF_BALANCERS) and all(
         _OF_ONE_ACCOUNT.fullmatch(str(place.content)) for place in places
     )
 

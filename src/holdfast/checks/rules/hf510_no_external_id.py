@@ -34,10 +34,10 @@ def _foreign_accounts(statement: Statement, own: frozenset[str]) -> Iterator[Iss
         return
     if statement.conditions.restricts("sts:externalid", *_OWN):
         return
-    for who in statement.principals:
-        account = account_in(who.name) if who.type == "AWS" else None
+    for principal in statement.principals:
+        account = account_in(principal.name) if principal.type == "AWS" else None
         if account is not None and account not in own:
-            yield Issue(f"the account {account} is not yours, and no external id is required", who.at)
+            yield Issue(f"the account {account} is not yours, and no external id is required", principal.at)
 
 
 RULE = Rule(

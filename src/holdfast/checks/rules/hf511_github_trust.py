@@ -29,7 +29,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
 
 
 def _host(statement: Statement) -> str | None:
-    named = (who.name for who in statement.principals if who.type == "Federated")
+    named = (principal.name for principal in statement.principals if principal.type == "Federated")
     return github_host(named, (test.key for test in statement.conditions.tests))
 
 
@@ -56,10 +56,10 @@ Claims = list[tuple[str, ConditionTest]]
 
 
 def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
-    asked = [test for claim, test in tests if claim == "aud"]
-    if not asked and not statement.conditions.unsure:
+    audience_tests = [test for claim, test in tests if claim == "aud"]
+    if not audience_tests and not statement.conditions.unsure:
         yield Issue(f"no condition on `{host}:aud`", statement.at, severe=False)
-    for test in asked:
+    for test in audience_tests:
         for value in test.values.known if test.demands else ():
             text = str(value.content)
             if text not in AUDIENCES and not ("://" in text and "*" not in text):
@@ -67,13 +67,13 @@ def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]
 
 
 def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
-    asked = [test for claim, test in tests if claim == "sub"]
-    demanded = [test for test in asked if test.demands]
+    subject_tests = [test for claim, test in tests if claim == "sub"]
+    demanded = [test for test in subject_tests if test.demands]
     by_repository = any(claim in _REPOSITORY and _is_bound(test) for claim, test in tests)
-    reported = any(test.holds_without for test in asked)
+    reported = any(test.holds_without for test in subject_tests)
     if not demanded and not by_repository and not reported and not statement.conditions.unsure:
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
-        yield _unrestricted(statement, asked, host, by_owner=by_owner)
+        yield _unrestricted(statement, subject_tests, host, by_owner=by_owner)
     for test in demanded:
         for value in test.values.all:
             severe, mild, never = subject_scope(str(value.content), patterns=test.patterns)
@@ -83,7 +83,9 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
                 yield Issue(mild, value, severe=False)
 
 
-def _unrestricted(statement: Statement, asked: list[ConditionTest], host: str, *, by_owner: bool) -> Issue:
+def _unrestricted(
+    statement: Statement, subject_tests: list[ConditionTest], host: str, *, by_owner: bool
+) -> Issue:
     if by_owner:
         return Issue("every repository of the owner can assume this role", statement.at, severe=False)
     if host != HOST:
@@ -91,11 +93,10 @@ def _unrestricted(statement: Statement, asked: list[ConditionTest], host: str, *
         return Issue(
             f"no condition on `{host}:sub`: {whose} can assume this role", statement.at, severe=False
         )
-    if asked:
-        message = (
-            f"`{asked[0].operator}` on `{host}:sub` restricts nothing: any repository can assume this role"
-        )
-        return Issue(message, asked[0].at)
+    if subject_tests:
+        test = subject_tests[0]
+        why = f"`{test.operator}` on `{host}:sub` restricts nothing"
+        return Issue(f"{why}: any repository can assume this role", test.at)
     return Issue(f"no condition on `{host}:sub`: any GitHub repository can assume this role", statement.at)
 
 

@@ -42,13 +42,13 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
         if not statement.allows or statement.conditions.unsure:
             continue
         keys = [test.key for test in statement.conditions.tests]
-        for who in statement.principals:
-            of_github = github_host((who.name,), keys if HOLE in who.name else ()) is not None
-            if who.type == "Federated" and not of_github:
-                yield from _allowed(who, statement.conditions)
+        for principal in statement.principals:
+            of_github = github_host((principal.name,), keys if HOLE in principal.name else ()) is not None
+            if principal.type == "Federated" and not of_github:
+                yield from _allowed(principal, statement.conditions)
 
 
-def _allowed(who: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
+def _allowed(principal: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
     demands = [
         test
         for test in conditions.tests
@@ -56,18 +56,21 @@ def _allowed(who: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
         and test.key not in _ANONYMOUS
         and is_narrow(test.key, test.base_operator, test.values.words)
     ]
-    host = who.name.rpartition("oidc-provider/")[2].lower()
+    host = principal.name.rpartition("oidc-provider/")[2].lower()
     by_others = [test for test in demands if test.key.rpartition(":")[2] != "aud"]
     if not demands:
-        yield Issue("everyone known to this provider is allowed: no condition restricts it", who.at)
+        yield Issue("everyone known to this provider is allowed: no condition restricts it", principal.at)
     elif host in _MULTI_TENANT and not any(_names_owner(test) for test in by_others):
         yield Issue(
-            f"every pipeline of {host}, of any company, is allowed: no condition names the owner", who.at
+            f"every pipeline of {host}, of any company, is allowed: no condition names the owner",
+            principal.at,
         )
     elif host in _APPLICATIONS and not any(test.key.rpartition(":")[2] in _WHICH for test in demands):
-        yield Issue(f"the users of any application of {host} are allowed: restrict `aud` to yours", who.at)
+        yield Issue(
+            f"the users of any application of {host} are allowed: restrict `aud` to yours", principal.at
+        )
     else:
-        yield from _single_tenant(who, host, by_others)
+        yield from _single_tenant(principal, host, by_others)
 
 
 def _names_owner(test: ConditionTest) -> bool:
@@ -75,10 +78,10 @@ def _names_owner(test: ConditionTest) -> bool:
     return not any(has_wildcard(word.partition(":")[2][:1]) for word in test.values.words)
 
 
-def _single_tenant(who: PrincipalName, host: str, by_others: list[ConditionTest]) -> Iterator[Issue]:
-    whole = next((whom for pattern, whom in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
+def _single_tenant(principal: PrincipalName, host: str, by_others: list[ConditionTest]) -> Iterator[Issue]:
+    whole = next((users for pattern, users in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
     if whole is not None and not by_others:
-        yield Issue(f"{whole} is allowed: the audience does not restrict it", who.at, severe=False)
+        yield Issue(f"{whole} is allowed: the audience does not restrict it", principal.at, severe=False)
     for test in by_others:
         for value in test.values.known:
             namespace = str(value.content).removeprefix(_PODS)

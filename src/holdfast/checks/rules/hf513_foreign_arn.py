@@ -31,10 +31,10 @@ def _in_stack(stack: CheckedStack) -> Iterator[CheckResult]:
     own = _identity_of(stack)
     unknown = False
     for folder in folders:
-        for answer in _check(policies_of_module(stack.checkout.module(folder)), own, stack):
-            unknown = unknown or isinstance(answer, Skipped)
-            if not isinstance(answer, Skipped):
-                yield answer
+        for result in _check(policies_of_module(stack.checkout.module(folder)), own, stack):
+            unknown = unknown or isinstance(result, Skipped)
+            if not isinstance(result, Skipped):
+                yield result
     if unknown:
         yield _account_unknown(stack)
 
@@ -68,11 +68,11 @@ def _identity_of(stack: CheckedStack) -> _StackIdentity:
 def _check(policies: Policies, own: _StackIdentity, stack: CheckedStack) -> Iterator[CheckResult]:
     for policy in policies.policies:
         for statement in policy.statements:
-            for answer in _statement(statement, own):
-                if answer is None:
+            for issue in _statement(statement, own):
+                if issue is None:
                     yield _account_unknown(stack)
                 else:
-                    yield finding_from_issue(policy, answer, Severity.WARNING, stack.name)
+                    yield finding_from_issue(policy, issue, Severity.WARNING, stack.name)
 
 
 def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | None]:
@@ -90,12 +90,13 @@ def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | No
                 f"`{display_text(item.content)}` belongs to account {account}; the stack's is {own.account}",
                 item,
             )
-    for who in statement.principals:
-        yield from _partition(who.at, own)
-        account = _account(who.at)
+    for principal in statement.principals:
+        yield from _partition(principal.at, own)
+        account = _account(principal.at)
         if statement.allows and account in own.others and account != own.account:
             yield Issue(
-                f"`{display_text(who.at.content)}` belongs to the environment {own.others[account]}", who.at
+                f"`{display_text(principal.at.content)}` belongs to the environment {own.others[account]}",
+                principal.at,
             )
     for test in statement.conditions.tests:
         for item in test.values.all:

@@ -19,15 +19,15 @@ def _check(stack: CheckedStack) -> Iterator[Finding]:
         **dict.fromkeys(VARIABLES, number),
     }
     for name, own in expected.items():
-        given = stack.scope.variables.get(name)
-        if own is None or not isinstance(given, str) or given == own or not given:
+        value = stack.scope.variables.get(name)
+        if own is None or not isinstance(value, str) or value == own or not value:
             continue
-        if ACCOUNT.fullmatch(given) and not ACCOUNT.fullmatch(own):
+        if ACCOUNT.fullmatch(value) and not ACCOUNT.fullmatch(own):
             own = number  # noqa: PLW2901 - an account id is compared with the account id
-            if own is None or given == own:
+            if own is None or value == own:
                 continue
         yield finding(
-            _place(stack, name), f"`{name}` is `{given}`, but the stack has `{own}`", address=f"var.{name}"
+            _place(stack, name), f"`{name}` is `{value}`, but the stack has `{own}`", address=f"var.{name}"
         )
 
 

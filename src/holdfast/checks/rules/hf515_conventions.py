@@ -69,11 +69,11 @@ def _check_tags(stack: CheckedStack) -> Iterator[CheckResult]:
         attribute = resource.body.attribute("tags")
         if attribute is None and not has_tags(resource.type):
             continue
-        given = _effective_tags(attribute, scope, defaults)
-        if given is None or any(_is_hidden(given, name, pattern) for name, pattern in wanted.items()):
+        tags = _effective_tags(attribute, scope, defaults)
+        if tags is None or any(_is_hidden(tags, name, pattern) for name, pattern in wanted.items()):
             unknown_tags.append((resource.block.file, resource.address))
-        if given is not None:
-            yield from _wrong_tags(attribute or resource.block, resource.address, given, wanted)
+        if tags is not None:
+            yield from _wrong_tags(attribute or resource.block, resource.address, tags, wanted)
     yield from known_at_run_time_only("the tags", unknown_tags)
 
 
@@ -86,18 +86,18 @@ def _effective_tags(
     return {**defaults, **tags} if isinstance(tags, Mapping) else None
 
 
-def _is_hidden(given: Mapping[str, object], name: str, pattern: str) -> bool:
-    return isinstance(given.get(name), Unknown) and pattern != "*"
+def _is_hidden(tags: Mapping[str, object], name: str, pattern: str) -> bool:
+    return isinstance(tags.get(name), Unknown) and pattern != "*"
 
 
 def _wrong_tags(
-    where: Attribute | Block, address: str, given: Mapping[str, object], wanted: Mapping[str, str]
+    where: Attribute | Block, address: str, tags: Mapping[str, object], wanted: Mapping[str, str]
 ) -> Iterator[Finding]:
     for name, expected in wanted.items():
-        if name not in given:
+        if name not in tags:
             yield finding(where, f"the tag `{name}` is missing", address=address)
             continue
-        has = given[name]
+        has = tags[name]
         if isinstance(has, str) and not is_name(expected, has):
             yield finding(where, f"the tag `{name}` is `{shorten(has)}`, not `{expected}`", address=address)
 

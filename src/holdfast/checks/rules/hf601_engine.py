@@ -35,8 +35,8 @@ def _users(output: EngineOutput, path: str) -> tuple[str | None, ...]:
     """The stacks that use the file; Terraform formats it for one of them on behalf of all."""
     checkout = output.stack.checkout
     code = checkout.users.get(path.rpartition("/")[0] or ".", ())
-    given = (stack for stack in checkout.stacks if path in stack.stack.variables_files)
-    return tuple({stack.name: None for stack in (*code, *given)}) or (None,)
+    variables = (stack for stack in checkout.stacks if path in stack.stack.variables_files)
+    return tuple({stack.name: None for stack in (*code, *variables)}) or (None,)
 
 
 def _message(hunk: Hunk) -> str:
@@ -52,7 +52,7 @@ def _hint(hunk: Hunk) -> str | None:
     """The formatted lines without values, which may be secrets; None: the rule's own hint."""
     if not 0 < len(hunk.after) <= _SHOWN or any(_HEREDOC in line for line in hunk.after):
         return None
-    lines = [shown for line in hunk.after if (shown := mask_values(line.strip())) is not None]
+    lines = [masked for line in hunk.after if (masked := mask_values(line.strip())) is not None]
     return f"Formatted: {' ⏎ '.join(lines)}" if len(lines) == len(hunk.after) else None
 
 

@@ -32,9 +32,9 @@ def _check(module: Module) -> Iterator[Finding | Skipped]:
         row = table.get(resource.type)
         if row is None:
             continue
-        answers = dict(_protections(module, resource, body, row))
-        bare = [stack for stack, answer in answers.items() if answer is Protection.NO]
-        unclear = [stack for stack, answer in answers.items() if answer is Protection.UNKNOWN]
+        protections = dict(_protections(module, resource, body, row))
+        bare = [stack for stack, protection in protections.items() if protection is Protection.NO]
+        unclear = [stack for stack, protection in protections.items() if protection is Protection.UNKNOWN]
         for stack in bare:
             yield _finding(resource, row, stack)
         for stack in unclear if not bare else ():
@@ -78,7 +78,7 @@ class _Written(NamedTuple):
     resource: Resource
     body: Body
     scope: Scope
-    said: Protection
+    protection: Protection
     """The weakest of its instances."""
 
 
@@ -90,18 +90,18 @@ def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
     ):
         return
     written = _in_code(stack)
-    for address, answer in _planned(plan.plan, stack, written).items():
-        about = written.get(address)
-        if answer is Protection.NO and about is not None:
-            yield _finding(about.resource, table[about.resource.type], stack.name)
-        elif answer is not Protection.YES:
+    for address, protection in _planned(plan.plan, stack, written).items():
+        in_code = written.get(address)
+        if protection is Protection.NO and in_code is not None:
+            yield _finding(in_code.resource, table[in_code.resource.type], stack.name)
+        elif protection is not Protection.YES:
             yield _unknown(
-                address, "the plan does not show it" if about else "its module is not in this repository"
+                address, "the plan does not show it" if in_code else "its module is not in this repository"
             )
     if partial:
         there = {without_keys(change.address) for change in plan.plan.changes}
         for address, resource in written.items():
-            if resource.said is Protection.UNKNOWN and address not in there:
+            if resource.protection is Protection.UNKNOWN and address not in there:
                 yield _unknown(address, "the plan omits it")
 
 
@@ -121,7 +121,7 @@ def _in_code(stack: CheckedStack) -> dict[str, _Written]:
                 continue
             address = f"{home}.{resource.address}".removeprefix(".")
             protection = protection_of(body, row, visited.scope, _providers(stack, resource.type))
-            worst = _worst((protection, written[address].said)) if address in written else protection
+            worst = _worst((protection, written[address].protection)) if address in written else protection
             written[address] = _Written(resource, body, visited.scope, worst)
     return written
 
@@ -135,9 +135,9 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
         if row is None or change.mode != "managed" or change.deposed or change.kind in _LEAVING:
             continue
         address = without_keys(change.address)
-        about = written.get(address)
-        if about is None or about.said is Protection.UNKNOWN:
-            body, scope = (about.body, about.scope) if about is not None else (None, stack.scope)
+        resource = written.get(address)
+        if resource is None or resource.protection is Protection.UNKNOWN:
+            body, scope = (resource.body, resource.scope) if resource is not None else (None, stack.scope)
             protection = protection_of(
                 body, row, scope, _providers(stack, change.type), planned_values(change)
             )

@@ -45,9 +45,9 @@ def secrets_in_plan(plan: Plan) -> Iterator[StoredSecrets]:
 
 def _planned_secrets(change: ResourceChange) -> StoredSecrets | None:
     values = change.change
-    about, kind, after = change.address, (change.mode, change.type), _read(values.after)
+    address, kind, after = change.address, (change.mode, change.type), _read(values.after)
     unknown = _read(values.after_unknown)
-    secrets = _stored_secrets(about, kind, after, mask=_read(values.after_sensitive), unknown=unknown)
+    secrets = _stored_secrets(address, kind, after, mask=_read(values.after_sensitive), unknown=unknown)
     if (
         secrets is None
         or change.importing is not None
@@ -56,7 +56,7 @@ def _planned_secrets(change: ResourceChange) -> StoredSecrets | None:
         return secrets
     before = _read(values.before)
     return _new_secrets(
-        secrets, after, _stored_secrets(about, kind, before, mask=_read(values.before_sensitive)), before
+        secrets, after, _stored_secrets(address, kind, before, mask=_read(values.before_sensitive)), before
     )
 
 
@@ -178,7 +178,7 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
 
     Unchanged outputs are found in the state.
     """
-    shown = {
+    unmarked = {
         output.name: shown_texts
         for output in plan.outputs
         if (output.kind is not ChangeKind.NO_OP or _read(output.change.before_sensitive) is True)
@@ -186,8 +186,8 @@ def outputs_in_plan(plan: Plan) -> Iterator[str]:
         and (shown_texts := [text for text in texts(_read(output.change.after)) if len(text) >= _SHORTEST])
     }
     # All values of a large plan are only read if an output could show one.
-    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if shown else set()
-    yield from (name for name, shown_texts in shown.items() if _shows(shown_texts, secrets))
+    secrets = {text for text in sensitive_values(plan) if len(text) >= _SHORTEST} if unmarked else set()
+    yield from (name for name, shown_texts in unmarked.items() if _shows(shown_texts, secrets))
 
 
 def outputs_in_state(resources: Iterable[StateResource], outputs: Iterable[StateOutput]) -> Iterator[str]:

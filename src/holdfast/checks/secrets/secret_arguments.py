@@ -78,10 +78,10 @@ def _all(module: Module, resource: Resource) -> Iterator[_Text]:
         is_secret = _is_secret(resource, steps)
         for value_ in values_at(resource.body, steps):
             if value_.expression is not None:
-                for given in _texts(module, value_.steps, value_.expression, value_.place):
-                    direct = given.steps == value_.steps
-                    if is_secret if direct else _is_secret_entry(steps, given):
-                        yield given
+                for text in _texts(module, value_.steps, value_.expression, value_.place):
+                    direct = text.steps == value_.steps
+                    if is_secret if direct else _is_secret_entry(steps, text):
+                        yield text
     for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
         argument = body.attribute("value")
         flagged = argument is not None and any(value(body, flag) is True for flag in _FLAGS)
@@ -130,10 +130,10 @@ def _is_about(body: Body) -> bool:
     return name is not None and is_about(name.rpartition("/")[2])
 
 
-def _is_secret_entry(listed: tuple[str, ...], given: _Text) -> bool:
+def _is_secret_entry(listed: tuple[str, ...], entry: _Text) -> bool:
     """A text below the argument, unless it is a placeholder or a name (`password = "db_password"`)."""
-    named = listed[-1] in _EVERY or names_secret(given.steps[-1])
-    return named and not is_placeholder(given.text) and not names_a_secret(given.text)
+    named = listed[-1] in _EVERY or names_secret(entry.steps[-1])
+    return named and not is_placeholder(entry.text) and not names_a_secret(entry.text)
 
 
 def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Text]:
@@ -156,8 +156,8 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
                 block = module.declared("variable", name)
                 attribute = block.body.attribute("default") if block is not None else None
             case Traversal(root="local", steps=(str() as name,)):
-                given = (block.body.attribute(name) for block in module.blocks("locals"))
-                attribute = next((attribute for attribute in given if attribute is not None), None)
+                attributes = (block.body.attribute(name) for block in module.blocks("locals"))
+                attribute = next((attribute for attribute in attributes if attribute is not None), None)
             case _:
                 break
         if attribute is None:

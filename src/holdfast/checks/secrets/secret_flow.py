@@ -184,15 +184,13 @@ def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
     for part in (expression.key, expression.value):
         if part is None:
             continue
-        asked = (
+        paths = (
             _names(reference.steps)
             for reference in references(part)
             if reference.root == expression.value_name
         )
-        from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in asked)
-        secret = next((reference for reference in from_items if reference is not None), None) or secret_in(
-            part, at
-        )
+        from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in paths)
+        secret = next(filter(None, from_items), None) or secret_in(part, at)
         if secret is not None:
             return secret
     return None
@@ -202,11 +200,11 @@ def _splat(expression: Opaque, at: ModuleScope, steps: Steps) -> CarriedSecret |
     """The parser does not keep the attribute after a splat, so it is read from the text."""
     lines = at.module.checkout.lines(at.file)
     text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
-    asked = _SPLAT.search(text)
+    attribute = _SPLAT.search(text)
     first = expression.inside[:1]
-    if asked is None or not first:
+    if attribute is None or not first:
         return _first(expression.inside, at, ())
-    return secret_in(first[0], at, (_ANY, *_NAME.findall(asked[1]), *steps))
+    return secret_in(first[0], at, (_ANY, *_NAME.findall(attribute[1]), *steps))
 
 
 def _traversal(expression: Traversal, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
@@ -299,8 +297,8 @@ def is_marked(
     block = module.declared(kind, name)
     if block is None:
         return False
-    given = (block.body.attribute(mark) for mark in marks)
-    return any(mark is not None and constant(mark.expression) is True for mark in given)
+    attributes = (block.body.attribute(mark) for mark in marks)
+    return any(mark is not None and constant(mark.expression) is True for mark in attributes)
 
 
 def _file_of_local(module: Module, name: str) -> str:

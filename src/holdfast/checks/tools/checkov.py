@@ -121,14 +121,14 @@ def _check_code(request: ToolRequest, program: str, settings: CheckovSettings) -
     for file in sorted(unread):
         if file in ours or file == UNNAMED:
             yield request.failed(f"could not read {file}")
-    seen = {_relative(path, request.root) for path in report.seen}
+    read = {_relative(path, request.root) for path in report.seen}
     expected = {
         resource.block.place.file for module in modules for resource in module.resources(mode="managed")
     }
-    if expected and not seen:
+    if expected and not read:
         yield request.failed("found no resources, although the code has some")
         return
-    for file in sorted(expected - seen - unread):
+    for file in sorted(expected - read - unread):
         yield tool_rule("checkov"), Skipped(reason="Checkov did not check this file", file=file)
     yield from _code_results(request, report, ours)
 

@@ -144,7 +144,7 @@ def run_check(
             ),
         ),
     )
-    shown = FormatInput(
+    format_input = FormatInput(
         report=redact_report(report, invocation.console.redactor.clean),
         prefix=repository.prefix,
         version=__version__,
@@ -152,7 +152,7 @@ def run_check(
         verbose=invocation.verbose,
         seconds=clock.monotonic() - started,
     )
-    _show(invocation, format_, shown)
+    _print_report(invocation, format_, format_input)
     return report.exit(level)
 
 
@@ -186,12 +186,12 @@ def _checkout(repository: Repository, stacks: list[str], changed: list[str], sin
     )
 
 
-def _show(invocation: Invocation, format_: str, shown: FormatInput) -> None:
+def _print_report(invocation: Invocation, format_: str, inputs: FormatInput) -> None:
     match format_:
         case "text":
-            for line in text.lines(shown):
+            for line in text.lines(inputs):
                 invocation.console.line(*line)
         case "json":
-            invocation.document(json.document(shown.report))
+            invocation.document(json.document(inputs.report))
         case _:
-            sys.stdout.write(format_of(format_)(shown))
+            sys.stdout.write(format_of(format_)(inputs))

@@ -60,7 +60,9 @@ class Regopy:
         inputs = [_input(document) for document in documents]
         modules = rewrite_all(used, rewrite.rewrite_policy)
         inspects_strings = any(map(rewrite.inspects_strings, modules.values()))
-        answers = self.query(modules, {package: list(heads) for package, heads in rules.items()}, inputs)
+        values_by_document = self.query(
+            modules, {package: list(heads) for package, heads in rules.items()}, inputs
+        )
         if problems := list(name_problems(used)):
             raise EvaluationError("; ".join(problems), hint=f"{FIX_POLICY} Or install `opa`.")
         return [
@@ -71,7 +73,7 @@ class Regopy:
                     package, heads, value, unsafe=inspects_strings and rewrite.has_control_characters(text)
                 )
             ]
-            for text, values in zip(inputs, answers, strict=True)
+            for text, values in zip(inputs, values_by_document, strict=True)
         ]
 
     def query(
@@ -93,10 +95,10 @@ class Regopy:
         if finished.code != 0 or "results" not in output:
             message = f"regopy cannot read the policies: {_reason(output, finished, modules)}"
             raise EvaluationError(message, hint=f"{FIX_POLICY} Or install `opa`.")
-        answers: list[list[Any]] = output["results"]
-        if len(answers) != len(documents) or any(len(values) != len(queries) for values in answers):
+        results: list[list[Any]] = output["results"]
+        if len(results) != len(documents) or any(len(values) != len(queries) for values in results):
             raise EvaluationError("regopy returned too few results", hint=INSTALL_OPA)
-        return answers
+        return results
 
 
 def rewrite_all(policies: Sequence[PolicyFile], rewrite_text: Callable[[str], str]) -> dict[str, str]:

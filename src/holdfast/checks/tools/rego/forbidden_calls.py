@@ -79,9 +79,9 @@ answer := {path: names |
 """Every name in each policy. Functions can only be called by name."""
 
 
-def forbidden_names(answer: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def forbidden_names(names_by_path: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Each forbidden name in the answer to `NAMES`, with its file."""
-    for path, names in answer.items():
+    for path, names in names_by_path.items():
         for name in names:
             if (call := _CALL.match(name)) is not None:
                 yield f"`{call[1]}`", path

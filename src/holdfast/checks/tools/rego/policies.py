@@ -187,7 +187,7 @@ def policy_files(code: Code) -> PolicyFiles:
 def _entries(tree: Worktree) -> Iterator[tuple[str, PathKind]]:
     """Files, empty folders and broken links, in order. A folder with several links to it counts once."""
     waiting = [(FOLDER, tree.root / FOLDER)]
-    seen: set[Path] = set()
+    visited: set[Path] = set()
     while waiting:
         path, place = waiting.pop()
         kind = tree.kind(path)
@@ -195,9 +195,9 @@ def _entries(tree: Worktree) -> Iterator[tuple[str, PathKind]]:
             yield path, kind
             continue
         real = place.resolve() if place.is_symlink() else place
-        if real in seen:
+        if real in visited:
             continue
-        seen.add(real)
+        visited.add(real)
         names = tree.names(path)
         if not names:
             yield path, kind

@@ -110,8 +110,8 @@ def _run_with_regopy(evaluator: Regopy, policies: Sequence[PolicyFile]) -> tuple
     modules = rewrite_all(policies, rewrite.rewrite_tests)
     # Each test is a separate query: one that fails does not affect the others.
     names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_SKIPPED)}
-    (answers,) = evaluator.query(modules, names, ["{}"])
-    values = dict(zip(names, answers, strict=True))
+    (results,) = evaluator.query(modules, names, ["{}"])
+    values = dict(zip(names, results, strict=True))
     return tuple(
         _from_regopy(package, name, file, values.get(f"{package}.{name}")) for package, name, file in tests
     )
