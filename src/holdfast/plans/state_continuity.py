@@ -132,8 +132,8 @@ def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: S
         shown = ", ".join(str(path.relative_to(root)) for path in beside[:3])
         raise Refused(
             "HF-STATE-1",
-            f"{stack.name}: its code names no backend, but there is a state next to it: {shown}",
-            hint=f"Take it over: holdfast state adopt {stack.name} (the original is renamed, never deleted).",
+            f"{stack.name}: its code has no backend, but there is a state file: {shown}",
+            hint=f"Adopt it: holdfast state adopt {stack.name} (the file is renamed, never deleted).",
         )
 
 

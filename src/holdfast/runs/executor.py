@@ -286,7 +286,9 @@ class RunExecutor:
 
     def decline(self) -> None:
         """The user declined the plan."""
-        error = Problem(code="HF-RUN-4", message=f"{self.stack.name}: not applied: you declined")
+        error = Problem(
+            code="HF-RUN-4", message=f"{self.stack.name}: you did not confirm, so nothing was changed"
+        )
         self._set(structs.replace(self.result, status=Status.CANCELLED, error=error))
 
     def _refuse_when_stopping(self) -> None:

@@ -255,10 +255,11 @@ def has_stack(module: Module) -> bool:
 def why_shared(stack: CheckedStack) -> str | None:
     """Why several machines need this state; None if one developer's machine is enough."""
     if stack.stack.target is not None and stack.stack.target.owner is Owner.CI:
-        return f"CI owns its target {stack.stack.target.name}"
+        return f"CI owns the stack's target {stack.stack.target.name}"
     if not stack.stack.production:
         return None
-    return "its environment is unclear" if stack.stack.environment_unclear else "it is in production"
+    unclear = stack.stack.environment_unclear
+    return "the stack's environment is unclear" if unclear else "the stack is in production"
 
 
 # Addresses.

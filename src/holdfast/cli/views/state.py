@@ -65,6 +65,8 @@ def show_versions(console: Console, stack: Stack, versions: Versions) -> None:
         for entry in versions.entries
     ]
     show_rows(console, rows)
+    if not rows:
+        console.say("   none yet" if managed else "   none yet: Holdfast makes one before each apply")
 
 
 def show_rows(console: Console, rows: Sequence[tuple[str, ...]]) -> None:
