@@ -182,7 +182,7 @@ HERE = """\
 
 def planned(config: str | None, configuration: dict[str, Any] | None, *rules: Rule) -> Report:
     made = checkout({"main.tf": HERE}, config=config)
-    document = {"format_version": "1.2", "configuration": configuration}
+    document = {"format_version": "1.2"} | ({"configuration": configuration} if configuration else {})
     plan = plan_of(made, json.dumps(document).encode())
     return check(rules, made, inputs=CheckInputs(plans=Available(items=(plan,))))
 
