@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.audit.break_glass import open_acts
+from holdfast.audit.break_glass import open_acts, open_break_glass
 from holdfast.audit.chain import End, Piece, link, start_of
 from holdfast.audit.entry import Entry
-from holdfast.audit.marks import open_break_glass
-from holdfast.audit.reader import newest, verify
-from holdfast.audit.verify import check
+from holdfast.audit.reader import check, newest, verify
 
 BEGINS = start_of("01STORE")
 Log = tuple[list[Piece], End]

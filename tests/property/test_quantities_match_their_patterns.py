@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.config import quantities
+from holdfast.config import shapes as quantities
 
 DURATIONS = st.from_regex(quantities.DURATION, fullmatch=True) | st.text("0123456789dhms. ", max_size=12)
 SIZES = st.from_regex(quantities.SIZE, fullmatch=True) | st.text("0123456789.KMGTiB ", max_size=12)

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.audit.actor import Actor
+from holdfast.audit.break_glass import update_marks
 from holdfast.audit.chain import End, Piece, content_of, documents_of, hash_of, link, start_of
 from holdfast.audit.entry import HEAD_LOST, Entry, document_of
 from holdfast.audit.layout import HEAD, head_data, head_from, piece_name, piece_seqs, read_piece, unreadable
-from holdfast.audit.marks import update_marks
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
 from holdfast.secrets.redact import Redactor
 from holdfast.store.run_store import RunStore

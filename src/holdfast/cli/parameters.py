@@ -71,7 +71,7 @@ def limit_from(text: str | None) -> int:
 
 def wait_from(text: str | None, *, ci: bool) -> float:
     """Seconds."""
-    from holdfast.config.quantities import seconds
+    from holdfast.config.shapes import seconds
 
     if text is None:
         return CI_WAIT if ci else 0.0

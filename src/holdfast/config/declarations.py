@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final
 from msgspec import Struct, StructMeta
 from msgspec.structs import replace
 
-from holdfast.config import quantities
 from holdfast.config.problems import Problems
 from holdfast.config.shapes import (
     NAME_EXPECTED,
@@ -31,6 +30,8 @@ from holdfast.config.shapes import (
     Size,
     Text,
     anchored,
+    seconds,
+    size_in_bytes,
 )
 from holdfast.kernel.errors import Place
 
@@ -179,9 +180,9 @@ def key(
     if default is _UNSET:
         value = _UNSET if required else _empty(shape)
     elif isinstance(shape, Duration):
-        value = quantities.seconds(default)
+        value = seconds(default)
     elif isinstance(shape, Size):
-        value = quantities.size_in_bytes(default)
+        value = size_in_bytes(default)
     return Key(
         shape=shape,
         doc=doc,

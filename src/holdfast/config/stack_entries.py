@@ -8,8 +8,17 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.config.declarations import At, Bad, dotted
-from holdfast.config.patterns import names_in, parse_pattern
-from holdfast.config.placeholders import DERIVED, FILES, VAR, MalformedError, direct_needs, find_cycle, parse
+from holdfast.config.placeholders import (
+    DERIVED,
+    FILES,
+    VAR,
+    MalformedError,
+    direct_needs,
+    find_cycle,
+    names_in,
+    parse,
+    parse_pattern,
+)
 from holdfast.config.problems import Problems, closest, did_you_mean, listed
 from holdfast.config.reader import Fillable
 from holdfast.config.stack_rules import RuleKind, rule_kind

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from holdfast.notify.report import ChangeReport, StackReport, Trouble
+from holdfast.notify.report import SIGNS, ChangeReport, StackReport, Trouble, verdict_of_stack
 from holdfast.notify.size_budget import Page
-from holdfast.notify.verdict import SIGNS, verdict_of_stack
 from holdfast.system.markup import code, quoted
 
 NAME_WIDTH = 160

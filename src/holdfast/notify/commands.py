@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from holdfast.notify.report import BY_SEVERITY, ChangeReport, StackReport, Trouble
-from holdfast.notify.verdict import Verdict, verdict_of, verdict_of_stack
+from holdfast.notify.report import (
+    BY_SEVERITY,
+    ChangeReport,
+    StackReport,
+    Trouble,
+    Verdict,
+    verdict_of,
+    verdict_of_stack,
+)
 from holdfast.system.markup import MAX_ANNOTATIONS, WIDEST, command, data, escape_line, one_line, visible
 
 _ERRORS = frozenset({Verdict.UNKNOWN, Verdict.FAILED, Verdict.REFUSED, Verdict.LOCKED})

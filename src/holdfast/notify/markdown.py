@@ -11,9 +11,16 @@ import re
 from msgspec import Struct
 
 from holdfast.notify.action_items import NAME_WIDTH, TEXT_WIDTH, add_action_items, is_own_code, status_text
-from holdfast.notify.report import ChangeReport, StackReport, Trouble, counts_text
+from holdfast.notify.report import (
+    SIGNS,
+    ChangeReport,
+    StackReport,
+    Trouble,
+    counts_text,
+    verdict_line,
+    verdict_of_stack,
+)
 from holdfast.notify.size_budget import UNLIMITED, Page, SizeBudget
-from holdfast.notify.verdict import SIGNS, verdict_line, verdict_of_stack
 from holdfast.system.markup import cell, code, fenced, html_code, quoted
 
 _ROWS_SHARE = 0.4

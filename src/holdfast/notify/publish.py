@@ -15,10 +15,17 @@ from msgspec import Struct
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import ActionsRun
 from holdfast.notify.commands import annotation_lines, output_lines, outputs_of
-from holdfast.notify.github_api import REPLACED, GithubApi, GithubError, marker, plan_comment
+from holdfast.notify.github_api import (
+    REPLACED,
+    GithubApi,
+    GithubError,
+    RetriesExhaustedError,
+    RetryLimits,
+    marker,
+    plan_comment,
+)
 from holdfast.notify.markdown import Frame, markdown
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.retry import RetriesExhaustedError, RetryLimits
 from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, encoded
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment

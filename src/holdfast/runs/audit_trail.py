@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
+from holdfast.audit.break_glass import open_break_glass
 from holdfast.audit.entry import Entry, What
 from holdfast.audit.log import Audit
-from holdfast.audit.marks import open_break_glass
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import Identity

@@ -13,8 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.config.patterns import Deep, Named, Segment, names_in, parse_pattern
-from holdfast.config.placeholders import Literal, Placeholder
+from holdfast.config.placeholders import Deep, Literal, Named, Placeholder, Segment, names_in, parse_pattern
 from holdfast.stacks.listing import ROOT, Tree, join_path
 
 _VISIBLE: Final = r"(?!\.|node_modules(?:/|\Z))"

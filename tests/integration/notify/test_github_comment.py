@@ -14,10 +14,9 @@ from reports_made import losing, ready, refused, report
 
 from holdfast.kernel.errors import Problem
 from holdfast.notify.actions import read_run
-from holdfast.notify.github_api import marker
+from holdfast.notify.github_api import RetryLimits, marker
 from holdfast.notify.publish import REPORT_FILE, Publication, publish
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.retry import RetryLimits
 from holdfast.system.environment import Environment
 
 NOW = 1_700_000_000.0

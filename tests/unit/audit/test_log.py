@@ -9,8 +9,8 @@ import pytest
 from audit_made import act, applied, audit_on, store_on
 from memory_blobs import MemoryBlobs
 
+from holdfast.audit.break_glass import open_break_glass
 from holdfast.audit.layout import HEAD, head_from, piece_name, piece_seqs
-from holdfast.audit.marks import open_break_glass
 from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError
 

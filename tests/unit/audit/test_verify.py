@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from holdfast.audit.chain import End, Piece, documents_of, hash_of, link, start_of
-from holdfast.audit.verify import Verification, check
+from holdfast.audit.reader import Verification, check
 
 BEGINS = start_of("01STORE")
 

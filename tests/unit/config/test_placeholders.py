@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.patterns import names_in, parse_pattern
-from holdfast.config.placeholders import MalformedError, direct_needs, escape, find_cycle, parse
+from holdfast.config.placeholders import (
+    MalformedError,
+    direct_needs,
+    escape,
+    find_cycle,
+    names_in,
+    parse,
+    parse_pattern,
+)
 
 
 def test_braces_are_filled_and_escaped() -> None:

@@ -7,9 +7,8 @@ from msgspec import structs
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
 from holdfast.notify.markdown import Frame, markdown
-from holdfast.notify.report import ChangeReport, StackReport, Trouble
+from holdfast.notify.report import ChangeReport, StackReport, Trouble, Verdict, verdict_of
 from holdfast.notify.size_budget import COMMENT, SUMMARY, SizeBudget, characters
-from holdfast.notify.verdict import Verdict, verdict_of
 
 GITHUBS_LIMIT = 65_536
 

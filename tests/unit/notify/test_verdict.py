@@ -7,8 +7,7 @@ import itertools
 import pytest
 from reports_made import checked, failed, losing, plain, ready, refused, report
 
-from holdfast.notify.report import ChangeReport, StackReport, Trouble
-from holdfast.notify.verdict import Verdict, verdict_line, verdict_of
+from holdfast.notify.report import ChangeReport, StackReport, Trouble, Verdict, verdict_line, verdict_of
 from holdfast.plans.status import RESULTS, Status
 
 

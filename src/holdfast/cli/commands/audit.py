@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.audit.chain import Piece
-    from holdfast.audit.verify import Verification
+    from holdfast.audit.reader import Verification
     from holdfast.cli.console import Console
     from holdfast.config.settings import Config
     from holdfast.store.run_store import RunStore
