@@ -12,7 +12,13 @@ from msgspec import structs
 
 from holdfast.audit.entry import What
 from holdfast.changes.bundles import require_same_dependencies, require_unused, write_bundles
-from holdfast.changes.dependencies import blocked, needs, reversed_dependencies, with_dependencies
+from holdfast.changes.dependencies import (
+    blocked,
+    needs,
+    reversed_dependencies,
+    status_clause,
+    with_dependencies,
+)
 from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import HoldfastError
@@ -304,6 +310,8 @@ def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExe
     for other in needed:
         if not other.result.status.satisfies_dependents:
             destroy = run.operation == "destroy"
-            run.end_with(blocked(run.result, other.stack.name, f"is {other.result.status}", ends=destroy))
+            run.end_with(
+                blocked(run.result, other.stack.name, status_clause(other.result.status), ends=destroy)
+            )
             return False
     return True

@@ -17,6 +17,12 @@ PLAN_FAILED = "HF-TF-3"
 
 _HAS_A_PLAN = frozenset({Status.PLANNED, Status.UNCHANGED, Status.WAITING})
 _PENDING = frozenset({Status.PLANNED, Status.REFUSED, Status.WAITING})
+_STATUS_CLAUSES = {
+    Status.FAILED: "failed",
+    Status.CANCELLED: "was cancelled",
+    Status.UNKNOWN: "has an unknown outcome",
+    Status.WAITING: "needs an approval",
+}
 
 
 def needs(chosen: Iterable[Stack], among: Iterable[Stack]) -> dict[str, tuple[str, ...]]:
@@ -68,11 +74,10 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
     stopping = next((other for other in needed if other.status.stops_dependents), None)
     if stopping is not None and result.status is Status.WAITING:
         # The missing approval must not be hidden either.
-        note = f"its dependency {stopping.stack.name} is {stopping.status}"
+        note = f"its dependency {stopping.stack.name} {status_clause(stopping.status)}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
-        why = "failed" if stopping.status is Status.FAILED else f"is {stopping.status}"
-        return blocked(result, stopping.stack.name, why)
+        return blocked(result, stopping.stack.name, status_clause(stopping.status))
     pending = [other.stack.name for other in needed if other.status in _PENDING]
     if not pending:
         return result
@@ -80,6 +85,11 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
         return blocked(result, pending[0], "is not applied yet")
     note = f"planned before its dependency {', '.join(pending)} is applied; the plan may change then"
     return structs.replace(result, notes=(*result.notes, note))
+
+
+def status_clause(status: Status) -> str:
+    """What a message says about a stack that stops others: `dev/network failed`."""
+    return _STATUS_CLAUSES.get(status, f"is {status}")
 
 
 def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = False) -> StackResult:

@@ -117,7 +117,7 @@ def test_what_waits_for_people_is_not_hidden_by_a_failure_before_it() -> None:
     """It stays waiting, exit 5, and says what stands in its way."""
     after = settled(result(NETWORK, Status.FAILED), result(EKS, Status.WAITING))["eks"]
     assert after.status is Status.WAITING
-    assert after.notes == ("its dependency network is failed",)
+    assert after.notes == ("its dependency network failed",)
 
 
 def test_one_fault_of_its_own_among_several_is_enough() -> None:
@@ -132,11 +132,11 @@ def test_an_end_goes_the_other_way() -> None:
     """What others need waits for them, and the words say so."""
     waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
     assert reversed_dependencies(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
-    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "is failed", ends=True)
+    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "failed", ends=True)
     assert stays.error is not None
-    assert stays.error.message == "network is used by eks, which is failed"
+    assert stays.error.message == "network is used by eks, which failed"
     assert stays.error.hint == "Destroy eks first."
-    waiting = blocked(result(EKS, Status.PLANNED), "network", "is failed")
+    waiting = blocked(result(EKS, Status.PLANNED), "network", "failed")
     assert waiting.error is not None
-    assert waiting.error.message == "eks depends on network, which is failed"
+    assert waiting.error.message == "eks depends on network, which failed"
     assert (stays.digest, waiting.digest) == (None, None)
