@@ -45,7 +45,7 @@ def test_a_rule_says_what_it_is_in_words(rule: Rule) -> None:
     """Title, why and how to fix are sentences; a title has no full stop."""
     assert rule.title
     assert not rule.title.endswith(".")
-    assert rule.why.endswith((".", "?"))
+    assert rule_details(rule).why.endswith((".", "?"))
     assert rule.fix.endswith((".", "`."))
     assert rule.severity in Severity
 

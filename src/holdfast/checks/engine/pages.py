@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.checks import rules
+from holdfast.checks.engine.catalogue import RULES
 from holdfast.checks.model.interface import CheckTarget, Rule
 
 GROUPS = {
@@ -38,8 +39,10 @@ _EXAMPLES = re.compile(r"Reported:\n\n```hcl\n(.*?)```\n\nNot reported:\n\n```hc
 
 
 class RuleDetails(NamedTuple):
-    """The part of a rule's page that `rules/details/` has: Markdown, all of it optional."""
+    """The part of a rule's page that `rules/details/` has: Markdown."""
 
+    why: str
+    """The consequences: one to three sentences, the first paragraph."""
     bad: str = ""
     """Code (of a `main.tf`) that the rule reports: tested."""
     good: str = ""
@@ -49,16 +52,18 @@ class RuleDetails(NamedTuple):
 
 
 def rule_details(rule: Rule) -> RuleDetails:
-    text = _details(rule)
-    examples = _EXAMPLES.match(text)
+    if rule.why:
+        return RuleDetails(why=rule.why)
+    why, _, rest = _details(rule).partition("\n\n")
+    examples = _EXAMPLES.match(rest)
     if examples is None:
-        return RuleDetails(more=text)
-    return RuleDetails(bad=examples[1], good=examples[2], more=text[examples.end() :])
+        return RuleDetails(why=why.strip(), more=rest)
+    return RuleDetails(why=why, bad=examples[1], good=examples[2], more=rest[examples.end() :])
 
 
 def _details(rule: Rule) -> str:
-    file = _DETAILS / f"{rule.id}.md"
-    return file.read_text(encoding="utf-8") if file.exists() else ""
+    """Empty for a rule of an external tool."""
+    return (_DETAILS / f"{rule.id}.md").read_text(encoding="utf-8") if rule.id in RULES else ""
 
 
 def target_names(rule: Rule) -> str:
@@ -67,14 +72,15 @@ def target_names(rule: Rule) -> str:
 
 
 def rule_page(rule: Rule) -> str:
+    why, _, rest = _details(rule).strip().partition("\n\n")
     parts = [
         f"# {rule.id}: {rule.title}",
         f"Default severity: **{rule.severity}**. Checks: {target_names(rule)}.",
-        f"## Why it matters\n\n{rule.why}",
+        f"## Why it matters\n\n{why}",
         f"## How to fix it\n\n{rule.fix}",
     ]
-    if details := _details(rule).strip():
-        parts.append(details)
+    if rest:
+        parts.append(rest)
     parts.append(f"## Exceptions\n\n{waiver_help(rule, _LINK)}")
     return "\n\n".join(parts) + "\n"
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from urllib.parse import quote
 
+from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.formats.interface import FormatInput, waiver_text
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
@@ -85,11 +86,12 @@ def _rules(report: Report, findings: Iterable[ReportedFinding]) -> list[Rule]:
 
 
 def _rule(rule: Rule) -> dict[str, object]:
+    why = rule_details(rule).why
     return {
         "id": rule.id,
         "shortDescription": {"text": _first_text(rule.title, rule.id)},
-        "fullDescription": {"text": _first_text(rule.why, rule.title, rule.id)},
-        "help": {"text": _first_text(" ".join(filter(None, (rule.why, rule.fix))), rule.title, rule.id)},
+        "fullDescription": {"text": _first_text(why, rule.title, rule.id)},
+        "help": {"text": _first_text(" ".join(filter(None, (why, rule.fix))), rule.title, rule.id)},
         "defaultConfiguration": {"level": rule.severity.value},
         "properties": {"tags": ["terraform", *rule.targets]},
     }

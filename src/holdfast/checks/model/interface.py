@@ -1,7 +1,7 @@
 """What a rule is and what it returns; `subjects.py` has what it receives.
 
-A new rule is a `Rule` in a file in `rules/`, alone or beside rules that share its code, its examples and
-limits in `rules/details/`, one line in `catalogue.py`, and a row in `tests/support/ways_*`:
+A new rule is a `Rule` in a file in `rules/`, alone or beside rules that share its code, its reason,
+examples and limits in `rules/details/`, one line in `catalogue.py`, and a row in `tests/support/ways_*`:
 
     def _check(module: Module) -> Iterator[Finding]:
         for resource in module.resources("aws_s3_bucket"):
@@ -11,7 +11,6 @@ limits in `rules/details/`, one line in `catalogue.py`, and a row in `tests/supp
     RULE = Rule(
         id="HF999",
         title="Public bucket",
-        why="Everything in it is public.",
         fix='Remove `acl = "public-read"`.',
         severity=Severity.ERROR,
         source=_check,
@@ -118,11 +117,11 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     id: str
     title: str
     """The problem in a few words, without a full stop."""
-    why: str
-    """The consequences: one to three sentences."""
     fix: str
     """What to do, as the default hint: one or two sentences."""
     severity: Severity
+    why: str = ""
+    """Of a rule of an external tool; for others `rules/details/` says why."""
     source: CheckFunction[Module] | None = None
     """Each folder of code, once however many stacks use it."""
     variables: CheckFunction[VariablesFile] | None = None

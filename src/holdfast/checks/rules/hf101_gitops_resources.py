@@ -6,7 +6,6 @@ from holdfast.checks.model.interface import Rule, Severity
 HF101 = Rule(
     id="HF101",
     title="Terraform manages a resource that belongs to GitOps",
-    why="Terraform and GitOps both write the resource and keep reverting each other's changes.",
     fix="Add the manifest to the GitOps repository. Then remove the resource from the state with a "
     "`removed` block and `destroy = false`, which leaves the resource itself alone.",
     severity=Severity.ERROR,
@@ -17,8 +16,6 @@ HF101 = Rule(
 HF102 = Rule(
     id="HF102",
     title="Terraform reads a resource that belongs to GitOps",
-    why="The plan needs a running cluster that GitOps has already synced. It fails before the first "
-    "sync, and the values it reads are stored in the state.",
     fix="Read the value from an output of the stack that creates it, or let GitOps pass it on.",
     severity=Severity.WARNING,
     **for_modes(READING, "Terraform reads or renders `{}`, which belongs to GitOps"),

@@ -83,8 +83,6 @@ def _types(modules: Iterable[Module], provider: str) -> Iterator[str]:
 RULE = Rule(
     id="HF103",
     title="Provider for resources that belong to GitOps",
-    why="Everyone who runs this stack needs credentials for the cluster, and nothing stops the next "
-    "change from adding a resource there.",
     fix="Remove the provider once nothing uses it. Resources that are still in the state need it until "
     "the `removed` block is applied.",
     severity=Severity.WARNING,

@@ -26,8 +26,6 @@ def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
 HF111 = Rule(
     id="HF111",
     title="Shared stack without a backend",
-    why="Holdfast stores the state locked and encrypted, but in a local folder. On another machine, or on a "
-    "CI runner that is discarded after the job, the stack looks as if nothing had ever been created.",
     fix="Configure a shared backend in the code or in the stack's entry (`backend:`), or use a shared "
     "run store: `store: s3://bucket/prefix`.",
     severity=Severity.WARNING,
@@ -50,8 +48,6 @@ def _check_local(stack: CheckedStack) -> Iterator[Finding]:
 HF112 = Rule(
     id="HF112",
     title="Local backend in a shared stack",
-    why="A second machine that runs the stack has no state: it creates everything again, or fails on names "
-    "that are taken. Machines do not lock against each other, and the file contains secrets in plain text.",
     fix="Use a backend that locks and encrypts (`s3`, `azurerm`, `gcs` …), or none at all: Holdfast "
     "then stores the state in its run store.",
     severity=Severity.ERROR,
@@ -73,8 +69,6 @@ def _check_known(backend: BackendView) -> Iterator[Finding]:
 HF113 = Rule(
     id="HF113",
     title="Unknown backend type",
-    why="`init` fails. If the backend was removed from Terraform, the state is still in the old place "
-    "and has to be moved.",
     fix="Use a backend that Terraform supports.",
     severity=Severity.ERROR,
     **for_backends(_check_known, literals_only=True),

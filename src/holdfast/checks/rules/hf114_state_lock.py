@@ -64,8 +64,6 @@ def _consul(backend: BackendView) -> Iterator[CheckResult]:
 HF114 = Rule(
     id="HF114",
     title="Backend without state locking",
-    why="Two concurrent runs overwrite each other's state, and Terraform loses track of what the first "
-    "one created.",
     fix="Enable locking in the backend.",
     severity=Severity.ERROR,
     **for_backends(_check_lock),
@@ -94,8 +92,6 @@ def _check_dynamodb(backend: BackendView) -> Iterator[Finding]:
 HF115 = Rule(
     id="HF115",
     title="State lock in DynamoDB",
-    why="Since 1.10 Terraform can lock in the bucket itself, and the DynamoDB lock is deprecated. "
-    "Without it there is no table to pay for, grant access to and name.",
     fix=_FIRST,
     severity=Severity.NOTE,
     **for_backends(_check_dynamodb, literals_only=True),

@@ -111,8 +111,6 @@ def _consul(backend: BackendView) -> Iterator[CheckResult]:
 HF116 = Rule(
     id="HF116",
     title="State that is not encrypted",
-    why="A state contains every attribute of every resource in plain text, including passwords and "
-    "keys. Anyone with access to the disk, a backup or the network traffic can read them.",
     fix="Set `encrypt = true`.",
     severity=Severity.ERROR,
     **for_backends(_check_encryption),
@@ -135,8 +133,6 @@ def _check_unused_key(backend: BackendView) -> Iterator[CheckResult]:
 HF117 = Rule(
     id="HF117",
     title="Encryption key that is not used",
-    why="The s3 backend ignores the key unless `encrypt` is true. The state is then stored with the "
-    "bucket's default while everyone assumes that the key protects it.",
     fix="Set `encrypt = true` next to the key; the next write encrypts the state with it.",
     severity=Severity.ERROR,
     **for_backends(_check_unused_key),
@@ -156,8 +152,6 @@ def _check_own_key(backend: BackendView) -> Iterator[Finding]:
 HF118 = Rule(
     id="HF118",
     title="State encrypted without your own key",
-    why="Without `kms_key_id` the backend requests AES256, even if the bucket's default is a KMS key. "
-    "Everyone who can read the bucket can read the state, and no key usage is logged.",
     fix="Set `kms_key_id` to a KMS key; access to the key then also controls access to the state.",
     severity=Severity.NOTE,
     **for_backends(_check_own_key),

@@ -55,8 +55,6 @@ def _check(backend: BackendView) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF119",
     title="Backend safety check disabled",
-    why="These settings exist for tests and for S3-compatible stores. With the real service they turn "
-    "off a check that protects the state from mistakes.",
     fix="Remove the setting.",
     severity=Severity.WARNING,
     **for_backends(_check, literals_only=True),

@@ -74,8 +74,6 @@ def _source(module: Module) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF120",
     title="Backend secret in the code or configuration",
-    why="Everyone who can read the repository can read and change the state. Terraform also copies the "
-    "secret into `.terraform` and into every saved plan.",
     fix="Remove the secret and rotate it. Let Holdfast assume a role (`credentials:`), or reference the "
     'secret: `settings: { password: { secret: "env:STATE_PASSWORD" } }`.',
     severity=Severity.ERROR,

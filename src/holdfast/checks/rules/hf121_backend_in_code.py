@@ -28,8 +28,6 @@ def _is_content(setting: object) -> bool:
 HF121 = Rule(
     id="HF121",
     title="Backend identity in the code",
-    why="The same code runs for several targets, each with its own account and role. A hard-coded "
-    "identity is right for one of them, and a run that mixes them up writes to another target's state.",
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
     severity=Severity.WARNING,
@@ -51,8 +49,6 @@ def _check_location(backend: BackendView) -> Iterator[Finding]:
 HF122 = Rule(
     id="HF122",
     title="State location in the code",
-    why="Code with only the backend's type runs for every target. With the location hard-coded, a second "
-    "environment needs a copy of the folder, and one forgotten line puts two stacks on one state.",
     fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
     'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,

@@ -36,8 +36,6 @@ def _check(stack: CheckedStack) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF123",
     title="State name does not follow the convention",
-    why="People and permissions find states by name. A name with the wrong environment or region is how "
-    "a permission for `dev` ends up covering `prod`.",
     fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
     severity=Severity.WARNING,
     stack=_check,

@@ -55,8 +55,6 @@ def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
 HF124 = Rule(
     id="HF124",
     title="Two root modules share one state",
-    why="Each run of one plans to delete the resources of the other. This happens when a folder is "
-    "copied and its backend block is not changed.",
     fix="Give each its own key: a placeholder such as `{name}` in the entry's backend settings keeps "
     "them apart.",
     severity=Severity.ERROR,
@@ -111,8 +109,6 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
 HF125 = Rule(
     id="HF125",
     title="One bucket holds states of several environments",
-    why="Permissions, lifecycle rules and mistakes affect a bucket as a whole: whatever can read the "
-    "states of `dev` can then read the secrets of production.",
     fix="Give each environment its own bucket: `{company}-{environment}-tfstate-{region}`.",
     severity=Severity.WARNING,
     repository=_check_buckets,

@@ -42,9 +42,6 @@ def _where(state: StateLocation) -> str:
 HF126 = Rule(
     id="HF126",
     title="State is read without a dependency",
-    why="Holdfast does not know about the read: the stacks are applied in any order, the reader is not "
-    "planned again when the values change, and changing an output breaks a stack that its authors do "
-    "not know of.",
     fix="Declare it with `depends_on`.",
     severity=Severity.ERROR,
     stack=_check_dependency,
@@ -70,8 +67,6 @@ def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
 HF127 = Rule(
     id="HF127",
     title="State is read across the production boundary",
-    why="Read access to a state covers all of it, including its secrets. And production that reads "
-    "values from another environment changes when someone experiments there.",
     fix="Give each environment its own resources, or pass single values through a parameter store (SSM, "
     "Key Vault) instead of the state.",
     severity=Severity.WARNING,

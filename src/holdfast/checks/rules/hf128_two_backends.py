@@ -44,8 +44,6 @@ def _header(block: Block) -> str:
 RULE = Rule(
     id="HF128",
     title="Two backends in one module",
-    why="Terraform rejects the module and `init` fails, and the code does not show which of the two "
-    "holds the state.",
     fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
     severity=Severity.ERROR,
     source=_check,

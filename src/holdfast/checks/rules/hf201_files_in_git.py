@@ -26,8 +26,6 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
 HF201 = Rule(
     id="HF201",
     title="State file in Git",
-    why="A state contains every password and key of its resources in plain text, and every clone keeps "
-    "it forever. Two people who each commit their own state overwrite each other's infrastructure.",
     fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
     "to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
@@ -64,8 +62,6 @@ def _classify_plan_json(inside: bytes) -> Suspect | None:
 HF202 = Rule(
     id="HF202",
     title="Plan file in Git",
-    why="A plan contains the state before and after and all variables in plain text, sensitive or not, "
-    "and often the backend's settings with its password.",
     fix="Run `git rm --cached`, add `*.tfplan` and `tfplan*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     **in_git(_classify_plan, ContentKind.PLAN, ContentKind.SHOWN_PLAN),
@@ -89,8 +85,6 @@ def _classify_folder(path: str, _content: Content | None) -> Suspect | None:
 HF203 = Rule(
     id="HF203",
     title="Terraform's working directory in Git",
-    why="`.terraform/` contains the backend's settings, including passwords if they were set, copies of "
-    "modules, and providers for one platform. Once committed it looks as if it had been reviewed and locked.",
     fix="Run `git rm -r --cached` on it and add `.terraform/` to `.gitignore`. `.terraform.lock.hcl` "
     "next to it belongs in Git.",
     severity=Severity.ERROR,
@@ -117,8 +111,6 @@ def _classify_log(path: str, content: Content | None) -> Suspect | None:
 HF204 = Rule(
     id="HF204",
     title="Terraform log in Git",
-    why="Crash and debug logs contain what Terraform and its providers sent and received: values of "
-    "variables, requests with tokens, parts of the state.",
     fix="Run `git rm --cached`, add `crash*.log` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     **in_git(_classify_log),
@@ -149,7 +141,6 @@ def _classify_key(path: str, content: Content | None) -> Suspect | None:
 HF205 = Rule(
     id="HF205",
     title="Private key in Git",
-    why="Everyone who ever cloned the repository can use the key unnoticed.",
     fix="Replace the key wherever it is trusted, run `git rm --cached`, and store the new one in a "
     "secret store.",
     severity=Severity.ERROR,

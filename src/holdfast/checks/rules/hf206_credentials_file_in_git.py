@@ -90,8 +90,6 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
 RULE = Rule(
     id="HF206",
     title="Credentials file in Git",
-    why="`.env` and the files in which programs store tokens exist to hold secrets. Once such a file is "
-    "in Git, the next secret is committed without anyone noticing.",
     fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
     "without values.",
     severity=Severity.ERROR,

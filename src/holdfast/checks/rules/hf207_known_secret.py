@@ -76,8 +76,6 @@ def _digests(checkout: Checkout) -> Iterator[str]:
 RULE = Rule(
     id="HF207",
     title="Secret in the code",
-    why="Everyone who can read the repository, now or in an old clone, has the secret. Attackers scan "
-    "public repositories for these formats within minutes.",
     fix="Rotate the secret now: it is exposed. Then read it from a secret store or pass it as a "
     "sensitive variable.",
     severity=Severity.ERROR,

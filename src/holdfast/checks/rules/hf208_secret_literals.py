@@ -52,8 +52,6 @@ def _hard_coded(text: SuspiciousText) -> Finding | None:
 HF208 = Rule(
     id="HF208",
     title="Text that looks like a secret",
-    why="A random text under such a name is nearly always a password, a token or a key, and everyone "
-    "who can read the repository has it.",
     fix="If it is a secret, rotate it and read it from a secret store or a sensitive variable. If not, "
     "waive this line.",
     severity=Severity.ERROR,
@@ -63,8 +61,6 @@ HF208 = Rule(
 HF209 = Rule(
     id="HF209",
     title="Hard-coded password",
-    why="Everyone who can read the repository has it, it is the same in every environment, and it is "
-    "stored in the state. Defaults that are meant to be changed usually stay.",
     fix=_FIX,
     severity=Severity.ERROR,
     **_for_texts(_hard_coded),

@@ -69,8 +69,6 @@ def _state(state: CheckedState) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF210",
     title="Output that shows a secret",
-    why="Outputs are printed after every apply, appear in CI logs, and are read by other stacks and "
-    "people who do not need the secret.",
     fix="Mark it `sensitive = true`; better, output the secret's name or ARN instead of its value.",
     severity=Severity.ERROR,
     source=_module,

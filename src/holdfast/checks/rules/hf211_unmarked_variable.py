@@ -73,7 +73,6 @@ def _type(expression: Expression) -> str | None:
 RULE = Rule(
     id="HF211",
     title="Secret-looking variable that is not sensitive",
-    why="Without `sensitive = true` its value appears in plans, CI logs and pull request comments.",
     fix="Add `sensitive = true`, and `ephemeral = true` if it is only passed to providers and "
     "write-only arguments.",
     severity=Severity.WARNING,

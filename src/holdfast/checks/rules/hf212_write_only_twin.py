@@ -41,8 +41,6 @@ def _argument(resource: Resource, twin: WriteOnlyTwin) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF212",
     title="Secret argument with a write-only alternative",
-    why="Terraform stores this argument in every plan and state version in plain text, `sensitive` or "
-    "not. Write-only arguments are never stored.",
     fix="Use the write-only argument with an ephemeral value.",
     severity=Severity.WARNING,
     source=_check,

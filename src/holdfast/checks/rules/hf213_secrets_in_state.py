@@ -54,8 +54,6 @@ def _stored(secrets: StoredSecrets, where: str) -> Finding:
 HF213 = Rule(
     id="HF213",
     title="Secret in a plan or state",
-    why="States and plans contain secrets in plain text, `sensitive = true` or not. Everyone who can "
-    "read the state, an old version of it or a backup has them.",
     fix="Use an ephemeral value, a write-only argument, or the secret's path instead of its value. Then "
     "rotate the secret: older versions of the state still contain it.",
     severity=Severity.WARNING,
@@ -121,8 +119,6 @@ def _written(resource: Resource, what: str) -> CheckResult:
 HF214 = Rule(
     id="HF214",
     title="Secret that ends up in the state",
-    why="A data source copies what it reads into every plan and state in plain text, and so does a resource "
-    "that creates a secret. An ephemeral block reads or creates it for one run and stores nothing.",
     fix="Use the ephemeral block of the same name and a write-only argument, or pass on the name of the "
     "secret.",
     severity=Severity.NOTE,

@@ -101,8 +101,6 @@ def _provisioner(kind: str) -> str:
 HF301 = Rule(
     id="HF301",
     title="Provisioner in a shared stack",
-    why="Its actions are in no plan and no state: they cannot be approved, undone or checked for drift, "
-    "and they depend on the machine they run on.",
     fix="Use a provider resource, or a pipeline step after the apply.",
     severity=Severity.ERROR,
     **for_shared(_provisioners, _planned_provisioners, "{}"),
@@ -144,8 +142,6 @@ def _programs(module: Module) -> Iterator[tuple[Block, str, str]]:
 HF302 = Rule(
     id="HF302",
     title="External program in a shared stack",
-    why="It runs in every plan, even for a pull request that no one has reviewed, with the stack's "
-    "credentials. Its result depends on the machine it runs on.",
     fix="Read the value with a provider's data source, or pass it as a variable.",
     severity=Severity.ERROR,
     **for_shared(
@@ -158,8 +154,6 @@ HF302 = Rule(
 HF303 = Rule(
     id="HF303",
     title="HTTP data source in a shared stack",
-    why="The plan depends on the server's response at that moment: the same commit gives a different "
-    "plan tomorrow, and none while the server is down.",
     fix="Store the response in the repository, or read the value with a provider's data source.",
     severity=Severity.WARNING,
     **for_shared(

@@ -49,8 +49,6 @@ def _skipped(block: Block, name: str, key: str) -> Skipped:
 HF304 = Rule(
     id="HF304",
     title="Module that is not pinned",
-    why="The same commit gives a different plan tomorrow: anyone who can change the module changes your "
-    "infrastructure without a change in your repository. The lock file covers providers, not modules.",
     fix="Pin a version (`version` for a registry), a tag or commit (`?ref=` for Git), or a checksum.",
     severity=Severity.WARNING,
     source=_check_modules,
@@ -77,8 +75,6 @@ def _check_providers(module: Module) -> Iterator[CheckResult]:
 HF305 = Rule(
     id="HF305",
     title="Provider that is not pinned",
-    why="The next `init` without a lock file, or with `-upgrade`, takes the newest version. A new major "
-    "version can change defaults and write a state that older versions cannot read.",
     fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
     severity=Severity.WARNING,
     source=_check_providers,

@@ -53,8 +53,6 @@ def _external_modules(module: Module) -> Iterator[CheckResult]:
 HF306 = Rule(
     id="HF306",
     title="No lock file",
-    why="Each machine takes the newest provider that the constraints allow, and its checksum is not "
-    "verified: two plans of one commit differ, and a tampered package is not noticed.",
     fix="Create it with `holdfast plan --lockfile update`, or with `terraform providers lock "
     "-platform=…` for every platform, and commit it.",
     severity=Severity.WARNING,
@@ -113,7 +111,6 @@ def _version_mismatch(
 HF307 = Rule(
     id="HF307",
     title="Lock file does not match the code",
-    why="`init` fails, or takes a different, untested version on each machine.",
     fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
     severity=Severity.ERROR,
     source=_check_versions,
@@ -164,8 +161,6 @@ def _packages(count: int) -> str:
 HF308 = Rule(
     id="HF308",
     title="Lock file without all platforms",
-    why="A lock file created on a laptop only contains the hash of that laptop's package. On another "
-    "platform the package matches no hash and `init` fails, usually in CI.",
     fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_check_platforms,

@@ -13,8 +13,6 @@ from holdfast.stacks.stack import matches
 HF401 = Rule(
     id="HF401",
     title="Contract output is missing",
-    why="Facts, gates and GitOps values are built from these outputs: without one, the apply succeeds "
-    "and the platform still does not work.",
     fix="Add it to the outputs of the root module.",
     severity=Severity.ERROR,
     **for_contracts(DifferenceKind.MISSING),
@@ -24,8 +22,6 @@ HF401 = Rule(
 HF402 = Rule(
     id="HF402",
     title="Output does not match the contract",
-    why="Consumers rely on the contract: an invalid address ends up in DNS and GitOps values and fails "
-    "far from here.",
     fix="Give the output a value of the type that the contract requires.",
     severity=Severity.ERROR,
     **for_contracts(DifferenceKind.WRONG),
@@ -64,7 +60,6 @@ def _unmatched_patterns(checkout: Checkout, target: str, use: ContractUse) -> It
 HF403 = Rule(
     id="HF403",
     title="Contract that cannot be used",
-    why="Nothing is compared with it: stacks that violate it are not found.",
     fix="Fix the contract, or the name that refers to it.",
     severity=Severity.ERROR,
     repository=_check_contracts,

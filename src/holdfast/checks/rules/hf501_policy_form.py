@@ -29,8 +29,6 @@ def _check(policies: Policies, _: Checkout) -> Iterator[CheckResult]:
 HF501 = Rule(
     id="HF501",
     title="Policy document that AWS would reject",
-    why="AWS only rejects it in the middle of an apply, when half of the change is made. A duplicate "
-    "key is worse: the first value is silently lost.",
     fix="Follow the grammar of this kind of policy.",
     severity=Severity.ERROR,
     **for_policies(_check),
@@ -55,7 +53,6 @@ def _check_size(policy: IamPolicy) -> Iterator[Issue]:
 HF502 = Rule(
     id="HF502",
     title="Policy document that is too large",
-    why="AWS rejects it in the middle of an apply. White space does not count.",
     fix="Split it, use wildcards or tags, or use managed policies.",
     **policy_rule(_check_size, Severity.ERROR),
 )
@@ -75,8 +72,6 @@ def _check_version(policy: IamPolicy) -> Iterator[Issue]:
 HF503 = Rule(
     id="HF503",
     title="Old policy language version",
-    why="Policy variables such as `${aws:username}` are not expanded in it but compared literally, so a "
-    "statement allows or denies something else than it says.",
     fix='Set `"Version": "2012-10-17"`.',
     **policy_rule(_check_version, Severity.WARNING),
 )

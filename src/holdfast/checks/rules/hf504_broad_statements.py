@@ -24,8 +24,6 @@ def _check_actions(policy: IamPolicy) -> Iterator[Issue]:
 HF504 = Rule(
     id="HF504",
     title="Statement that allows every action",
-    why="Its holder controls the account: it can create users, open buckets and turn off logging. One "
-    "leaked key compromises everything.",
     fix="Allow only the actions that are needed, on the resources they are needed for.",
     **policy_rule(_check_actions, Severity.ERROR),
 )
@@ -48,7 +46,6 @@ def _check_exclusions(policy: IamPolicy) -> Iterator[Issue]:
 HF506 = Rule(
     id="HF506",
     title="Allow with NotAction or NotResource",
-    why="It allows actions and resources that no one has considered, including those that AWS will add.",
     fix="List what is allowed in `Action` and `Resource`; use `NotAction` and `NotResource` only with "
     "`Deny`.",
     **policy_rule(_check_exclusions, Severity.WARNING),
@@ -64,7 +61,6 @@ def _check_principals(policy: IamPolicy) -> Iterator[Issue]:
 HF507 = Rule(
     id="HF507",
     title="Allow with NotPrincipal",
-    why="Everyone except the listed principals is allowed, including people without an AWS account.",
     fix="List who is allowed in `Principal`.",
     **policy_rule(_check_principals, Severity.ERROR),
 )

@@ -70,8 +70,6 @@ def _issue(action: Node, resource: Node, danger: tuple[str, str], *, severe: boo
 RULE = Rule(
     id="HF505",
     title="Dangerous action on every resource",
-    why="Some actions let an identity give itself all others: `iam:PassRole` on everything, for "
-    "example, by starting an instance with an administrator role.",
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
     **policy_rule(_check, Severity.ERROR),
 )

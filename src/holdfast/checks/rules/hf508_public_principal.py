@@ -67,8 +67,6 @@ def _covers(other: Statement, allowed: Statement) -> bool:
 RULE = Rule(
     id="HF508",
     title="Policy that allows everyone",
-    why="`*` is every AWS account and everyone without one. Buckets, queues and keys that are open like "
-    "this are found by strangers within hours.",
     fix="List the accounts or roles, or add a condition on `aws:PrincipalOrgID`, `aws:SourceArn` or "
     "`aws:SourceVpce`.",
     **policy_rule(_check, Severity.ERROR),

@@ -74,8 +74,6 @@ def _writes_own_logs(principal: PrincipalName, statement: Statement) -> bool:
 RULE = Rule(
     id="HF509",
     title="Service allowed for any account (confused deputy)",
-    why="The service acts for every AWS customer. Without a condition, another customer can make it "
-    "write to this bucket, send to this queue or use this key.",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
     **policy_rule(_check, Severity.WARNING),
 )

@@ -43,8 +43,6 @@ def _foreign_accounts(statement: Statement, own: frozenset[str]) -> Iterator[Iss
 RULE = Rule(
     id="HF510",
     title="Third-party account trusted without an external id",
-    why="A vendor that works for many customers can be tricked into using your role on behalf of "
-    "another customer who only needs its name. An external id that is unique to you prevents that.",
     fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is yours, list it in "
     "`checks.accounts`.",
     severity=Severity.WARNING,

@@ -109,9 +109,6 @@ def _is_bound(test: ConditionTest) -> bool:
 RULE = Rule(
     id="HF511",
     title="GitHub Actions trust that is too broad",
-    why="Every GitHub repository gets tokens from the same provider. Only the condition on the subject "
-    "keeps strangers out; a wildcard too far to the left admits anyone who creates a repository with a "
-    "matching name.",
     fix="Add `StringEquals` on `token.actions.githubusercontent.com:aud` (`sts.amazonaws.com`) and `…:sub` "
     "(`repo:OWNER/REPO:environment:NAME`, for newer repositories `repo:OWNER@ID/REPO@ID:…`).",
     **policy_rule(_check, Severity.ERROR),

@@ -92,7 +92,6 @@ def _single_tenant(principal: PrincipalName, host: str, by_others: list[Conditio
 RULE = Rule(
     id="HF512",
     title="Identity provider trusted without conditions",
-    why="A provider issues tokens for all its users, pods or pipelines, often also for other companies.",
     fix="Add a condition on its claims: `…:aud` and `…:sub` (OpenID Connect), or `SAML:aud`.",
     **policy_rule(_check, Severity.ERROR),
 )

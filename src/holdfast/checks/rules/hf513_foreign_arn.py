@@ -136,8 +136,6 @@ def _account(item: Node) -> str | None:
 RULE = Rule(
     id="HF513",
     title="ARN of another account or partition",
-    why="It was most likely copied from another environment: the policy has no effect here, or gives "
-    "one environment access to the other.",
     fix="Use the stack's own account and partition, preferably from `data.aws_caller_identity` and "
     "`data.aws_partition`.",
     severity=Severity.WARNING,

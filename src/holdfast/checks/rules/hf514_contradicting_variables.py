@@ -45,8 +45,6 @@ def _place(stack: CheckedStack, name: str) -> Place:
 RULE = Rule(
     id="HF514",
     title="Variables contradict the stack's account or region",
-    why="A variables file that was copied from another account and only half edited creates resources "
-    "in one account with the names of the other.",
     fix="Use the same value in both places, or derive it from the stack only.",
     severity=Severity.WARNING,
     stack=_check,

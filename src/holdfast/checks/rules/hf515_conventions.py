@@ -44,8 +44,6 @@ def _check_names(stack: CheckedStack) -> Iterator[CheckResult]:
 HF515 = Rule(
     id="HF515",
     title="Resource name does not follow the convention",
-    why="Policies, budgets and people find resources by name. One with another environment's name is "
-    "mistaken for that environment's.",
     fix="Build the name as `checks.names` in holdfast.yaml requires.",
     severity=Severity.WARNING,
     stack=_check_names,
@@ -105,8 +103,6 @@ def _wrong_tags(
 HF516 = Rule(
     id="HF516",
     title="Resource tags do not follow the convention",
-    why="Resources without an owner or environment tag are in no one's budget, and no one dares to "
-    "delete them.",
     fix="Set the tags that `checks.tags` in holdfast.yaml requires, preferably with the provider's "
     "`default_tags`.",
     severity=Severity.WARNING,

@@ -59,7 +59,6 @@ def _hint(hunk: Hunk) -> str | None:
 HF601 = Rule(
     id="HF601",
     title="Code that is not formatted",
-    why="Formatting changes hide real changes in every diff.",
     fix="Run `holdfast check --engine --fix`, which writes the same format as `terraform fmt`.",
     severity=Severity.WARNING,
     engine=_check_format,
@@ -79,7 +78,6 @@ def _check_validity(output: EngineOutput) -> Iterator[CheckResult]:
 HF602 = Rule(
     id="HF602",
     title="Code that Terraform rejects",
-    why="Terraform cannot plan it, or it will stop working with a future version.",
     fix="Fix what Terraform reports.",
     severity=Severity.ERROR,
     engine=_check_validity,

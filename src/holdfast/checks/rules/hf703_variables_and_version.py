@@ -35,7 +35,6 @@ def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
 HF703 = Rule(
     id="HF703",
     title="Variable is set but not declared",
-    why="Terraform only warns and ignores the value: a misspelled name leaves the default in effect.",
     fix="Declare it, correct its name, or remove it.",
     severity=Severity.ERROR,
     variables=_check_variables,
@@ -62,8 +61,6 @@ def _check_version(module: Module) -> Iterator[Finding | Skipped]:
 HF709 = Rule(
     id="HF709",
     title="No Terraform version constraint",
-    why="With a different version Terraform may use other defaults, create a different plan, or write a "
-    "state that others cannot read.",
     fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
     severity=Severity.WARNING,
     source=_check_version,

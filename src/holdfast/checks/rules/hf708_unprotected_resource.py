@@ -164,9 +164,6 @@ def _alternatives(ways: tuple[str, ...]) -> str:
 RULE = Rule(
     id="HF708",
     title="Unprotected resource in production",
-    why="Deleting it loses its data, or an identity that others depend on. The guard denies the "
-    "deletion in Holdfast; protection in the code works wherever the code is run, and the provider's "
-    "own protection against everyone.",
     fix="Set `prevent_destroy = true` in its `lifecycle`, or enable the provider's deletion protection.",
     severity=Severity.WARNING,
     source=_check,

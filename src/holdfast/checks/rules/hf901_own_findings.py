@@ -5,7 +5,6 @@ from holdfast.checks.model.interface import Rule, Severity
 HF901 = Rule(
     id="HF901",
     title="Waiver that has expired",
-    why="What it waived counts again.",
     fix="Fix what it waives, or agree on a new end date and write down why.",
     severity=Severity.WARNING,
 )
@@ -14,7 +13,6 @@ HF901 = Rule(
 HF902 = Rule(
     id="HF902",
     title="Waiver without effect",
-    why="What it waived is fixed. If it stays, it hides the next mistake of the same kind.",
     fix="Remove the waiver.",
     severity=Severity.WARNING,
 )
@@ -23,7 +21,6 @@ HF902 = Rule(
 HF903 = Rule(
     id="HF903",
     title="Invalid waiver",
-    why="It waives nothing: a waiver needs a rule, a reason and an end date.",
     fix="Write `# holdfast:ignore HF101 until=2027-01-01 reason=why this is acceptable`.",
     severity=Severity.WARNING,
 )
@@ -32,7 +29,6 @@ HF903 = Rule(
 HF905 = Rule(
     id="HF905",
     title="Rule that crashed",
-    why="What it would have found here is not known, so the code does not count as passed.",
     fix="Please report it with the code that caused it; until then you can turn that rule off for this path.",
     severity=Severity.ERROR,
 )
@@ -41,7 +37,6 @@ HF905 = Rule(
 HF906 = Rule(
     id="HF906",
     title="Stacks cannot be discovered",
-    why="Nothing can be planned or applied until this is fixed, and rules about stacks were not evaluated.",
     fix="Fix the problem; `holdfast stacks` shows whether it worked.",
     severity=Severity.ERROR,
 )
@@ -50,7 +45,6 @@ HF906 = Rule(
 HF907 = Rule(
     id="HF907",
     title="Unknown or removed rule",
-    why="A severity or waiver for it has no effect.",
     fix="`holdfast check --list` shows all rules.",
     severity=Severity.WARNING,
 )
@@ -59,8 +53,6 @@ HF907 = Rule(
 HF908 = Rule(
     id="HF908",
     title="External tool without a result",
-    why="It crashed, is missing although it is required, or printed no valid result. What it would have "
-    "found is not known, so the code does not count as passed.",
     fix="Fix the problem in the message, or set `checks: {tools: {NAME: off}}`.",
     severity=Severity.ERROR,
 )

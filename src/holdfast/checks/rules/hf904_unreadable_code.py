@@ -52,7 +52,6 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
 RULE = Rule(
     id="HF904",
     title="Code that cannot be read",
-    why="Terraform fails here too. Until it is fixed, the other rules only see part of the file.",
     fix="Fix the syntax here, or the path of the module.",
     severity=Severity.ERROR,
     source=_module,

@@ -112,7 +112,7 @@ def _report_unknown(checkout: Checkout, _: Mapping[str, CheckedPlan]) -> Iterato
 
 def tool_rule(id_: str, title: str = "") -> Rule:
     """A rule of an external tool, of which only id and title are known."""
-    return Rule(id=id_, title=title or id_, why="", fix="", severity=HF908.severity)
+    return Rule(id=id_, title=title or id_, fix="", severity=HF908.severity)
 
 
 def exit_message(finished: Finished) -> str:

@@ -16,7 +16,7 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import redact_report
 from holdfast.checks.model.subjects import Checkout, EngineOutput
 from holdfast.checks.tools.interface import all_tools
-from holdfast.cli.command import Invocation, fields
+from holdfast.cli.command import Invocation
 from holdfast.cli.commands import check_inputs as inputs
 from holdfast.config.problems import did_you_mean, listed
 from holdfast.kernel.errors import ConfigError, Exit, Problem, UsageError
@@ -84,7 +84,7 @@ def _explain_rule(invocation: Invocation, id_: str) -> Exit:
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
     line(f" Checks {target_names(rule)}.")
     for title, paragraph in (
-        ("Why it matters", rule.why),
+        ("Why it matters", details.why),
         ("How to fix it", rule.fix),
         ("Reported", details.bad),
         ("Not reported", details.good),
@@ -103,7 +103,9 @@ def _rule_document(rule: Rule) -> dict[str, object]:
     return {
         "rule": rule.id,
         "severity": rule.severity.value,
-        **fields(rule, "title", "why", "fix"),
+        "title": rule.title,
+        "why": rule_details(rule).why,
+        "fix": rule.fix,
         "looks_at": list(rule.targets),
     }
 
