@@ -181,11 +181,8 @@ class JournalRecorder:
             remove_buffer(self.output_buffer)
         if self._heartbeat is not None:
             self._heartbeat.stop()
-        if self._shipper is not None:
-            if self._shipper.finish(_SHIP_SECONDS):
-                self._remove_spooled()
-            else:
-                report["unshipped"] = True
+        if self._shipper is not None and self._shipper.finish(_SHIP_SECONDS):
+            self._remove_spooled()
         return report
 
     def _remove_spooled(self) -> None:

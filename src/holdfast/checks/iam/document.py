@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.hcl.jsontext import JsonValue, Members, parse_json
+from holdfast.hcl.jsonsyntax import JsonValue, Members, parse_json
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 from holdfast.kernel.patterns import pattern
 

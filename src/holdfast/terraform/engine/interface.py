@@ -93,8 +93,6 @@ class SupervisorReport(Struct, frozen=True, kw_only=True):
     """Why Terraform was not started."""
     journal_failed: str | None = None
     """The journal could not be written completely; Terraform was interrupted."""
-    unshipped: bool = False
-    """The journal is complete on this machine but not in the run store."""
     refusals: tuple[str, ...] = ()
     """What the local state backend refused."""
 

@@ -161,7 +161,6 @@ def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: by
         report=SupervisorReport(
             not_started=_text(done.get("not_started")),
             journal_failed=_text(done.get("journal_failed")),
-            unshipped=bool(done.get("unshipped")),
             refusals=tuple(str(refusal) for refusal in done.get("refusals") or ()),  # type: ignore[attr-defined]
         ),
     )
