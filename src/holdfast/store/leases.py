@@ -117,14 +117,19 @@ class Leases:
         self._ours(lease)
 
     def release(self, lease: Lease) -> None:
-        """May be repeated. The number stays, so that the next one is greater."""
+        """May be repeated. The number stays, so that the next one is greater.
+
+        The conditional write is the fence: the lease is read only if it changed since the last heartbeat.
+        """
+        tag = lease.tag
         for _ in range(_ATTEMPTS):
+            free = _Record(number=lease.number, holder=None, beat=_now())
+            if self._encrypted.replace(_blob_name(lease.name), free.data(), tag=tag) is not None:
+                return
             entry = self._read(lease.name)
             if entry is None or not entry.record.held_as(lease):
                 return
-            free = _Record(number=lease.number, holder=None, beat=_now())
-            if self._encrypted.replace(_blob_name(lease.name), free.data(), tag=entry.tag) is not None:
-                return
+            tag = entry.tag
         raise _conflicts(lease.name)
 
     def look(self, name: str) -> HeldByOther | None:

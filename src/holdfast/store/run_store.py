@@ -48,6 +48,7 @@ class RunStore:
         self.spool = spool
         """Where journals wait on this machine until they have arrived in a store that is elsewhere."""
         self._load_key = key
+        self._known_identity: dict[str, object] | None = None
         self.encrypted = EncryptedBlobs(blobs, lambda: self.key)
         self.claims = Claims(self.encrypted)
         self.states = ManagedStates(self.encrypted)
@@ -95,13 +96,13 @@ class RunStore:
         return self._identity() is None
 
     def _identity(self) -> dict[str, object] | None:
-        blob = self.blobs.read(IDENTITY)
-        if blob is None:
-            return None
-        document = json_object(blob.data)
-        if "id" not in document:
-            raise unreadable(f"cannot read the run store: {self.blobs.shown}: {IDENTITY} is not valid")
-        return document
+        """Read once: it never changes."""
+        if self._known_identity is None and (blob := self.blobs.read(IDENTITY)) is not None:
+            document = json_object(blob.data)
+            if "id" not in document:
+                raise unreadable(f"cannot read the run store: {self.blobs.shown}: {IDENTITY} is not valid")
+            self._known_identity = document
+        return self._known_identity
 
     def _create(self, key: Key) -> dict[str, object]:
         """On first use. Refuses a blob store that does not honour conditional writes."""
