@@ -89,7 +89,7 @@ def test_the_second_change_of_a_lane_is_told_who_is_first(with_lab: Program, ser
     repository(with_lab, service)
     first = at_work(with_lab, service, "a", on="a")
     error = refused(with_lab, "a2", "--yes")
-    words = ("lane `east`", "held by change 01", f"{ME}@", "apply of 1 stack,", "for ", "alive ")
+    words = ("lane `east`", "held by change 01", f"{ME}@", "apply of 1 stack,", "for ", "last heartbeat ")
     assert [word for word in words if word not in error["message"]] == []
     assert "--wait" in error["hint"]
     with_lab.ok("plan", "a2", "--out", "bundle")

@@ -186,12 +186,12 @@ def lane_busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
 
 def _who_has(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> str:
     holder = now.holder
-    heard = f"alive {_words(clock.seconds_since(now.beat))} ago"
+    heard = f"last heartbeat {_words(clock.seconds_since(now.beat))} ago"
     if now.life is Liveness.DEAD:
         heard = "its Holdfast process is gone, but Terraform is still running"
     elif now.life is Liveness.UNKNOWN:
         heard = f"last heartbeat {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
-    runs = "".join(f"; on {claim.stack} now, run {claim.run}" for claim in at_work)
+    runs = "".join(f"; now on {claim.stack}, run {claim.run}" for claim in at_work)
     return (
         f"lane `{lane}` is held by change {holder.change} ({holder.who}, {holder.what}, "
         f"for {_words(clock.seconds_since(holder.since))}, {heard}{runs})"

@@ -77,7 +77,7 @@ def test_a_lane_is_kept_alive_and_given_back(tmp_path: Path) -> None:
                     raise AssertionError("two have one lane")
             assert caught.value.problem.code == "HF-LOCK-4"
             who = re.escape(ours.identity.who)
-            said = rf"change 01A \({who}, apply of 2 stacks, for \d+ s, alive \d+ s ago\)"
+            said = rf"change 01A \({who}, apply of 2 stacks, for \d+ s, last heartbeat \d+ s ago\)"
             assert re.search(said, caught.value.problem.message)
         assert beat() is None
 

@@ -102,12 +102,12 @@ class Progress:
 
     def _stopping(self, level: int) -> str:
         if level > 1:
-            return "Stopping now: what is in progress may be lost from the state."
+            return "Stopping now: resources in progress may be missing from the state."
         running = sum(len(row.running) for row in self._rows.values())
         after = f" after the resources in progress ({running})" if running else ""
         return (
             f"Stopping{after}. Press Ctrl-C again to stop now: "
-            "what is in progress may be lost from the state."
+            "resources in progress may be missing from the state."
         )
 
     def _enter(self, stack: str, phase: str) -> None:
