@@ -13,7 +13,6 @@ from holdfast.terraform.statefile.edit import (
     add_deposed,
     find_instance,
     raise_serial,
-    remove_deposed,
     remove_instances,
 )
 from holdfast.terraform.statefile.model import read_contents
@@ -93,16 +92,12 @@ def outside(data: bytes) -> dict[str, Any]:
 def test_taking_out_takes_what_is_meant_and_nothing_else(data: bytes, choice: st.DataObject) -> None:
     """Every other object stays, byte for byte, and so does everything around the objects."""
     before = everything(data)
-    old = choice.draw(st.booleans())
-    addresses = choice.draw(
-        st.sets(st.sampled_from(sorted({address for address, _ in before} | {"lab_x.y"})))
-    )
-    after = remove_instances(data, addresses, deposed=old)
-    gone = {place for place in before if place[0] in addresses and (old or place[1] is None)}
-    assert everything(after) == {place: body for place, body in before.items() if place not in gone}
+    places = choice.draw(st.sets(st.sampled_from([*before, ("lab_x.y", None)])))
+    after = remove_instances(data, places)
+    assert everything(after) == {place: body for place, body in before.items() if place not in places}
     assert outside(after) == outside(data)
     assert list(json.loads(after)) == list(json.loads(data))
-    assert remove_instances(after, addresses, deposed=old) == after
+    assert remove_instances(after, places) == after
 
 
 @settings(max_examples=150, deadline=None)
@@ -115,7 +110,7 @@ def test_what_is_put_back_can_be_taken_out_again(data: bytes, choice: st.DataObj
         return
     address, _ = choice.draw(st.sampled_from(sorted(current)))
     old = taken(data, address, None)
-    cut = remove_instances(data, [address])
+    cut = remove_instances(data, [(address, None)])
     back = add_deposed(cut, address, old, "cc33")
     assert set(everything(back)) == {
         (address, "cc33") if place == (address, None) else place for place in before
@@ -127,7 +122,7 @@ def test_what_is_put_back_can_be_taken_out_again(data: bytes, choice: st.DataObj
     }
     assert put == {name: bytes(value) for name, value in old.body.items()}
     assert add_deposed(back, address, old, "cc33") == back
-    assert everything(remove_deposed(back, address, "cc33")) == everything(cut)
+    assert everything(remove_instances(back, [(address, "cc33")])) == everything(cut)
     assert outside(back) == outside(data)
 
 

@@ -44,7 +44,6 @@ from holdfast.terraform.statefile.edit import (
     deposed_key,
     find_instance,
     raise_serial,
-    remove_deposed,
     remove_instances,
 )
 from holdfast.terraform.statefile.model import State, read_contents, read_state
@@ -246,12 +245,7 @@ class _Work:
         state = self._report.state
         if state is None:
             return
-        changed = state
-        for record in self._to_remove():
-            if record.deposed is None:
-                changed = remove_instances(changed, (record.address,))
-            else:
-                changed = remove_deposed(changed, record.address, record.deposed)
+        changed = remove_instances(state, [(record.address, record.deposed) for record in self._to_remove()])
         if changed != state:
             await self._write(state, changed)
 

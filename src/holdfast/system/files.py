@@ -40,9 +40,9 @@ def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE, durable
         flush_folder(path.parent)
 
 
-def create(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE) -> bool:
+def create(path: Path, content: bytes | str) -> bool:
     """Create a file, durably. False if it exists. The content is complete before the name appears."""
-    with _temporary(path, content, mode, durable=True) as temporary:
+    with _temporary(path, content, PRIVATE_FILE, durable=True) as temporary:
         try:
             os.link(temporary, path)
         except FileExistsError:

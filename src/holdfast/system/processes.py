@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from holdfast.kernel.values import MaskedStruct
 
+_FIRST_LINE_SECONDS = 15.0
 _BACKGROUND: set[int] = set()
 _BACKGROUND_LOCK = threading.Lock()
 _KILLED = threading.Event()
@@ -138,7 +139,6 @@ def run(
     folder: Path,
     environment: Mapping[str, str],
     seconds: float = 60.0,
-    on_start: Callable[[int], None] | None = None,
     given: bytes | None = None,
     background: bool = False,
 ) -> Finished:
@@ -162,8 +162,6 @@ def run(
         return Finished(code=127, out=b"", err=str(error).encode())
     except OSError as error:
         return Finished(code=126, out=b"", err=str(error).encode())
-    if on_start is not None:
-        on_start(process.pid)
     if background:
         with _BACKGROUND_LOCK:
             _BACKGROUND.add(process.pid)
@@ -194,9 +192,7 @@ def kill_background() -> None:
             _kill_group(pid)
 
 
-def first_line(
-    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], seconds: float = 15.0
-) -> bytes | None:
+def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> bytes | None:
     """Start a program, read its first line, then kill it and its group. None if it printed nothing."""
     try:
         process = subprocess.Popen(
@@ -210,7 +206,7 @@ def first_line(
         )
     except OSError:
         return None
-    timer = threading.Timer(seconds, _kill_group, (process.pid,))
+    timer = threading.Timer(_FIRST_LINE_SECONDS, _kill_group, (process.pid,))
     timer.start()
     try:
         line = process.stdout.readline() if process.stdout is not None else b""

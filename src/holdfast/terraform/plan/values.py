@@ -62,12 +62,11 @@ def differences_of(
     before_mask: object,
     after_mask: object,
     clean: Callable[[str], str],
-    at_most: int = 20,
-    width: int = 80,
+    at_most: int,
 ) -> Differences:
     """The same for two values as JSON, whose masks are `True`, `False`, or follow the shape of the value."""
     sides = _Sides(_read(before), _read(after), False, before_mask, after_mask)  # noqa: FBT003 - none is unknown
-    return _differences(sides, (), clean=clean, at_most=at_most, width=width)
+    return _differences(sides, (), clean=clean, at_most=at_most, width=80)
 
 
 def _differences(

@@ -14,7 +14,7 @@ old bytes before they write the new ones.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import msgspec
 
@@ -27,6 +27,8 @@ _Fields = dict[str, msgspec.Raw]
 _FIELDS = msgspec.json.Decoder(_Fields)
 _LIST = msgspec.json.Decoder(list[_Fields] | None)
 _KEY_LENGTH = 8
+Place = tuple[str, str | None]
+"""An address, and the key of a deposed instance; None for the current one."""
 
 
 class StateEditError(Refused):
@@ -41,7 +43,7 @@ class InstanceRecord(MaskedStruct, frozen=True, kw_only=True):
     body: _Fields
 
     @property
-    def place(self) -> tuple[str, str | None]:
+    def place(self) -> Place:
         return self.resource.address, self.resource.deposed
 
 
@@ -51,22 +53,19 @@ def find_instance(state: bytes, address: str, *, deposed: str | None = None) -> 
     return next((record for record in records if record.place == (address, deposed)), None)
 
 
-def remove_instances(state: bytes, addresses: Collection[str], *, deposed: bool = False) -> bytes:
-    """Remove the current instances of these addresses; with `deposed`, the deposed ones too.
-
-    An address without an instance is not an error: a removal can be repeated.
-    """
-    wanted = frozenset(addresses)
-    return _filtered(
-        state,
-        lambda record: (
-            record.resource.address not in wanted or (record.resource.deposed is not None and not deposed)
-        ),
-    )
-
-
-def remove_deposed(state: bytes, address: str, key: str) -> bytes:
-    return _filtered(state, lambda record: record.place != (address, key))
+def remove_instances(state: bytes, places: Collection[Place]) -> bytes:
+    """Remove the instances at these places; one that is not there is no error: a removal can be repeated."""
+    document, blocks = _open(state)
+    kept: list[_Fields] = []
+    changed = False
+    for fields, block in blocks:
+        bodies = [record.body for record in block if record.place not in places]
+        changed = changed or len(bodies) < len(block)
+        if len(bodies) == len(block):
+            kept.append(fields)
+        elif bodies:
+            kept.append({**fields, "instances": _raw(bodies)})
+    return msgspec.json.encode({**document, "resources": _raw(kept)}) if changed else state
 
 
 def add_deposed(state: bytes, address: str, old: InstanceRecord, key: str) -> bytes:
@@ -120,21 +119,6 @@ def raise_serial(state: bytes, serial: int) -> bytes:
 def deposed_key(*, run: str, address: str) -> str:
     """A key as Terraform makes them; the same for one run and address, so that a repeat adds nothing."""
     return hashlib.sha256(f"{run}\0{address}".encode()).hexdigest()[:_KEY_LENGTH]
-
-
-def _filtered(state: bytes, keep: Callable[[InstanceRecord], bool]) -> bytes:
-    document, blocks = _open(state)
-    kept: list[_Fields] = []
-    changed = False
-    for fields, block in blocks:
-        bodies = [record.body for record in block if keep(record)]
-        if len(bodies) == len(block):
-            kept.append(fields)
-            continue
-        changed = True
-        if bodies:
-            kept.append({**fields, "instances": _raw(bodies)})
-    return msgspec.json.encode({**document, "resources": _raw(kept)}) if changed else state
 
 
 def _require_editable(data: bytes) -> State:

@@ -15,13 +15,16 @@ from holdfast.terraform.statefile.edit import (
     deposed_key,
     find_instance,
     raise_serial,
-    remove_deposed,
     remove_instances,
 )
 
 STATES = Path(__file__).parents[1] / "states"
 ODD = 'a"].b[0]${x}'
 ODD_ADDRESS = 'lab_object.each["a\\"].b[0]$${x}"]'
+
+
+def current(*addresses: str) -> list[tuple[str, str | None]]:
+    return [(address, None) for address in addresses]
 
 
 def taken(data: bytes, address: str, deposed: str | None = None) -> InstanceRecord:
@@ -45,24 +48,27 @@ def test_the_object_that_is_meant_goes_and_no_other() -> None:
             "lab_object.single": [body("6")],
         }
     )
-    left = resources(remove_instances(data, [ODD_ADDRESS, "lab_object.count[0]", "lab_object.single"]))
+    left = resources(remove_instances(data, current(ODD_ADDRESS, "lab_object.count[0]", "lab_object.single")))
     assert [[one["attributes"]["id"] for one in each["instances"]] for each in left] == [["1"], ["4"], ["5"]]
 
 
 def test_an_address_without_its_key_takes_nothing() -> None:
-    """`lab_object.count` is no object when there are `lab_object.count[0]` and `[1]`; `"0"` is not 0."""
+    """`lab_object.count` is no instance when there are `lab_object.count[0]` and `[1]`; `"0"` is not 0."""
     data = state({"lab_object.count": [body("3", key=0), body("4", key=1)]})
-    assert remove_instances(data, ["lab_object.count", 'lab_object.count["0"]', "lab_object.other"]) is data
+    assert (
+        remove_instances(data, current("lab_object.count", 'lab_object.count["0"]', "lab_object.other"))
+        is data
+    )
 
 
-def test_old_objects_stay_unless_they_are_asked_for() -> None:
+def test_deposed_instances_stay_unless_they_are_named() -> None:
     """What is deposed still exists: its record is not lost by the way."""
     data = state({"lab_object.a": [body("new"), body("old", deposed="aa11")]})
     assert [
-        one["deposed"] for one in resources(remove_instances(data, ["lab_object.a"]))[0]["instances"]
+        one["deposed"] for one in resources(remove_instances(data, current("lab_object.a")))[0]["instances"]
     ] == ["aa11"]
-    assert resources(remove_instances(data, ["lab_object.a"], deposed=True)) == []
-    left = resources(remove_deposed(data, "lab_object.a", "aa11"))
+    assert resources(remove_instances(data, [("lab_object.a", None), ("lab_object.a", "aa11")])) == []
+    left = resources(remove_instances(data, [("lab_object.a", "aa11")]))
     assert [one["attributes"]["id"] for one in left[0]["instances"]] == ["new"]
 
 
@@ -71,7 +77,7 @@ def test_what_is_not_known_stays_as_it_was() -> None:
     number = b"12345678901234567890123456789.000000000000000000010"
     data = state({"lab_object.a": [body("1")], "lab_object.b": [body("2", n="N")]}, news={"z": 1, "a": 2})
     data = data.replace(b'"N"', number)
-    left = remove_instances(data, ["lab_object.a"])
+    left = remove_instances(data, current("lab_object.a"))
     assert number in left
     assert list(json.loads(left)) == list(json.loads(data))
     assert b'"news": {\n    "z": 1,\n    "a": 2\n  }' in data
@@ -158,8 +164,7 @@ def test_what_cannot_be_read_is_not_operated_on(data: bytes, code: str) -> None:
     """An encrypted, empty, broken or newer state is refused before anything is changed."""
     old = taken(state({"lab_object.a": [body("old")]}), "lab_object.a")
     for operation in (
-        lambda: remove_instances(data, ["lab_object.a"]),
-        lambda: remove_deposed(data, "lab_object.a", "k"),
+        lambda: remove_instances(data, current("lab_object.a")),
         lambda: add_deposed(data, "lab_object.a", old, "k"),
         lambda: find_instance(data, "lab_object.a"),
         lambda: raise_serial(data, 99),
