@@ -117,9 +117,9 @@ def proven_status(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status
 class ProvenOutcome(Enum):
     """What a journal can prove of a run whose Holdfast is gone."""
 
-    APPLIED = Status.APPLIED, "continued after its Holdfast ended, and was applied"
+    APPLIED = Status.APPLIED, "continued after Holdfast was killed, and was applied"
     NEVER_STARTED = Status.FAILED, "ended before Terraform was started"
-    FAILED = Status.FAILED, "continued after its Holdfast ended, and failed"
+    FAILED = Status.FAILED, "continued after Holdfast was killed, and failed"
     NOT_STARTED = Status.FAILED, "could not start Terraform"
 
     def __init__(self, status: Status, text: str) -> None:
