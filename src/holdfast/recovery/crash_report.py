@@ -176,4 +176,4 @@ def _created_line(outcome: ChangeOutcome) -> str:
 def _unknown_line(outcome: ChangeOutcome) -> str:
     if outcome.kind is OutcomeKind.FAILED_MAY_EXIST:
         return f"{outcome.address}   failed {outcome.at or ''}, may exist anyway"
-    return f"{outcome.address}   started {outcome.at or ''}, no answer since"
+    return f"{outcome.address}   started {outcome.at or ''}, no output since"
