@@ -27,10 +27,10 @@ INSTEAD = {
     "taint": "holdfast plan --replace ADDR",
     "untaint": "holdfast plan",
     "refresh": "holdfast plan --refresh-only",
-    "init": "nothing: Holdfast runs init when needed",
+    "init": "holdfast plan, which runs init when needed",
     "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
-    "state pull": "holdfast state pull: the output here is redacted, and must never be pushed",
-    "state push": "holdfast state push",
+    "state pull": "holdfast state pull STACK (here the output would be redacted and could not be pushed again)",
+    "state push": "holdfast state push STACK FILE",
     "state mv": "a moved block in the code, then holdfast plan",
     "state rm": "a removed block in the code, then holdfast plan",
     "state replace-provider": "a change of required_providers, then holdfast plan",
@@ -107,6 +107,6 @@ def _refuse_writing(arguments: tuple[str, ...]) -> None:
         instead = INSTEAD.get(name, "holdfast --help")
         raise Refused(
             "HF-USE-11",
-            f"terraform {name or ' '.join(arguments)} is not a read-only command",
+            f"`holdfast terraform` does not run `{name or ' '.join(arguments)}`",
             hint=f"Use instead: {instead}",
         )
