@@ -29,7 +29,7 @@ INSTEAD = {
     "refresh": "holdfast plan --refresh-only",
     "init": "holdfast plan, which runs init when needed",
     "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
-    "state pull": "holdfast state pull STACK (here the output would be redacted and could not be pushed again)",
+    "state pull": "holdfast state pull STACK (here the output would be redacted)",
     "state push": "holdfast state push STACK FILE",
     "state mv": "a moved block in the code, then holdfast plan",
     "state rm": "a removed block in the code, then holdfast plan",
