@@ -21,7 +21,7 @@ from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differ
 
 _MOST_OF_A_PLAN = 300_000
 _MOST_OF_ALL_PLANS = 1_500_000
-"""Characters. More than any place shows; a plan of 100 MB is not turned into text for nobody."""
+"""Characters. More than any place shows; a plan of 100 MB is not turned into text in full."""
 _MOST_ATTRIBUTES = 20
 _WIDEST_VALUE = 200
 _LOSING = frozenset(

@@ -30,7 +30,7 @@ def record_start(audit: Audit, stacks: Iterable[Stack], *, what: What) -> None:
 def record_end(
     audit: Audit, tell: Listener, result: StackResult, *, what: What, override_reason: str | None
 ) -> None:
-    """Soon, and nobody waits for it: `closed` sees to it that it was written."""
+    """In the background; `flush` makes sure that it is written."""
     with _told(tell, result.stack.name):
         audit.note(_entry(result, what=what, override_reason=override_reason))
 

@@ -48,7 +48,7 @@ async def hold_lanes(
     beating = asyncio.create_task(holding.keep(beat))
     try:
         end = clock.monotonic() + control.wait
-        # In one order for everybody: nobody waits for a lane with another in hand that its holder waits for.
+        # Every change takes lanes in the same order, so that no two wait for each other.
         for lane in sorted({stack.lane for stack in wanted}):
             await holding.take(lane, end)
         yield holding

@@ -142,5 +142,5 @@ def register_run_secrets(context: ChangeContext, run: str | None, name: str | No
         try:
             context.redactor.register(context.secrets.read(reference))
         except HoldfastError:
-            # It cannot be had here, as above.
+            # Not available here either, as above.
             continue
