@@ -18,8 +18,8 @@ from small import on_a_terminal
 
 from holdfast.runs.intent import Intent
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import StoredClaim
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
+from holdfast.store.run_records import StoredClaim
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from provider.service import Fault, LabService

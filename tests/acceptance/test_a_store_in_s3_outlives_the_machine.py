@@ -21,8 +21,8 @@ from program import Program, eventually
 
 from holdfast.runs.intent import Intent
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import StoredClaim
 from holdfast.store.place import open_blobs
+from holdfast.store.run_records import StoredClaim
 from holdfast.store.run_store import RunStore
 from provider.service import Fault, LabService
 

@@ -14,7 +14,7 @@ from holdfast.audit.actor import GITHUB_ACTIONS, Actor
 from holdfast.audit.log import Audit
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 SECRET = b"an audit key of the tests, 32 by"

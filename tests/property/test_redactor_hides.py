@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.secrets.entropy import is_secret_name
-from holdfast.secrets.redact import SHORTEST, Redactor
-from holdfast.secrets.redact_document import clean_document
+from holdfast.secrets.redact import SHORTEST, Redactor, clean_document
 
 letters = st.text(alphabet='abAB+/"\\ \n', max_size=8)
 values = st.lists(st.text(alphabet='abAB+/"\\', min_size=SHORTEST, max_size=9), min_size=1, max_size=6)

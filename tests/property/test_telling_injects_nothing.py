@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.notify.action_items import is_own_code
 from holdfast.notify.commands import annotation_lines, log_group, output_lines, outputs_of
-from holdfast.notify.markdown import markdown
+from holdfast.notify.markdown import is_own_code, markdown
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.notify.size_budget import COMMENT
 from holdfast.system.markup import command, escape_commands, one_line, visible

@@ -19,10 +19,9 @@ from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.store.blobs import BlobStore
-from holdfast.store.claims import StoredClaim
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import JournalWriter
-from holdfast.store.run_records import SPOOL
+from holdfast.store.place import FolderBlobs
+from holdfast.store.run_records import SPOOL, StoredClaim
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.environment import Environment

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.secrets.keys import Key
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal
-from holdfast.store.place import describe
+from holdfast.store.place import FolderBlobs, describe
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.discovery import InstalledEngines

@@ -13,8 +13,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from holdfast.audit.actor import Actor
-from holdfast.secrets.redact import Redactor
-from holdfast.secrets.redact_document import Structure, clean_document, reasons_by_field
+from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons_by_field
 
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "cancel", "unlock", "holder-dead",

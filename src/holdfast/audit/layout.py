@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
 from holdfast.store.blobs import StoredBlob, to_json
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 LINES: Final = "audit/lines"

@@ -55,7 +55,7 @@ class Invocation(Struct, kw_only=True):
 
     def document(self, document: object) -> None:
         """Write the JSON document to standard output, without secrets."""
-        from holdfast.secrets.redact_document import clean_document
+        from holdfast.secrets.redact import clean_document
 
         cleaned = clean_document(self.console.redactor, document)
         # `##[` occurs only in strings; escaped, GitHub Actions does not read it as a command.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -58,6 +57,8 @@ def _by_place(problem: Problem) -> tuple[str, int, int]:
 
 def closest(word: str, words: Iterable[str]) -> str | None:
     """The most similar word, if one is similar enough."""
+    import difflib  # noqa: PLC0415 - only needed for a mistake
+
     by_lower = {candidate.lower(): candidate for candidate in words}
     near = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
     return by_lower[near[0]] if near else None

@@ -27,7 +27,7 @@ from holdfast.plans.state_continuity import (
     unrelated_states,
 )
 from holdfast.secrets.redact import Redactor
-from holdfast.secrets.sources.catalogue import is_local
+from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.stacks.reads.inputs import StackInputs
 from holdfast.stacks.reads.walk import stack_inputs

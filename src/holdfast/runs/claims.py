@@ -13,9 +13,8 @@ from holdfast.plans.context import Control, Identity
 from holdfast.runs.intent import Intent
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
-from holdfast.store.claims import StoredClaim
 from holdfast.store.journal import Journal
-from holdfast.store.run_records import PULSE, TAIL, journal_name
+from holdfast.store.run_records import PULSE, TAIL, StoredClaim, journal_name
 from holdfast.store.run_store import RunStore
 from holdfast.store.shipping import ship_rest
 from holdfast.system import clock, files, process_table

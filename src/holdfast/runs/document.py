@@ -1,6 +1,6 @@
 """Results as the JSON that machines read. Fields are only ever added; absent is null.
 
-Texts in it pass the redactor where a document leaves: `secrets.redact_document` lists the fields that do not.
+Texts in it pass the redactor where a document leaves: `secrets.redact` lists the fields that do not.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from holdfast.plans.plan_file import PlanFile
 from holdfast.runs.claims import Claim
 from holdfast.runs.intent import Intent, PlanIntent, planned_changes
 from holdfast.runs.run import Run, write_run
-from holdfast.secrets.sources.catalogue import is_local
+from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore

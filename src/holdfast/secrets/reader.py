@@ -15,8 +15,15 @@ from pathlib import Path
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.secret import Secret
-from holdfast.secrets.sources.catalogue import SourceEntry, open_source, source_for
-from holdfast.secrets.sources.interface import Answers, ReadSecret, Source, Timeouts
+from holdfast.secrets.sources.interface import (
+    Answers,
+    ReadSecret,
+    Source,
+    SourceEntry,
+    Timeouts,
+    open_source,
+    source_for,
+)
 from holdfast.system.environment import Environment
 
 _THREADS = 8

@@ -17,8 +17,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import json_object
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
-from holdfast.store.claims import Claims
-from holdfast.store.run_records import RunRecords
+from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
 

@@ -16,12 +16,10 @@ from typing import Any
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore, EncryptedBlobs
-from holdfast.store.claims import Claims
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.output_buffer import buffer_path, remove_buffer, require_space
-from holdfast.store.place import from_description
-from holdfast.store.run_records import PULSE, RunRecords, journal_name
+from holdfast.store.place import FolderBlobs, from_description
+from holdfast.store.run_records import PULSE, Claims, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
 from holdfast.store.states import ManagedStates, StateSnapshot
 from holdfast.system import clock, environment, files, process_table

@@ -20,7 +20,7 @@ from holdfast.audit.layout import piece_name
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
 from holdfast.store.blobs import BlobStore
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system.aws import AwsCaller, S3Timeouts
@@ -28,7 +28,7 @@ from holdfast.system.aws import AwsCaller, S3Timeouts
 WRITER = """
 import sys, time
 from audit_made import applied, audit_on, store_on
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from pathlib import Path
 audit = audit_on(store_on(FolderBlobs(Path(sys.argv[1]))))
 for number in range(int(sys.argv[3])):

@@ -11,7 +11,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.runs.record import store_run_secrets, stored_run_secrets
 from holdfast.secrets.keys import Key
 from holdfast.states.versions import _choose, _StoredVersions
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
 from holdfast.store.states import StateSnapshot

@@ -13,7 +13,7 @@ from flaky_s3 import FlakyS3
 from memory_blobs import MemoryBlobs
 
 from holdfast.store.blobs import BlobStore
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system.aws import AwsCaller, S3Timeouts
 

@@ -15,10 +15,9 @@ from small import obey_permissions
 
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import StoredClaim
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import LINES, STARTED, JournalWriter
-from holdfast.store.run_records import journal_name
+from holdfast.store.place import FolderBlobs
+from holdfast.store.run_records import StoredClaim, journal_name
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.store.states import StateSnapshot
 
@@ -30,8 +29,8 @@ RACER = """
 import base64, sys, time
 from pathlib import Path
 from holdfast.secrets.keys import Key
-from holdfast.store.claims import StoredClaim
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.run_records import StoredClaim
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.states import StateSnapshot
 
@@ -142,7 +141,7 @@ import sys
 from pathlib import Path
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
-from holdfast.store.folder_blobs import FolderBlobs
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 
 store = RunStore(FolderBlobs(Path(sys.argv[1])), lambda: Key.of(b"k" * 32))

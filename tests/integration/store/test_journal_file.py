@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter, read_journal
+from holdfast.store.place import FolderBlobs
 from holdfast.store.run_records import RunRecords, journal_name
 
 KEY = Key.of(b"k" * 32)

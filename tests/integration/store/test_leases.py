@@ -15,8 +15,8 @@ from memory_blobs import MemoryBlobs
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
+from holdfast.store.place import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system import process_table
 from holdfast.system.aws import S3Timeouts

@@ -25,8 +25,7 @@ from flaky_s3 import (
 
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.store.place import describe, from_description, open_blobs
-from holdfast.store.s3_blobs import S3Blobs
-from holdfast.store.s3_errors import StoreUnreachable
+from holdfast.store.s3_blobs import S3Blobs, StoreUnreachable
 from holdfast.system.aws import AwsCaller, AwsSettings, S3Timeouts
 
 TRUSTING = S3Timeouts(tries=3, pause=0.01)

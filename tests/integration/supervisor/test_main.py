@@ -16,7 +16,7 @@ import pytest
 from program import descendants, eventually
 from supervised_made import APPLY, Place, run
 
-from holdfast.store.claims import StoredClaim
+from holdfast.store.run_records import StoredClaim
 from holdfast.terraform.engine.pool import NotStarted
 
 WAITS = """

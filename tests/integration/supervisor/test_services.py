@@ -15,10 +15,9 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.store import shipping
 from holdfast.store.blobs import BlobStore, EncryptedBlobs
-from holdfast.store.claims import Claims, StoredClaim
-from holdfast.store.folder_blobs import FolderBlobs
 from holdfast.store.journal import Journal, read_journal
-from holdfast.store.run_records import RunRecords, journal_name
+from holdfast.store.place import FolderBlobs
+from holdfast.store.run_records import Claims, RunRecords, StoredClaim, journal_name
 from holdfast.store.states import ManagedStates
 from holdfast.supervisor import services
 from holdfast.supervisor.services import JournalRecorder, ManagedStateBackend, RunObserver

@@ -11,8 +11,7 @@ from holdfast.kernel.errors import Place, Problem
 from holdfast.plans.result import Output
 from holdfast.plans.status import RESULTS, Status
 from holdfast.runs.document import change_document, errors_document, summary_document
-from holdfast.secrets.redact import Redactor
-from holdfast.secrets.redact_document import clean_document
+from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import read_plan
 

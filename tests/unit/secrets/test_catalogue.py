@@ -9,8 +9,14 @@ import pytest
 from holdfast.config.secret_refs import SCHEMES, SecretRef
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.reader import SecretReader
-from holdfast.secrets.sources.catalogue import CATALOGUE, SourceEntry, is_local, open_source, source_for
-from holdfast.secrets.sources.interface import Timeouts
+from holdfast.secrets.sources.interface import (
+    CATALOGUE,
+    SourceEntry,
+    Timeouts,
+    is_local,
+    open_source,
+    source_for,
+)
 from holdfast.system.environment import Environment
 
 EMPTY = Environment(variables={})

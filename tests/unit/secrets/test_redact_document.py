@@ -3,8 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from holdfast.secrets.redact import Redactor
-from holdfast.secrets.redact_document import OURS, TERRAFORM, clean_document, clean_value
+from holdfast.secrets.redact import OURS, TERRAFORM, Redactor, clean_document, clean_value
 
 REDACTOR = Redactor(
     ["planned", "hunter2", "aws_instance.web", "network", "deadbeef", "54321", "vars/x.tfvars"]

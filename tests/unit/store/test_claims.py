@@ -8,8 +8,7 @@ from memory_blobs import MemoryBlobs
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.claims import Claims, StoredClaim
-from holdfast.store.run_records import RunRecords, journal_name
+from holdfast.store.run_records import Claims, RunRecords, StoredClaim, journal_name
 
 KEY = Key.of(b"k" * 32)
 

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.store.s3_errors import DRIVER_ERRORS, S3Answer, StoreUnreachable, classify, store_error
+from holdfast.store.s3_blobs import DRIVER_ERRORS, S3Answer, StoreUnreachable, classify, store_error
 
 
 def answer(status: int, code: str) -> ClientError:

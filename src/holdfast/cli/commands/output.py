@@ -17,7 +17,7 @@ def output(
 ) -> Exit:
     """Show the outputs of a stack, sensitive ones masked."""
     from holdfast.cli.context import run_on_stack
-    from holdfast.secrets.redact_document import clean_value
+    from holdfast.secrets.redact import clean_value
     from holdfast.states.operations import outputs
     from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 

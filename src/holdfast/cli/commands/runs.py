@@ -50,7 +50,7 @@ def show(invocation: Invocation, run: OneRun) -> Exit:
 def log(invocation: Invocation, run: OneRun) -> Exit:
     """Show Terraform's output during a run, with secrets masked."""
     from holdfast.runs.history import log_lines, log_text
-    from holdfast.secrets.redact_document import TERRAFORM, clean_document
+    from holdfast.secrets.redact import TERRAFORM, clean_document
 
     details = _details(invocation, run)
     redactor = invocation.console.redactor

@@ -78,8 +78,7 @@ def _document(redactor: Redactor, data: bytes) -> bytes:
 
     Values that Terraform marks as sensitive are removed even if they are too short for the redactor.
     """
-    from holdfast.secrets.redact import MASK
-    from holdfast.secrets.redact_document import TERRAFORM, clean_document
+    from holdfast.secrets.redact import MASK, TERRAFORM, clean_document
     from holdfast.terraform.statefile.sensitive import sensitive_in_shown, without_marked
 
     if data.lstrip()[:1] not in (b"{", b"["):

@@ -11,7 +11,7 @@ from holdfast.guard.decision import Allow, Reason
 from holdfast.kernel.text import plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
-from holdfast.secrets.redact_document import clean_value
+from holdfast.secrets.redact import clean_value
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Counts, ResourceChange

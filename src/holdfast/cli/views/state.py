@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from holdfast.cli.command import fields
 from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
-from holdfast.secrets.redact_document import clean_value
+from holdfast.secrets.redact import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
 from holdfast.states.versions import LoadedVersion, VersionInfo, Versions

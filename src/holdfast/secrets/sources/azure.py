@@ -26,7 +26,13 @@ from holdfast.kernel.text import json_object
 from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.sources import errors
 from holdfast.secrets.sources.http_session import HttpSession
-from holdfast.secrets.sources.interface import ReadSecret, Source, Timeouts, parse_locator, select_value
+from holdfast.secrets.sources.interface import (
+    ReadSecret,
+    Source,
+    Timeouts,
+    parse_locator,
+    select_value,
+)
 from holdfast.system import clock, processes
 from holdfast.system.environment import Environment
 from holdfast.system.http import Response

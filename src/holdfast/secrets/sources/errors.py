@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
+from holdfast.config.problems import closest
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.text import plural
 
 _MAX_QUOTED = 300
 
@@ -49,12 +50,12 @@ def missing_field(ref: SecretRef, *, field: str, names: Iterable[str] | None) ->
             hint="Leave out `#…` to use the whole secret.",
         )
     existing = list(names)
-    similar = difflib.get_close_matches(field, existing, n=1)
-    suggestion = f" Did you mean `{similar[0]}`?" if similar else ""
+    similar = closest(field, existing)
+    suggestion = f" Did you mean `{similar}`?" if similar else ""
     return Failed(
         "HF-SEC-14",
         f"{ref}: the secret has no field `{field}`",
-        hint=f"It has {len(existing)} field{'s' if len(existing) != 1 else ''}.{suggestion}",
+        hint=f"It has {plural(len(existing), 'field')}.{suggestion}",
     )
 
 

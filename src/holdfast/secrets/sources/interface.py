@@ -1,14 +1,18 @@
-"""What every secret source has in common, and what it returns."""
+"""The secret sources, what they have in common, and what they return.
+
+To add one: write its module, and add a line to CATALOGUE and its scheme to `config.secret_refs`.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.config import secret_refs
-from holdfast.config.secret_refs import Locator, SecretRef
+from holdfast.config.secret_refs import SCHEMES, Locator, SecretRef
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources import errors
@@ -116,3 +120,44 @@ def check_value(ref: SecretRef, text: str) -> Secret:
     if len(text.encode()) > MAX_BYTES:
         raise errors.unusable(ref, f"is larger than {MAX_BYTES} bytes")
     return Secret(text)
+
+
+class SourceEntry(NamedTuple):
+    schemes: tuple[str, ...]
+    module: str
+    """Imported when a reference first needs it."""
+    name: str
+    """The class, a `Source`."""
+    local: bool = False
+    """On this machine: quick to read, without a request."""
+
+
+CATALOGUE = (
+    SourceEntry(("env", "file", "dotenv"), "local", "LocalSecrets", local=True),
+    SourceEntry(("aws-sm", "aws-ssm"), "aws", "AwsSecrets"),
+    SourceEntry(("azure-kv",), "azure", "KeyVault"),
+    SourceEntry(("vault",), "vault", "Vault"),
+)
+
+
+def source_for(ref: SecretRef) -> SourceEntry:
+    for entry in CATALOGUE:
+        if ref.scheme in entry.schemes:
+            return entry
+    raise UsageError(
+        "HF-SEC-1",
+        f"there is no secret source `{ref.scheme}:` ({ref})",
+        hint=f"Use one of {', '.join(f'{scheme}:' for scheme in SCHEMES)}.",
+    )
+
+
+def is_local(ref: SecretRef) -> bool:
+    return source_for(ref).local
+
+
+def open_source(
+    entry: SourceEntry, environment: Environment, root: Path, timeouts: Timeouts, *, identify: bool
+) -> Source:
+    module = importlib.import_module(f"holdfast.secrets.sources.{entry.module}")
+    source: Source = getattr(module, entry.name)(environment, root, timeouts, identify=identify)
+    return source
