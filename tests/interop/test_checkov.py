@@ -15,7 +15,7 @@ import pytest
 import sarif_read
 from msgspec.structs import replace
 from program import Program
-from tools_made import asked, found
+from tool_requests import tool_findings, tool_request
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools import checkov
@@ -66,7 +66,7 @@ def test_it_lives_in_an_environment_of_its_own() -> None:
 def test_it_looks_at_code_and_plans(tmp_path: Path, path: str) -> None:
     """Its findings have their ids, places and addresses; a plan's have their stack."""
     plans = {"root": json.dumps(plan()).encode()}
-    about = asked("checkov", {"main.tf": CODE}, root=tmp_path, plans=plans, path=path)
+    about = tool_request("checkov", {"main.tf": CODE}, root=tmp_path, plans=plans, path=path)
     results = [(rule.id, str(one.place), one.stack, one.address) for rule, one in checkov.check(about)]  # type: ignore[union-attr] # every answer is a finding, or the test fails
     for id_ in ("CKV_AWS_20", "CKV_AWS_21"):
         assert (id_, "main.tf:1", None, "aws_s3_bucket.a") in results
@@ -78,10 +78,10 @@ def test_what_it_passes_over_is_an_error(tmp_path: Path, path: str) -> None:
     """Code it cannot read, and a plan without what it looks for: it ends with 0 on both."""
     files = {"main.tf": CODE, "b.tf": BROKEN}
     empty = {key: value for key, value in plan().items() if key in ("format_version", "planned_values")}
-    about = asked(
+    about = tool_request(
         "checkov", files, root=tmp_path, plans={"root": json.dumps(empty).encode()}, path=path, use=Use.ON
     )
-    messages = [message for id_, message in found(checkov.check, about) if id_ == "HF908"]
+    messages = [message for id_, message in tool_findings(checkov.check, about) if id_ == "HF908"]
     assert "checkov: could not read b.tf" in messages
     assert "checkov: could not read the plan" in messages
 
@@ -121,7 +121,9 @@ def test_resources_it_has_no_check_for_are_seen(tmp_path: Path, path: str) -> No
     )
     code = 'resource "terraform_data" "x" {\n  input = "v"\n}\n'
     files = {"main.tf": code, "sub/a.tf": code, "b.tf.json": '{"resource": {"null_resource": {"n": {}}}}'}
-    about = asked("checkov", files, root=tmp_path, plans={"root": json.dumps(made).encode()}, path=path)
+    about = tool_request(
+        "checkov", files, root=tmp_path, plans={"root": json.dumps(made).encode()}, path=path
+    )
     assert [(rule.id, answer) for rule, answer in checkov.check(about)] == [
         ("checkov", Skipped(reason="Checkov did not check this file", file="b.tf.json"))
     ]
@@ -140,7 +142,7 @@ def test_settings_of_the_repository_are_not_its_own_to_read(tmp_path: Path, path
         "more/a.yaml": "metadata: {id: CKV2_ACME_1, name: acme, category: GENERAL_SECURITY}\n"
         "definition: {cond_type: attribute, resource_types: all, attribute: acme, operator: exists}\n",
     }
-    about = asked("checkov", files, root=tmp_path / "repository", path=path)
+    about = tool_request("checkov", files, root=tmp_path / "repository", path=path)
     home = Environment(variables={**about.environment.variables, "HOME": str(tmp_path)})
     results = list(checkov.check(replace(about, environment=home)))
     ids = {rule.id for rule, answer in results if isinstance(answer, Finding)}

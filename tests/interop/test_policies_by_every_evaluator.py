@@ -16,7 +16,7 @@ from typing import Any
 import other_tools
 import pytest
 from program import Program
-from tools_made import asked
+from tool_requests import tool_request
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools.rego import tool
@@ -146,10 +146,10 @@ class Evaluator:
 
     def said(self, files: dict[str, str], plans: dict[str, bytes] | None = None) -> list[tuple[str, Any]]:
         """Through the tool's own way in, with plans as a run hands them over."""
-        about = asked("rego", files, root=self._root, plans=plans)
+        about = tool_request("rego", files, root=self._root, plans=plans)
         return [(rule.id, one) for rule, one in tool.TOOL.run(about.checkout, about.plans)]
 
-    def found(self, files: dict[str, str], plans: dict[str, bytes] | None = None) -> list[tuple[str, str]]:
+    def findings(self, files: dict[str, str], plans: dict[str, bytes] | None = None) -> list[tuple[str, str]]:
         said = self.said(files, plans)
         return sorted((id_, one.message) for id_, one in said if isinstance(one, Finding))
 
@@ -158,7 +158,7 @@ class Evaluator:
         bodies = [f"some r in input.resource_changes; a := r.change.after; {one}" for one in conditions]
         rules = [f'deny_{n} contains "fires" if {{ {body} }}\n' for n, body in enumerate(bodies)]
         text = f"{HEAD}named(r) := r.name\n{''.join(rules)}"
-        found = self.found({"main.tf": "", "policy/a.rego": text}, {"root": plan()})
+        found = self.findings({"main.tf": "", "policy/a.rego": text}, {"root": plan()})
         ends = {id_: message for id_, message in found if id_ != "HF908"}
         errors = [message for id_, message in found if id_ == "HF908"]
         return {
@@ -276,7 +276,7 @@ def test_findings_are_the_same_in_every_field(evaluator: Evaluator) -> None:
 )
 def test_policies_that_say_neither_yes_nor_no_are_errors(evaluator: Evaluator, rules: str) -> None:
     """Broken, old, of an unexpected shape, in conflict with themselves: none of them passes."""
-    found = evaluator.found({"main.tf": CODE, "policy/a.rego": f"{HEAD}{rules}\n"})
+    found = evaluator.findings({"main.tf": CODE, "policy/a.rego": f"{HEAD}{rules}\n"})
     assert {id_ for id_, _ in found} == {"HF908"}
 
 
@@ -324,7 +324,7 @@ def test_no_policy_has_a_way_out(evaluator: Evaluator, visits: tuple[str, list[s
     """However the call is written: nobody is asked, and it is an error. A plan holds secrets."""
     address, seen = visits
     rule = f'deny contains "out" if {{ url := sprintf("{address}/%s", [input.format_version]); {condition} }}'
-    found = evaluator.found({"main.tf": "", "policy/a.rego": f"{HEAD}{rule}\n"}, {"root": plan()})
+    found = evaluator.findings({"main.tf": "", "policy/a.rego": f"{HEAD}{rule}\n"}, {"root": plan()})
     assert {id_ for id_, _ in found} == {"HF908"}
     assert not seen
 
@@ -333,7 +333,7 @@ def test_no_annotation_has_a_way_out(evaluator: Evaluator, visits: tuple[str, li
     """A schema of the input would be fetched while the policy is read."""
     address, seen = visits
     schema = f'# METADATA\n# schemas:\n# - input: {{"$ref": "{address}/s"}}\n'
-    evaluator.found(
+    evaluator.findings(
         {"main.tf": CODE, "policy/a.rego": f'{HEAD}{schema}deny contains "x" if input.resource\n'}
     )
     assert not seen
@@ -361,13 +361,13 @@ def test_no_test_of_a_policy_has_a_way_out(
 def test_a_package_is_called_as_it_is_written(evaluator: Evaluator) -> None:
     """Also where its name is no word."""
     text = 'package teams["data-lake"].s3\n\nimport rego.v1\n\ndeny if input.resource\n'
-    found = evaluator.found({"main.tf": CODE, "policy/a.rego": text})
+    found = evaluator.findings({"main.tf": CODE, "policy/a.rego": text})
     assert found == [('rego.teams["data-lake"].s3.deny', "deny is true")]
 
 
 def test_a_text_that_is_no_set_is_a_finding(evaluator: Evaluator) -> None:
     """Conftest by itself would pass over it."""
-    found = evaluator.found({"main.tf": CODE, "policy/a.rego": f'{HEAD}deny := "no" if input.resource\n'})
+    found = evaluator.findings({"main.tf": CODE, "policy/a.rego": f'{HEAD}deny := "no" if input.resource\n'})
     assert found == [("rego.main.deny", "no")]
 
 

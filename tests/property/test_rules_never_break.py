@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checks_made import checkout
+from checkouts import checkout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

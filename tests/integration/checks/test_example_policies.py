@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checks_made import checkout
+from checkouts import checkout
 
 from holdfast.checks.iam.collect import policies_of_variables
 from holdfast.checks.iam.grammar import grammar_issues

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tools_made import asked, found, program, skipped
+from tool_requests import program, tool_findings, tool_request, tool_skips
 
 from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools.interface import run_tool
@@ -97,14 +97,16 @@ def test_policies_that_would_never_fire_or_lead_out_are_errors(
     """Whoever evaluates them here: it is not asked."""
     files = {"main.tf": CODE, "policy/a.rego": text, "policy/lib/b.rego": "package lib.b\n\nx := 1\n"}
     path = program(tmp_path / "bin", "opa", "raise SystemExit('nobody may be asked')")
-    assert found(tool.check, asked("rego", files, root=tmp_path, path=path)) == [("HF908", message)]
+    assert tool_findings(tool.check, tool_request("rego", files, root=tmp_path, path=path)) == [
+        ("HF908", message)
+    ]
 
 
 def test_policies_that_say_nothing_are_a_skip(tmp_path: Path) -> None:
     """They are there, and nothing was held against them."""
     files = {"main.tf": CODE, "policy/a.rego": "package main\n\nallow := true\n"}
-    about = asked("rego", files, root=tmp_path)
-    assert skipped(tool.check, about) == [("rego", "no policy in `policy/` denies or warns")]
+    about = tool_request("rego", files, root=tmp_path)
+    assert tool_skips(tool.check, about) == [("rego", "no policy in `policy/` denies or warns")]
 
 
 CHANGE = {"actions": ["create"], "before": None, "after": {"name": "hunter2"}, "after_unknown": {}}
@@ -136,7 +138,7 @@ def findings(tmp_path: Path, *, plan: bool, **metadata: object) -> Finding:
     path = program(tmp_path / "bin", "opa", text)
     files = {"main.tf": CODE, "policy/a.rego": POLICY}
     plans = {"root": json.dumps(PLAN).encode()} if plan else None
-    about = asked("rego", files, root=tmp_path, path=path, plans=plans)
+    about = tool_request("rego", files, root=tmp_path, path=path, plans=plans)
     (one,) = [answer for _, answer in run_tool(tool.check, about) if isinstance(answer, Finding)]
     return one
 

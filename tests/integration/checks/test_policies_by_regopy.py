@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools_made import asked, found, skipped
+from tool_requests import tool_findings, tool_request, tool_skips
 
 from holdfast.checks.model.interface import Finding, Severity
 from holdfast.checks.tools.interface import run_tool
@@ -43,7 +43,9 @@ def plan(**after: object) -> bytes:
 
 def of_plan(tmp_path: Path, rules: str, **after: object) -> list[tuple[str, str]]:
     files = {"main.tf": "", "policy/a.rego": HEAD + rules}
-    return found(tool.check, asked("rego", files, root=tmp_path, plans={"root": plan(**after)}))
+    return tool_findings(
+        tool.check, tool_request("rego", files, root=tmp_path, plans={"root": plan(**after)})
+    )
 
 
 AFTER = "some r in input.resource_changes; a := r.change.after"
@@ -56,10 +58,13 @@ def test_code_and_plans_are_asked(tmp_path: Path) -> None:
         'deny_acl contains msg if { some n, bs in input.resource.aws_x; bs[_].acl == "public"; msg := n }\n'
         f'warn contains "planned" if {{ {AFTER}; a.acl == "private" }}\n'
     )
-    about = asked(
+    about = tool_request(
         "rego", {**CODE, "policy/a.rego": policy}, root=tmp_path, plans={"root": plan(acl="private")}
     )
-    assert found(tool.check, about) == [("rego.team.a.warn", "planned"), ("rego.team.a.deny_acl", "a")]
+    assert tool_findings(tool.check, about) == [
+        ("rego.team.a.warn", "planned"),
+        ("rego.team.a.deny_acl", "a"),
+    ]
 
 
 def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
@@ -68,7 +73,7 @@ def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
         'deny contains {"msg": "no", "address": "aws_x.a", "hint": "Mend it.", "severity": "note", '
         '"team": "core"} if input.resource\n'
     )
-    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    about = tool_request("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
     (one,) = [one for _, one in run_tool(tool.check, about) if isinstance(one, Finding)]
     assert (one.message, one.hint, one.address) == ("no (team: core)", "Mend it.", "aws_x.a")
     assert one.severity is Severity.NOTE
@@ -79,15 +84,17 @@ def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
 def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     """It is counted and shown, and fails nothing."""
     rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'
-    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
-    assert found(tool.check, about) == []
-    assert ("rego.main.deny_x", "excepted by the policy: no") in skipped(tool.check, about)
+    about = tool_request("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    assert tool_findings(tool.check, about) == []
+    assert ("rego.main.deny_x", "excepted by the policy: no") in tool_skips(tool.check, about)
 
 
 def test_without_a_plan_that_is_reported(tmp_path: Path) -> None:
     """Policies about plans looked at nothing."""
-    about = asked("rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path)
-    assert [id_ for id_, _ in skipped(tool.check, about)] == ["rego"]
+    about = tool_request(
+        "rego", {**CODE, "policy/a.rego": HEAD + "deny contains 1 if input.x\n"}, root=tmp_path
+    )
+    assert [id_ for id_, _ in tool_skips(tool.check, about)] == ["rego"]
 
 
 # Where the library is right, also about texts with escapes.
@@ -252,8 +259,8 @@ warn contains "code" if input.resource
 
 def test_a_policy_may_have_its_tests_in_the_same_file(tmp_path: Path) -> None:
     """A loaded test with `with input as` would crash regopy."""
-    about = asked("rego", {**CODE, "policy/a.rego": HEAD + ONE_FILE}, root=tmp_path)
-    assert found(tool.check, about) == [("rego.main.deny", "public"), ("rego.main.warn", "code")]
+    about = tool_request("rego", {**CODE, "policy/a.rego": HEAD + ONE_FILE}, root=tmp_path)
+    assert tool_findings(tool.check, about) == [("rego.main.deny", "public"), ("rego.main.warn", "code")]
 
 
 def test_the_examples_of_the_page_work_in_one_file_and_in_two(tmp_path: Path) -> None:
@@ -263,8 +270,8 @@ def test_the_examples_of_the_page_work_in_one_file_and_in_two(tmp_path: Path) ->
     one_file = {"policy/a.rego": policy + tests.partition("import rego.v1\n")[2]}
     for files in (one_file, {"policy/a.rego": policy, "policy/a_test.rego": tests}):
         code = 'resource "aws_s3_bucket" "b" {\n  acl = "public-read"\n}\n'
-        about = asked("rego", {"main.tf": code, **files}, root=tmp_path)
-        assert found(tool.check, about) == [("rego.main.deny_public", "anyone can read the bucket b")]
+        about = tool_request("rego", {"main.tf": code, **files}, root=tmp_path)
+        assert tool_findings(tool.check, about) == [("rego.main.deny_public", "anyone can read the bucket b")]
         report = run_tests(
             tmp_path, about.environment, [PolicyFile(path=path, text=text) for path, text in files.items()]
         )
@@ -278,7 +285,7 @@ def test_a_crash_of_regopy_says_install_opa(tmp_path: Path) -> None:
         'deny contains "x" if { always }\n'
         "always if { count(input.resource) == 1 with input as input.other }\n"
     )
-    about = asked("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
+    about = tool_request("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
     (finding,) = [result for _, result in run_tool(tool.check, about) if isinstance(result, Finding)]
     assert finding.message.startswith("rego: regopy crashed")
     assert "Install `opa`" in str(finding.hint)
@@ -287,7 +294,7 @@ def test_a_crash_of_regopy_says_install_opa(tmp_path: Path) -> None:
 
 def test_no_credential_of_the_caller_reaches_the_process(tmp_path: Path) -> None:
     """`opa.runtime().env` and the like must find nothing."""
-    about = asked("rego", CODE, root=tmp_path)
+    about = tool_request("rego", CODE, root=tmp_path)
     from holdfast.checks.tools.interface import child_variables  # noqa: PLC0415 - only here
 
     assert set(child_variables(about.environment)) == {"PATH", "HOME"}
@@ -306,13 +313,13 @@ def test_a_plan_that_is_too_large_is_an_error(tmp_path: Path) -> None:
 
 def test_without_policies_nothing_is_reported(tmp_path: Path) -> None:
     """Most repositories have none; one that wants them asked is told."""
-    assert found(tool.check, asked("rego", CODE, root=tmp_path)) == []
-    ((id_, _),) = found(tool.check, asked("rego", CODE, root=tmp_path, use=Use.ON))
+    assert tool_findings(tool.check, tool_request("rego", CODE, root=tmp_path)) == []
+    ((id_, _),) = tool_findings(tool.check, tool_request("rego", CODE, root=tmp_path, use=Use.ON))
     assert id_ == "HF908"
 
 
 def test_a_broken_file_is_skipped_with_its_name(tmp_path: Path) -> None:
     """Nobody can ask policies about it; HF904 says what is wrong with it."""
     files = {"main.tf": "resource {{{\n", "policy/a.rego": HEAD + "deny contains 1 if input.resource\n"}
-    about = asked("rego", files, root=tmp_path)
-    assert ("rego", "the file has syntax errors") in skipped(tool.check, about)
+    about = tool_request("rego", files, root=tmp_path)
+    assert ("rego", "the file has syntax errors") in tool_skips(tool.check, about)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tools_made import asked, found, program, skipped
+from tool_requests import program, tool_findings, tool_request, tool_skips
 
 from holdfast.checks.model.interface import Finding
 from holdfast.checks.tools import checkov
@@ -55,14 +55,14 @@ def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
     """Every document in one process, in order."""
     path = program(tmp_path / "bin", "opa", OPA)
     program(tmp_path / "bin", "conftest", "raise SystemExit(9)")
-    about = asked("rego", FILES, root=tmp_path, path=path)
-    assert found(tool.check, about) == [("rego.main.deny", "seen resource")]
+    about = tool_request("rego", FILES, root=tmp_path, path=path)
+    assert tool_findings(tool.check, about) == [("rego.main.deny", "seen resource")]
 
 
 def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
     """By a policy of ours, and not where a `conftest.toml` could say otherwise."""
-    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
-    assert found(tool.check, about) == [("rego.main.deny", "seen resource")]
+    about = tool_request("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
+    assert tool_findings(tool.check, about) == [("rego.main.deny", "seen resource")]
 
 
 @pytest.mark.parametrize("name", ["opa", "conftest"])
@@ -76,8 +76,8 @@ def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
 )
 def test_an_evaluator_that_gives_no_answer_is_an_error(tmp_path: Path, name: str, text: str) -> None:
     """Whatever it prints: policies that were not evaluated are never passed."""
-    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", name, text))
-    assert [id_ for id_, _ in found(tool.check, about)] == ["HF908"]
+    about = tool_request("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", name, text))
+    assert [id_ for id_, _ in tool_findings(tool.check, about)] == ["HF908"]
 
 
 def test_an_error_of_opa_is_reported_with_its_place(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_an_error_of_opa_is_reported_with_its_place(tmp_path: Path) -> None:
         print({json.dumps(error)!r} if asked else {can!r})
         raise SystemExit(2 if asked else 0)
         """
-    about = asked("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
-    assert found(tool.check, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
+    about = tool_request("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "opa", text))
+    assert tool_findings(tool.check, about) == [("HF908", "rego: opa: unsafe var (policy/a.rego:3)")]
 
 
 def test_tests_of_opa_are_read() -> None:
@@ -137,7 +137,7 @@ def checkov_path(tmp_path: Path, *, severity: str | None = None, seen: tuple[str
 
 def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
     """With place, address and where to read more."""
-    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path))
+    about = tool_request("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path))
     rule, one = next(iter(checkov.check(about)))
     assert isinstance(one, Finding)
     assert (rule.id, rule.fix) == ("CKV_X_1", "See https://example.invalid/1")
@@ -147,8 +147,8 @@ def test_checkovs_findings_keep_their_ids(tmp_path: Path) -> None:
 
 def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
     """It ends well where it looked at nothing."""
-    about = asked("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, seen=()))
-    assert found(checkov.check, about) == [
+    about = tool_request("checkov", FILES, root=tmp_path, path=checkov_path(tmp_path, seen=()))
+    assert tool_findings(checkov.check, about) == [
         ("HF908", "checkov: found no resources, although the code has some")
     ]
 
@@ -156,8 +156,8 @@ def test_checkov_that_saw_nothing_is_an_error(tmp_path: Path) -> None:
 def test_what_checkov_passes_over_is_reported(tmp_path: Path) -> None:
     """A check that a comment in the code skips, and a file that it does not look at."""
     files = {**FILES, "b.tf": FILES["main.tf"]}
-    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    assert skipped(checkov.check, about) == [
+    about = tool_request("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    assert tool_skips(checkov.check, about) == [
         ("checkov", "Checkov did not check this file"),
         ("CKV_X_2", "skipped by a comment in the code: known"),
     ]
@@ -175,8 +175,8 @@ def test_settings_of_the_repository_do_not_run_code_nor_hide_anything(tmp_path: 
         bc-api-key: abc
         """
     files = {**FILES, ".checkov.yaml": settings, "code/a.py": "", "data/a.yaml": ""}
-    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    reasons = dict.fromkeys(skipped(checkov.check, about))
+    about = tool_request("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    reasons = dict.fromkeys(tool_skips(checkov.check, about))
     assert list(reasons)[:7] == [
         *((f"CKV_A_{number}", "skipped in the settings of Checkov") for number in (1, 2, 3)),
         ("checkov", "its settings select only these checks: CKV_A_9"),
@@ -195,16 +195,18 @@ def test_settings_of_the_repository_do_not_run_code_nor_hide_anything(tmp_path: 
 def test_settings_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     """Nobody knows what they wanted."""
     files = {**FILES, ".checkov.yml": "skip-check: ["}
-    about = asked("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
-    assert [id_ for id_, _ in found(checkov.check, about)] == ["HF908"]
+    about = tool_request("checkov", files, root=tmp_path, path=checkov_path(tmp_path))
+    assert [id_ for id_, _ in tool_findings(checkov.check, about)] == ["HF908"]
 
 
 def test_a_missing_checkov_is_a_skip_or_an_error(tmp_path: Path) -> None:
     """On `auto` a skip with its reason; on `on` an error."""
-    assert skipped(checkov.check, asked("checkov", FILES, root=tmp_path)) == [
+    assert tool_skips(checkov.check, tool_request("checkov", FILES, root=tmp_path)) == [
         ("checkov", "`checkov` is not on PATH")
     ]
-    ((id_, message),) = found(checkov.check, asked("checkov", FILES, root=tmp_path, use=Use.ON))
+    ((id_, message),) = tool_findings(
+        checkov.check, tool_request("checkov", FILES, root=tmp_path, use=Use.ON)
+    )
     assert id_ == "HF908"
     assert "`checks.tools.checkov` is `on`" in message
 
@@ -213,7 +215,7 @@ def test_a_checkov_that_crashes_is_an_error(tmp_path: Path) -> None:
     """With what it said last."""
     text = "import sys; sys.stderr.write('no memory'); raise SystemExit(2)"
     path = program(tmp_path / "bin", "checkov", text)
-    assert found(checkov.check, asked("checkov", FILES, root=tmp_path, path=path)) == [
+    assert tool_findings(checkov.check, tool_request("checkov", FILES, root=tmp_path, path=path)) == [
         ("HF908", "checkov: failed with exit code 2: no memory")
     ]
 
@@ -224,6 +226,6 @@ def test_a_tool_that_breaks_in_our_hands_is_an_error(tmp_path: Path) -> None:
     def look(_: object) -> list[object]:
         raise KeyError("secret text")
 
-    ((id_, message),) = found(look, asked("x", FILES, root=tmp_path))  # type: ignore[arg-type] # on purpose
+    ((id_, message),) = tool_findings(look, tool_request("x", FILES, root=tmp_path))  # type: ignore[arg-type] # on purpose
     assert id_ == "HF908"
     assert "secret text" not in message

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import ONE_STACK, configuration
+from checkouts import ONE_STACK, configuration
 from results_made import stack
 
 from holdfast.changes.selection import Selection, changed_policies, parse_path_list, select_named

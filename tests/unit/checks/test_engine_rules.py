@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checks_made import check, checkout, messages, of, skips
+from checkouts import check, checkout, messages, of, skips
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from checks_made import check, of
+from checkouts import check, of
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.pages import rule_details

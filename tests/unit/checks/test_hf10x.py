@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from checks_made import check, checkout, lines, messages, of, plan_of, skips, state_of
+from checkouts import check, checkout, lines, messages, of, plan_of, skips, state_of
 from plans_made import change
 
 from holdfast.checks.boundary.ownership import owner_of_type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, lines, messages, of, skips
+from checkouts import check, lines, messages, of, skips
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.checks.model.interface import Rule, Severity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, checkout, lines, messages, of, skips
+from checkouts import check, checkout, lines, messages, of, skips
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, lines, of
+from checkouts import check, lines, of
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.model.interface import Rule, Severity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, messages, of, skips
+from checkouts import check, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.model.interface import Rule, Severity

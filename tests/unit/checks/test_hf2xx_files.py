@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, checkout, messages, of, skips
+from checkouts import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_HISTORY, Available, CheckInputs

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from checks_made import check, checkout, of, plan_of, skips, state_of
+from checkouts import check, checkout, of, plan_of, skips, state_of
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_PLAN, NO_STATE, Available, CheckInputs

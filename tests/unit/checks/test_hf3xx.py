@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from checks_made import check, checkout, lines, messages, of, plan_of, skips
+from checkouts import check, checkout, lines, messages, of, plan_of, skips
 
 from holdfast.checks.code.pins import loose_constraint, loose_module, loose_provider, provider_constraint
 from holdfast.checks.engine.catalogue import rule

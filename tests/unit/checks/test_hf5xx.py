@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from checks_made import check, configuration, lines, messages, of, skips
+from checkouts import check, configuration, lines, messages, of, skips
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.model.interface import Rule, Severity

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from checks_made import check, lines, messages, of, skips
+from checkouts import check, lines, messages, of, skips
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.model.interface import Rule, Severity

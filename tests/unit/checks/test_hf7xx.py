@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from checks_made import check, checkout, lines, messages, of, plan_of, skips
-from five_ways import change
+from checkouts import check, checkout, lines, messages, of, plan_of, skips
 from msgspec.structs import replace
+from rule_cases import change
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from checks_made import check, lines, messages, of
+from checkouts import check, lines, messages, of
 
 from holdfast.checks.code.bodies import holds, lines_with
 from holdfast.checks.engine import catalogue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, messages
+from checkouts import check, messages
 
 from holdfast.checks.code.argument_values import named_texts
 from holdfast.checks.code.pins import loose_module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from checks_made import check, checkout
+from checkouts import check, checkout
 
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.running import CheckInputs

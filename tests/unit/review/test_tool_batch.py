@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 
 import pytest
-from checks_made import checkout, plan_of
+from checkouts import checkout, plan_of
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout

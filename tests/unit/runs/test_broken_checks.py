@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from checks_made import MemoryCode, configuration
+from checkouts import MemoryCode, configuration
 from results_made import stack
 
 from holdfast.kernel.errors import Failed

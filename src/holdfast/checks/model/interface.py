@@ -1,7 +1,8 @@
 """What a rule is and what it returns; `subjects.py` has what it receives.
 
 A new rule is a `Rule` in a file in `rules/`, alone or beside rules that share its code, its reason,
-examples and limits in `rules/details/`, one line in `catalogue.py`, and a row in `tests/support/ways_*`:
+examples and limits in `rules/details/`, one line in `catalogue.py`, and a row in
+`tests/support/rule_cases_*`:
 
     def _check(module: Module) -> Iterator[Finding]:
         for resource in module.resources("aws_s3_bucket"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import UNUSED, check, configuration, of
+from checkouts import UNUSED, check, configuration, of
 
 from holdfast.checks.engine.levels import is_enabled, severity_of
 from holdfast.checks.model.globs import is_name, is_path, is_rule

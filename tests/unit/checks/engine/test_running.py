@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from checks_made import check, checkout, messages, of, plan_of, skips, state_of
+from checkouts import check, checkout, messages, of, plan_of, skips, state_of
 
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding, place_of

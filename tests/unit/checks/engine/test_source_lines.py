@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from checks_made import check, checkout
+from checkouts import check, checkout
 
 from holdfast.checks.engine.source_lines import SecretLines
 from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date
 
 import pytest
-from checks_made import UNUSED, check, checkout, lines, messages, of
+from checkouts import UNUSED, check, checkout, lines, messages, of
 
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped

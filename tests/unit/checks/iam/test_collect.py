@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from checks_made import checkout
+from checkouts import checkout
 
 from holdfast.checks.iam.collect import policies_of_module, policies_of_variables
 from holdfast.checks.iam.document import Node, flatten, is_fully_known

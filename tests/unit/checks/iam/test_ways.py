@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import check, checkout, of, skips
+from checkouts import check, checkout, of, skips
 
 from holdfast.checks.engine import catalogue
 from holdfast.checks.iam.collect import policies_of_module

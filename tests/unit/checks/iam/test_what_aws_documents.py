@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from checks_made import check
+from checkouts import check
 
 from holdfast.checks.engine import catalogue
 

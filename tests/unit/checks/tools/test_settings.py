@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks_made import ONE_STACK, checkout
+from checkouts import ONE_STACK, checkout
 
 from holdfast.checks.tools.interface import TOOLS, all_tools
 from holdfast.config.checks import Use

@@ -1,14 +1,14 @@
-r"""What each rule must be shown to do: pass, find, and not stumble over what is missing or not known.
+r"""Cases for each rule: code that passes or fails, that lacks what the rule checks, or that is not known.
 
-A table of these (`ways_*.py`) has a row for every rule; `test_every_rule_five_ways.py` asks them all. The
-fifth way, a waiver, needs no row: it is tried on every finding of the others.
+A table of these (`rule_cases_*.py`) has a row for every rule; `test_every_rule_on_its_cases.py` runs them all
+and waives every finding once.
 
-    "HF709": Ways(
-        missing=(found("terraform {}\n"),),
-        unknown=(quiet("terraform {\n  required_version = local.v\n}\n"),),
+    "HF709": Cases(
+        missing=(reported("terraform {}\n"),),
+        unknown=(passing("terraform {\n  required_version = local.v\n}\n"),),
     )
 
-What the rule's own page shows as right and wrong (`good`, `bad`) passes and is found without being said.
+The examples of the rule's own page are cases as well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from checks_made import checkout, plan_of, state_of
+from checkouts import checkout, plan_of, state_of
 
 from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import Available, CheckInputs
@@ -26,20 +26,20 @@ from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.subjects import Checkout, Commit, EngineOutput, History
 
 Files = Mapping[str, str | bytes]
-Hand = Callable[[Checkout], CheckInputs]
+MakeInputs = Callable[[Checkout], CheckInputs]
 
 
-class Says(Enum):
-    FOUND = "it finds something"
-    QUIET = "it finds nothing, and looked at everything"
-    SKIPPED = "it finds nothing, and says why it could not look"
+class Expected(Enum):
+    REPORTED = "the rule reports something"
+    PASSED = "the rule was fully evaluated and reports nothing"
+    SKIPPED = "the rule was not fully evaluated, with the reason"
 
 
-class Way(NamedTuple):
-    says: Says
+class Case(NamedTuple):
+    expected: Expected
     files: Files
     config: str | None = None
-    hand: Hand | None = None
+    make_inputs: MakeInputs | None = None
     no_git: bool = False
 
     def checkout(self, more: str = "") -> Checkout:
@@ -50,36 +50,36 @@ class Way(NamedTuple):
         return made
 
 
-class Ways(NamedTuple):
-    missing: tuple[Way, ...]
-    """What the rule looks at is not written."""
-    unknown: tuple[Way, ...]
-    """It is written, and only Terraform will know it; or nobody can look."""
-    passes: tuple[Way, ...] = ()
-    fails: tuple[Way, ...] = ()
+class Cases(NamedTuple):
+    missing: tuple[Case, ...]
+    """The code lacks what the rule checks."""
+    unknown: tuple[Case, ...]
+    """Only Terraform knows the value, or it cannot be read."""
+    passes: tuple[Case, ...] = ()
+    fails: tuple[Case, ...] = ()
 
 
-def _way(says: Says, code: str | Files, config: str | None, hand: Hand | None) -> Way:
-    return Way(says, {"main.tf": code} if isinstance(code, str) else code, config, hand)
+def _case(expected: Expected, code: str | Files, config: str | None, make_inputs: MakeInputs | None) -> Case:
+    return Case(expected, {"main.tf": code} if isinstance(code, str) else code, config, make_inputs)
 
 
-def found(code: str | Files, config: str | None = None, hand: Hand | None = None) -> Way:
-    return _way(Says.FOUND, code, config, hand)
+def reported(code: str | Files, config: str | None = None, make_inputs: MakeInputs | None = None) -> Case:
+    return _case(Expected.REPORTED, code, config, make_inputs)
 
 
-def quiet(code: str | Files, config: str | None = None, hand: Hand | None = None) -> Way:
-    return _way(Says.QUIET, code, config, hand)
+def passing(code: str | Files, config: str | None = None, make_inputs: MakeInputs | None = None) -> Case:
+    return _case(Expected.PASSED, code, config, make_inputs)
 
 
-def skipped(code: str | Files, config: str | None = None, hand: Hand | None = None) -> Way:
-    return _way(Says.SKIPPED, code, config, hand)
+def skipped(code: str | Files, config: str | None = None, make_inputs: MakeInputs | None = None) -> Case:
+    return _case(Expected.SKIPPED, code, config, make_inputs)
 
 
-def all_ways(rule: Rule, ways: Ways) -> dict[str, tuple[Way, ...]]:
+def all_cases(rule: Rule, ways: Cases) -> dict[str, tuple[Case, ...]]:
     """With the rule's own examples, in a stack and in code that no stack uses."""
     examples = rule_details(rule)
-    good = (quiet(examples.good),) if examples.good else ()
-    bad = (found(examples.bad),) if examples.bad else ()
+    good = (passing(examples.good),) if examples.good else ()
+    bad = (reported(examples.bad),) if examples.bad else ()
     return {
         "passes": (*good, *ways.passes),
         "fails": (*bad, *ways.fails),
@@ -99,16 +99,16 @@ def configured(config: str | None, more: str) -> str:
     return f"{text}checks:\n{more}"
 
 
-# What is at hand beside the repository.
+# Inputs besides the repository.
 
 
-def planned(document: Mapping[str, Any]) -> Hand:
+def with_plan(document: Mapping[str, Any]) -> MakeInputs:
     data = json.dumps({"format_version": "1.2", "terraform_version": "1.9.0", **document}).encode()
     return lambda made: CheckInputs(plans=Available(items=(plan_of(made, data),)))
 
 
 def change(address: str, after: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """One change of a plan: it makes this object."""
+    """One change of a plan that creates this resource."""
     *mode, type_, name = address.split(".")
     return {
         "address": address,
@@ -120,18 +120,18 @@ def change(address: str, after: Mapping[str, Any] | None = None, **more: Any) ->
     }
 
 
-def kept(*resources: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Hand:
+def with_state(*resources: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> MakeInputs:
     document = {"version": 4, "terraform_version": "1.9.0", "serial": 1, "lineage": "l"}
     data = json.dumps({**document, "outputs": outputs or {}, "resources": resources}).encode()
-    return state(data)
+    return with_state_file(data)
 
 
-def state(data: bytes) -> Hand:
+def with_state_file(data: bytes) -> MakeInputs:
     return lambda made: CheckInputs(states=Available(items=(state_of(made, data),)))
 
 
-def held(address: str, **attributes: Any) -> dict[str, Any]:
-    """One object of a state."""
+def state_resource(address: str, **attributes: Any) -> dict[str, Any]:
+    """One resource of a state."""
     *mode, type_, name = address.split(".")
     instance = {"schema_version": 0, "attributes": attributes}
     return {
@@ -143,14 +143,14 @@ def held(address: str, **attributes: Any) -> dict[str, Any]:
     }
 
 
-def said(**more: Any) -> Hand:
-    """What Terraform said of the root module."""
+def with_engine_output(**more: Any) -> MakeInputs:
+    """The output of Terraform for the root module."""
     return lambda made: CheckInputs(
         engine=Available(items=(EngineOutput(stack=made.stacks[0], folder=".", **more),)),
     )
 
 
-def past(*paths: str) -> Hand:
-    """A history in which these were added, and taken away again."""
+def with_history(*paths: str) -> MakeInputs:
+    """A history in which these files were added and removed again."""
     commit = Commit(id="0123456789abcdef", date="2025-03-04", paths=paths)
     return lambda made: CheckInputs(history=Available(items=(History(checkout=made, commits=(commit,)),)))

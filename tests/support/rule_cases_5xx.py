@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from five_ways import Files, Way, Ways, found, quiet, skipped
+from rule_cases import Case, Cases, Files, passing, reported, skipped
 
 GITHUB = "token.actions.githubusercontent.com"
 LIVE = """\
@@ -41,10 +41,10 @@ def judged(
     name: str,
     wrong: Mapping[str, object],
     *,
-    missing: Way,
-    unknown: Way,
-    holes: Callable[[str], Way] = quiet,
-) -> Ways:
+    missing: Case,
+    unknown: Case,
+    holes: Callable[[str], Case] = passing,
+) -> Cases:
     """A rule that judges documents: in code by its own examples, and beside variables files by this.
 
     What has holes is only said to be unseen by HF501: for all of them.
@@ -54,15 +54,15 @@ def judged(
     right = {**harmless, **who}
     if "trust" in name:
         right = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}}
-    return Ways(
-        passes=(quiet(beside(name, right), LIVE),),
-        fails=(found(beside(name, wrong), LIVE),),
-        missing=(quiet('resource "aws_iam_policy" "a" {}\n'), missing),
+    return Cases(
+        passes=(passing(beside(name, right), LIVE),),
+        fails=(reported(beside(name, wrong), LIVE),),
+        missing=(passing('resource "aws_iam_policy" "a" {}\n'), missing),
         unknown=(holes(policy(HOLES)), unknown),
     )
 
 
-HIDDEN = quiet(trust(Principal="${var.who}", Condition="${var.when}"))
+HIDDEN = passing(trust(Principal="${var.who}", Condition="${var.when}"))
 NO_CONDITION = trust(Principal={"Service": "ec2.amazonaws.com"})
 OWN = """\
 version: 1
@@ -106,77 +106,77 @@ def named(argument: str) -> str:
 
 LARGE = resource(Resource=["arn:aws:sqs:eu-west-1:111122223333:" + "x" * 7000])
 
-WAYS: Mapping[str, Ways] = {
+CASES_BY_RULE: Mapping[str, Cases] = {
     "HF501": judged(
         "trust-policy",
         {"Effect": "allow"},
-        missing=quiet('resource "aws_iam_role" "a" {}\n'),
+        missing=passing('resource "aws_iam_role" "a" {}\n'),
         unknown=skipped('resource "aws_iam_policy" "a" {\n  policy = var.p\n}\n'),
         holes=skipped,
     ),
-    "HF502": Ways(
-        passes=(quiet(policy(HOLES)), quiet(beside("trust", resource()), LIVE)),
+    "HF502": Cases(
+        passes=(passing(policy(HOLES)), passing(beside("trust", resource()), LIVE)),
         fails=(
-            found(policy({key: value for key, value in LARGE.items() if key != "Principal"})),
-            found(beside("trust-policy", LARGE), LIVE),
+            reported(policy({key: value for key, value in LARGE.items() if key != "Principal"})),
+            reported(beside("trust-policy", LARGE), LIVE),
         ),
-        missing=(quiet('resource "aws_iam_policy" "a" {}\n'),),
-        unknown=(quiet(policy(HOLES)),),
+        missing=(passing('resource "aws_iam_policy" "a" {}\n'),),
+        unknown=(passing(policy(HOLES)),),
     ),
-    "HF503": Ways(
-        passes=(quiet(beside("policy", resource()), LIVE),),
-        fails=(found(beside("policy", resource(), "2008-10-17"), LIVE),),
-        missing=(found(VERSION % 'Id = "a"'),),
-        unknown=(quiet(VERSION % "Version = var.v"),),
+    "HF503": Cases(
+        passes=(passing(beside("policy", resource()), LIVE),),
+        fails=(reported(beside("policy", resource(), "2008-10-17"), LIVE),),
+        missing=(reported(VERSION % 'Id = "a"'),),
+        unknown=(passing(VERSION % "Version = var.v"),),
     ),
     "HF504": judged(
         "identity",
         {"Effect": "Allow", "Action": "*", "Resource": "*"},
-        missing=quiet(policy({"Effect": "Allow", "Resource": "*"})),
-        unknown=quiet(policy({"Effect": "${var.e}", "Action": "*", "Resource": "*"})),
+        missing=passing(policy({"Effect": "Allow", "Resource": "*"})),
+        unknown=passing(policy({"Effect": "${var.e}", "Action": "*", "Resource": "*"})),
     ),
     "HF505": judged(
         "identity",
         {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*"},
-        missing=quiet(policy({"Effect": "Allow", "Action": "iam:PassRole"})),
-        unknown=quiet(
+        missing=passing(policy({"Effect": "Allow", "Action": "iam:PassRole"})),
+        unknown=passing(
             policy({"Effect": "Allow", "Action": "iam:PassRole", "Resource": "*", "Condition": "${var.c}"})
         ),
     ),
     "HF506": judged(
         "identity",
         {"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"},
-        missing=quiet(policy({"NotAction": "iam:*", "Resource": "*"})),
-        unknown=quiet(policy({"Effect": "${var.e}", "NotAction": "iam:*", "Resource": "*"})),
+        missing=passing(policy({"NotAction": "iam:*", "Resource": "*"})),
+        unknown=passing(policy({"Effect": "${var.e}", "NotAction": "iam:*", "Resource": "*"})),
     ),
     "HF507": judged(
         "policy",
         resource(NotPrincipal={"AWS": "111122223333"}),
-        missing=quiet(policy(resource(), QUEUE)),
-        unknown=quiet(policy(resource(NotPrincipal="${var.p}"), QUEUE)),
+        missing=passing(policy(resource(), QUEUE)),
+        unknown=passing(policy(resource(NotPrincipal="${var.p}"), QUEUE)),
     ),
     "HF508": judged(
         "policy",
         resource(Principal="*"),
-        missing=quiet(policy(resource(), QUEUE)),
-        unknown=quiet(policy(resource(Principal="*", Condition="${var.c}"), QUEUE)),
+        missing=passing(policy(resource(), QUEUE)),
+        unknown=passing(policy(resource(Principal="*", Condition="${var.c}"), QUEUE)),
     ),
     "HF509": judged(
         "policy",
         resource(Principal={"Service": "s3.amazonaws.com"}),
-        missing=quiet(policy(resource(), QUEUE)),
-        unknown=quiet(
+        missing=passing(policy(resource(), QUEUE)),
+        unknown=passing(
             policy(resource(Principal={"Service": "s3.amazonaws.com"}, Condition="${var.c}"), QUEUE)
         ),
     ),
-    "HF510": Ways(
+    "HF510": Cases(
         passes=(
-            quiet(trust(Principal={"AWS": "111122223333"}), OWN),
-            quiet({"main.tf": "", "a.tfvars": ""}, OWN),
+            passing(trust(Principal={"AWS": "111122223333"}), OWN),
+            passing({"main.tf": "", "a.tfvars": ""}, OWN),
         ),
         fails=(
-            found(STRANGER, OWN),
-            found(
+            reported(STRANGER, OWN),
+            reported(
                 {
                     "main.tf": "",
                     "x/a.tfvars": "",
@@ -196,10 +196,10 @@ WAYS: Mapping[str, Ways] = {
                 OWN,
             ),
         ),
-        missing=(quiet('resource "aws_iam_role" "a" {}\n', OWN), skipped(STRANGER)),
+        missing=(passing('resource "aws_iam_role" "a" {}\n', OWN), skipped(STRANGER)),
         unknown=(
-            quiet(trust(Principal={"AWS": "${var.a}"}), OWN),
-            quiet(
+            passing(trust(Principal={"AWS": "${var.a}"}), OWN),
+            passing(
                 trust(
                     Principal={"AWS": "999988887777"},
                     Condition={"StringEquals": {"sts:ExternalId": "${var.x}"}},
@@ -215,7 +215,7 @@ WAYS: Mapping[str, Ways] = {
             "Action": "sts:AssumeRoleWithWebIdentity",
             "Principal": {"Federated": f"arn:aws:iam::111122223333:oidc-provider/{GITHUB}"},
         },
-        missing=quiet(NO_CONDITION),
+        missing=passing(NO_CONDITION),
         unknown=HIDDEN,
     ),
     "HF512": judged(
@@ -225,38 +225,38 @@ WAYS: Mapping[str, Ways] = {
             "Action": "sts:AssumeRoleWithWebIdentity",
             "Principal": {"Federated": "arn:aws:iam::111122223333:oidc-provider/gitlab.com"},
         },
-        missing=quiet(NO_CONDITION),
+        missing=passing(NO_CONDITION),
         unknown=HIDDEN,
     ),
-    "HF513": Ways(
-        passes=(quiet(policy(HOME, QUEUE), OWN), quiet(live(HOME), OWN_LIVE)),
-        fails=(found(policy(FOREIGN, QUEUE), OWN), found(live(FOREIGN), OWN_LIVE)),
-        missing=(quiet(f'resource "{QUEUE}" "a" {{}}\n', OWN), skipped(policy(FOREIGN, QUEUE))),
-        unknown=(quiet(policy(resource(Resource="arn:aws:sqs:eu-west-1:${var.a}:a"), QUEUE), OWN),),
+    "HF513": Cases(
+        passes=(passing(policy(HOME, QUEUE), OWN), passing(live(HOME), OWN_LIVE)),
+        fails=(reported(policy(FOREIGN, QUEUE), OWN), reported(live(FOREIGN), OWN_LIVE)),
+        missing=(passing(f'resource "{QUEUE}" "a" {{}}\n', OWN), skipped(policy(FOREIGN, QUEUE))),
+        unknown=(passing(policy(resource(Resource="arn:aws:sqs:eu-west-1:${var.a}:a"), QUEUE), OWN),),
     ),
-    "HF514": Ways(
-        passes=(quiet({**VALUES, "live/one/a.tfvars": 'account = "one"\n'}, OWN_LIVE),),
-        fails=(found(VALUES, OWN_LIVE),),
-        missing=(quiet({**VALUES, "live/one/a.tfvars": ""}, OWN_LIVE),),
-        unknown=(quiet({**VALUES, "live/one/a.tfvars": "account = upper(local.x)\n"}, OWN_LIVE),),
+    "HF514": Cases(
+        passes=(passing({**VALUES, "live/one/a.tfvars": 'account = "one"\n'}, OWN_LIVE),),
+        fails=(reported(VALUES, OWN_LIVE),),
+        missing=(passing({**VALUES, "live/one/a.tfvars": ""}, OWN_LIVE),),
+        unknown=(passing({**VALUES, "live/one/a.tfvars": "account = upper(local.x)\n"}, OWN_LIVE),),
     ),
-    "HF515": Ways(
-        passes=(quiet(named('bucket = "acme-prod-a"'), CONVENTION),),
-        fails=(found(named('bucket = "mine"'), CONVENTION),),
-        missing=(quiet(named(""), CONVENTION), quiet(named('bucket = "mine"'))),
+    "HF515": Cases(
+        passes=(passing(named('bucket = "acme-prod-a"'), CONVENTION),),
+        fails=(reported(named('bucket = "mine"'), CONVENTION),),
+        missing=(passing(named(""), CONVENTION), passing(named('bucket = "mine"'))),
         unknown=(skipped(named("bucket = var.b"), CONVENTION),),
     ),
-    "HF516": Ways(
-        passes=(quiet(named('tags = { Owner = "me" }'), CONVENTION),),
-        fails=(found(named("tags = {}"), CONVENTION),),
+    "HF516": Cases(
+        passes=(passing(named('tags = { Owner = "me" }'), CONVENTION),),
+        fails=(reported(named("tags = {}"), CONVENTION),),
         missing=(
-            found(named(""), CONVENTION),
-            quiet('resource "aws_route" "a" {}\n', CONVENTION),
-            quiet(named("tags = {}")),
+            reported(named(""), CONVENTION),
+            passing('resource "aws_route" "a" {}\n', CONVENTION),
+            passing(named("tags = {}")),
         ),
         unknown=(
             skipped(named("tags = var.b"), CONVENTION),
-            quiet(named("tags = { Owner = var.b }"), CONVENTION),
+            passing(named("tags = { Owner = var.b }"), CONVENTION),
             skipped(named("tags = { Owner = var.b }"), CONVENTION.replace('Owner: "*"', "Owner: me")),
             skipped(
                 named("tags = {}") + 'provider "aws" {\n  default_tags {\n    tags = var.b\n  }\n}\n',

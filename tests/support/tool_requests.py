@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from checks_made import checkout, plan_of
+from checkouts import checkout, plan_of
 
 from holdfast.checks.model.interface import Finding, Skipped
 from holdfast.checks.tools.interface import CheckFunction, ToolRequest, run_tool
@@ -18,7 +18,7 @@ from holdfast.config.checks import Use
 from holdfast.system.environment import Environment
 
 
-def asked(
+def tool_request(
     name: str,
     files: Mapping[str, str],
     *,
@@ -42,12 +42,12 @@ def asked(
     )
 
 
-def found(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
+def tool_findings(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
     """Ids and messages of what was found."""
     return [(rule.id, one.message) for rule, one in run_tool(look, about) if isinstance(one, Finding)]
 
 
-def skipped(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
+def tool_skips(look: CheckFunction, about: ToolRequest) -> list[tuple[str, str]]:
     return [(rule.id, one.reason) for rule, one in run_tool(look, about) if isinstance(one, Skipped)]
 
 
