@@ -214,7 +214,7 @@ def protecting_tag(
 
     before = tags_before(change)
     for name, values in tags:
-        for tag, value in before.found:
+        for tag, value in before.pairs:
             if tag.casefold() != name.casefold():
                 continue
             if value is None:

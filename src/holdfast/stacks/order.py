@@ -38,7 +38,7 @@ def resolve(
 ) -> dict[str, tuple[str, ...]]:
     """From each stack with dependencies to the stacks it depends on, sorted.
 
-    A glob may match nothing for one stack, but not for all stacks of an entry: then it is a typing error.
+    A glob may match nothing for one stack, but not for all stacks of an entry: then it is a typo.
     Unknown names are reported only if all names are known (`complete`).
     """
     known = set(names)
@@ -83,18 +83,18 @@ def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems:
 def cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:
     """Cycles, found by following the smallest names; each repeats its first name at the end."""
     left = {name: {other for other in needs if other in graph} for name, needs in graph.items()}
-    found: list[tuple[str, ...]] = []
+    cycles: list[tuple[str, ...]] = []
     while left := _without_ordered(left):
         path = [min(left)]
         while (following := min(left[path[-1]])) not in path:
             path.append(following)
         cycle = path[path.index(following) :]
         start = cycle.index(min(cycle))
-        found.append((*cycle[start:], *cycle[: start + 1]))
+        cycles.append((*cycle[start:], *cycle[: start + 1]))
         for name in cycle:
             del left[name]
         left = {name: needs - set(cycle) for name, needs in left.items()}
-    return tuple(found)
+    return tuple(cycles)
 
 
 def _without_ordered(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:

@@ -25,7 +25,7 @@ def expired_runs(
 ) -> tuple[str, ...]:
     """Of runs, newest first: those after the newest `keep`, older than `max_age` and without a claim."""
     older = tuple(ids)[keep:]
-    return tuple(run for run in older if run not in claimed and now - clock.made_at(run) > max_age)
+    return tuple(run for run in older if run not in claimed and now - clock.created_at(run) > max_age)
 
 
 def prune_runs(store: RunStore) -> int:

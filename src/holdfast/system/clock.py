@@ -30,7 +30,7 @@ def new_id() -> str:
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
-def made_at(id_: str) -> float:
+def created_at(id_: str) -> float:
     """When an id was created, in seconds since 1970; now if it is not an id, so that it counts as new."""
     try:
         number = 0

@@ -51,7 +51,7 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
 
 
 def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
-    """What lies elsewhere is no part of the repository."""
+    """What is elsewhere is not part of the repository."""
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
     (outside / "x.tfvars").write_text("")

@@ -94,14 +94,14 @@ def test_a_time_limit_for_all_of_it(server: Answering) -> None:
         ("https://h:port/x", "the address is not valid"),
     ],
 )
-def test_addresses_that_are_not_asked(url: str, reason: str) -> None:
-    """In clear over a network, with a password, or no address at all: refused before anything is sent."""
+def test_invalid_addresses_are_refused(url: str, reason: str) -> None:
+    """Unencrypted over a network, with a password, or no address at all: refused before anything is sent."""
     error = refused(url)
     assert (error.reason, error.final) == (reason, True)
     assert "hunter2" not in str(error)
 
 
-def test_nobody_is_told_what_was_sent(server: Answering) -> None:
+def test_errors_never_contain_what_was_sent(server: Answering) -> None:
     """A header that HTTP does not allow is refused without being quoted."""
     error = refused(f"{server.url}/", Authorization="hunter2\nX: y")
     assert error.reason == "the request contains a character that HTTP does not allow"
@@ -110,7 +110,7 @@ def test_nobody_is_told_what_was_sent(server: Answering) -> None:
 
 
 def test_a_machine_that_is_not_there() -> None:
-    """Refused connections and names that nobody knows have their own words."""
+    """Refused connections and unknown hosts have their own messages."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         assert refused(f"http://127.0.0.1:{taken.getsockname()[1]}/").reason == "Connection refused"
@@ -144,7 +144,7 @@ def certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
 
 
 def test_tls_is_verified(tmp_path: Path) -> None:
-    """A certificate that nobody vouches for is refused; the environment or the caller may name who does."""
+    """A certificate of an unknown authority is refused; the environment or the caller may name one."""
     context, trusted = certificate(tmp_path)
     with Answering(echo, tls=context) as server:
         url = f"https://127.0.0.1:{server.port}/"
@@ -159,7 +159,7 @@ def test_tls_is_verified(tmp_path: Path) -> None:
 
 
 class Tunnel:
-    """A proxy that connects whoever asks to one port of this machine, whatever name was asked for."""
+    """A proxy that connects every client to one port of this machine, whatever the requested name."""
 
     def __init__(self, port: int) -> None:
         self.heard: list[str] = []
@@ -238,7 +238,7 @@ def test_hosts_without_a_proxy(listed: str, host: str, spared: bool) -> None:  #
 
 
 def test_the_module_loads_no_client() -> None:
-    """Commands that ask nobody do not pay for it."""
+    """Commands that send no request do not import it."""
     import subprocess  # noqa: PLC0415
 
     code = "import sys, holdfast.system.http as _; print('http.client' in sys.modules, 'ssl' in sys.modules)"

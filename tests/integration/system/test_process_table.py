@@ -46,7 +46,7 @@ def test_a_killed_process_is_dead_before_anybody_waited_for_it(child: subprocess
 
 
 def test_a_number_given_out_again_is_another_process() -> None:
-    """The one that was meant is dead, though somebody has its number."""
+    """The process is dead, although another one has its pid."""
     here = process_table.this_process()
     if not here.started:
         pytest.skip("this system does not say when a process started")

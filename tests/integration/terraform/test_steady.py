@@ -34,7 +34,7 @@ def children() -> set[int]:
 
 
 @pytest.mark.long
-def test_three_hundred_cycles_leave_nothing_behind(workplace: Path, tmp_path: Path) -> None:
+def test_three_hundred_cycles_leave_no_files_and_processes(workplace: Path, tmp_path: Path) -> None:
     """One process serves them all; what it holds after the last is what it held after the first hundred."""
     library = library_path()
     assert library is not None

@@ -72,7 +72,7 @@ def tags(before: Any) -> Tags:
 )
 def test_tags_are_found_where_providers_put_them(before: Any, found: tuple[Any, ...]) -> None:
     """As a mapping, as blocks, as a list of words, or inside `metadata`."""
-    assert tags(before) == Tags(found=found)
+    assert tags(before) == Tags(pairs=found)
 
 
 @pytest.mark.parametrize("before", [None, "text", [1], {"tags": "text"}, {"labels": [{"a": 1}]}], ids=str)

@@ -174,7 +174,7 @@ def test_calls_conditionals_and_for() -> None:
         '"a ${~ file(local.x) ~} ${var.list}"',
     ],
 )
-def test_what_is_not_followed_still_tells_what_is_inside(text: str) -> None:
+def test_an_opaque_expression_keeps_the_expressions_inside(text: str) -> None:
     """An opaque expression hides no reference and no call."""
     found = expression(text)
     assert isinstance(found, Opaque)
@@ -192,7 +192,7 @@ def test_what_is_not_followed_still_tells_what_is_inside(text: str) -> None:
     ],
 )
 def test_a_mistake_has_a_place_and_the_rest_is_read(text: str, line: int, column: int) -> None:
-    """A mistake is a problem with line and column, never an exception, and what stands before it is read."""
+    """A mistake is a problem with line and column, never an exception, and what precedes it is read."""
     file = read(text, "main.tf")
     assert {problem.code for problem in file.problems} == {"HF-HCL-1"}
     places = [problem.place for problem in file.problems if problem.place is not None]
@@ -202,19 +202,19 @@ def test_a_mistake_has_a_place_and_the_rest_is_read(text: str, line: int, column
 
 
 def test_text_that_is_not_utf8_is_a_problem_with_its_place() -> None:
-    """Bytes that are not UTF-8 are reported where they stand."""
+    """Bytes that are not UTF-8 are reported with their place."""
     file = read(b'a = 1\nb = "\xff"\n', "main.tf")
     assert [(p.code, str(p.place)) for p in file.problems] == [("HF-HCL-2", "main.tf:2:6")]
 
 
-def test_odd_bytes_in_comments_are_nobodys_business() -> None:
+def test_invalid_bytes_in_comments_are_ignored() -> None:
     """Terraform reads on, so nothing is wrong, and nothing behind them is missed."""
     file = read('# caf\xe9 "\xe9\n/* \xe9 */ a = 1 // \xe9\n'.encode("latin-1"), "main.tf")
     assert (file.problems, [one.name for one in file.body.attributes]) == ((), ["a"])
 
 
-def test_odd_bytes_elsewhere_hide_nothing_else() -> None:
-    """They are told once for their line, and the rest of the file is read; but UTF-16 is another language."""
+def test_invalid_bytes_elsewhere_hide_no_other_problem() -> None:
+    """They are reported once per line, and the rest of the file is read; UTF-16 is not decoded."""
     file = read('# \xe9\na = "\xe9"\nb = "\xe9\xe9"\nc = 3\n'.encode("latin-1"), "main.tf")
     assert [(one.code, str(one.place)) for one in file.problems] == [("HF-HCL-2", "main.tf:2:6")]
     assert [one.name for one in file.body.attributes] == ["a", "b", "c"]
@@ -233,7 +233,7 @@ def test_deep_nesting_is_no_exception() -> None:
 
 @pytest.mark.parametrize(("text", "path"), [("a = %s\n", "x.tfvars"), ('{"a": %s}', "x.tfvars.json")])
 def test_a_number_without_end_is_no_exception(text: str, path: str) -> None:
-    """Python makes no number of so many digits; nobody needs it."""
+    """Python refuses to convert so many digits."""
     file = read(text % ("1" * 6000), path)
     assert values(file) == {"a": float("inf")}
 

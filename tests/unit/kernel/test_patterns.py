@@ -31,8 +31,8 @@ def test_bytes_are_as_good() -> None:
     assert pattern(rb"\bkey\b").search(b"a key") is not None
 
 
-def test_a_mistake_in_it_is_told_when_it_is_used() -> None:
-    """Not silently taken for an expression that finds nothing."""
+def test_an_invalid_expression_fails_when_it_is_used() -> None:
+    """Not silently an expression without matches."""
     broken = pattern("(")
     with pytest.raises(re.error):
         broken.search("x")

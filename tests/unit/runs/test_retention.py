@@ -9,9 +9,9 @@ DAY = 86400.0
 def test_an_id_says_when_it_was_made() -> None:
     """Ids sort by time because the time is in them."""
     before = clock.now().timestamp()
-    made = clock.made_at(clock.new_id())
+    made = clock.created_at(clock.new_id())
     assert before - 1 < made <= clock.now().timestamp()
-    assert clock.made_at("nonsense") >= before
+    assert clock.created_at("nonsense") >= before
 
 
 def test_only_old_runs_beyond_the_newest_go() -> None:

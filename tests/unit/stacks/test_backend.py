@@ -85,7 +85,7 @@ def test_one_state_or_two(
     assert same(one, first, two, second) is expected
 
 
-def test_a_computed_setting_is_not_judged() -> None:
+def test_a_computed_setting_is_not_compared() -> None:
     """OpenTofu may compute the key: an unknown state is not reported as shared."""
     computed = CodeBackend(type="s3", settings={"bucket": "b"}, computed=("key",))
     assert state_location(stack(), computed) is None

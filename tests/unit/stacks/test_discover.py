@@ -154,7 +154,7 @@ def test_the_environment_from_the_file() -> None:
     ]
 
 
-def test_an_account_made_of_the_environment_does_not_decide_it() -> None:
+def test_an_account_that_depends_on_the_environment_does_not_decide_it() -> None:
     """`account: acme-{environment}` with the environment from the file is no circle."""
     text = (
         "environments: { dev: {} }\nstacks: [{ variables: 'v/{name}.tfvars', account: 'acme-{environment}' }]"
@@ -210,7 +210,7 @@ def test_two_stacks_with_one_name_are_both_shown() -> None:
 
 
 def test_two_stacks_on_one_state_are_both_shown() -> None:
-    """Settings without a placeholder that tells stacks apart are found before anything runs."""
+    """Settings without a placeholder that distinguishes the stacks are found before anything runs."""
     text = """
 stacks:
   - variables: "{n}.tfvars"
@@ -261,15 +261,15 @@ stacks:
     assert [one.code for one in mistakes(text, ["main.tf"])] == ["HF-STACK-4", "HF-STACK-5"]
 
 
-def test_a_thousand_times_the_same_mistake_is_told_a_few_times() -> None:
-    """One wrong line does not fill the screen, and the number is told."""
+def test_a_repeated_mistake_is_reported_a_few_times() -> None:
+    """One wrong line does not fill the screen, and the number is shown."""
     text = "stacks: [{ variables: 'v/{n}.tfvars', module: gone, environment: x }]"
     problems = mistakes(text, ["main.tf", *(f"v/{i}.tfvars" for i in range(1000))])
     assert len(problems) == 6
     assert "995 more" in problems[-1].message
 
 
-def test_a_variables_file_that_cannot_be_read_is_told_once() -> None:
+def test_an_unreadable_variables_file_is_reported_once() -> None:
     """What the reader of the file says reaches the person, once, and not as an exception."""
 
     def broken(path: str) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Which environment a stack belongs to; what cannot be told counts as production."""
+"""Which environment a stack belongs to; an unknown one counts as production."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_stated_value(stated: str, environment: str, production: bool) -> None
     assert found.reason
 
 
-def test_an_unmatched_value_says_so() -> None:
+def test_an_unmatched_value_is_reported() -> None:
     """A person reads why it counts as production."""
     assert verdict("acme-x").reason == 'no environment matches "acme-x": counts as production'
     assert verdict("acme-x").unclear
@@ -79,7 +79,7 @@ def test_production_in_the_variables_wins_over_the_account() -> None:
     assert "although" in found.reason
 
 
-def test_files_are_not_asked_when_they_cannot_matter() -> None:
+def test_files_are_not_read_when_they_cannot_matter() -> None:
     """A stated value, or an account in production, is enough."""
 
     def never() -> str | None:
@@ -89,7 +89,7 @@ def test_files_are_not_asked_when_they_cannot_matter() -> None:
         decide(stated=stated, account=account, in_files=never, environments=ENVIRONMENTS)
 
 
-def test_a_glob_does_not_make_a_name_of_production_anything_less() -> None:
+def test_a_glob_does_not_override_a_name_for_production() -> None:
     """`*` of a harmless environment does not cover `prod`; naming it does."""
     everything = (Environment(name="dev", match=("*",), production=False),)
     assert verdict("prod", environments=everything).production

@@ -29,7 +29,7 @@ def test_a_name_and_a_glob() -> None:
     assert not len(problems)
 
 
-def test_an_unknown_name_is_told_with_the_nearest() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     """A slip of the pen in a dependency is found."""
     problems = Problems()
     resolve([wish("a", "netwrok")], ["a", "network"], problems)

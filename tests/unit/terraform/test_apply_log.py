@@ -1,4 +1,4 @@
-"""What is heard in the lines of an apply: what was begun, how it ended, and which provider died."""
+"""What the log of an apply shows: what started, how it ended, and which provider crashed."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def summed_up(operation: str) -> bytes:
         ("Provider error", "rpc error: code = Unknown desc = transport is closing"),
     ],
 )
-def test_a_provider_that_died_is_known_by_its_words(summary: str, detail: str) -> None:
-    """Of what it was asked to do, nobody knows whether it was done."""
+def test_a_provider_crash_is_recognised_by_its_message(summary: str, detail: str) -> None:
+    """The outcome of what it was doing is unknown."""
     assert parse_apply_log([diagnosed(A, summary, detail)]).died == {A}
     assert parse_apply_log([diagnosed(A, "Quota exceeded", "no more objects")]).died == frozenset()
 
 
-def test_a_death_without_an_address_may_be_of_anything_that_did_not_complete() -> None:
-    """What was open or failed may exist; what was heard to be complete is not doubted."""
+def test_a_crash_without_an_address_may_concern_anything_incomplete() -> None:
+    """What was open or failed may exist; what is complete is certain."""
     lines = [
         *created(A, "a-1"),
         start(B, "create"),
@@ -64,13 +64,13 @@ def test_the_summary_of_an_apply_is_its_end(operation: str, *, ended: bool) -> N
 
 
 def test_an_operation_keeps_the_name_it_was_begun_with() -> None:
-    """The end of a deletion names no object."""
+    """The end of a deletion names no instance."""
     (one,) = parse_apply_log(deleted(A, "a-1")).operations[A]
     assert (one.end, one.label) == (OperationStatus.COMPLETE, Label(key="id", value="a-1"))
 
 
-def test_an_end_that_names_its_object_is_of_that_one() -> None:
-    """Two objects of one address are being deleted: the other one is still open."""
+def test_an_end_with_an_id_belongs_to_that_resource() -> None:
+    """Two instances of one address are being deleted: the other one is still open."""
     lines = [start(A, "delete", "a-1"), start(A, "delete", "a-2"), complete(A, "delete", "a-2")]
     assert [one.end for one in parse_apply_log(lines).operations[A]] == [
         OperationStatus.OPEN,
@@ -78,7 +78,7 @@ def test_an_end_that_names_its_object_is_of_that_one() -> None:
     ]
 
 
-def test_an_end_whose_beginning_nobody_heard_has_none() -> None:
+def test_an_end_without_a_start_has_no_start_time() -> None:
     """No time is made up for it."""
     (one,) = parse_apply_log([complete(A, "create", "a-1", at="14:00")]).operations[A]
     assert (one.end, one.began, one.ended) == (OperationStatus.COMPLETE, None, "14:00")
@@ -92,15 +92,15 @@ def test_progress_is_of_the_operation_that_is_open() -> None:
     assert [len(heard.operations[one]) for one in (A, B)] == [1, 1]
 
 
-def test_a_provisioner_is_of_the_object_that_is_being_made() -> None:
-    """One that runs before an old object is deleted says nothing of the new one, which is complete."""
+def test_a_provisioner_belongs_to_the_resource_being_created() -> None:
+    """One that runs before an old resource is deleted proves nothing about the new one, which is complete."""
     assert parse_apply_log([start(A, "create"), provisioning(A)]).provisioned == {A}
     replaced = [*created(A, "a-2"), start(A, "delete", "a-1"), provisioning(A)]
     assert parse_apply_log(replaced).provisioned == frozenset()
 
 
 def test_only_the_last_line_is_cut() -> None:
-    """Half a line in the middle was somebody else's: words followed it."""
+    """Half a line in the middle is not truncated output: other lines follow it."""
     half = start(A, "create")[:20]
     assert parse_apply_log([*created(B, "b-1"), half]).cut
     assert not parse_apply_log([half, *created(B, "b-1")]).cut

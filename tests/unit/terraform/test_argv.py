@@ -55,8 +55,8 @@ def test_plan(options: PlanOptions, files: tuple[str, ...], added: Argv) -> None
     assert argv.plan(options, variables_files=files) == (*_PLAN, *added)
 
 
-def test_plan_and_apply_wait_for_a_lock_as_long_as_they_are_told() -> None:
-    """Without a wait Terraform gives up at once; with one it is told in whole seconds."""
+def test_plan_and_apply_wait_for_a_lock_as_long_as_configured() -> None:
+    """Without a wait Terraform gives up at once; a wait is passed in whole seconds."""
     assert argv.plan(PlanOptions(), variables_files=(), lock_seconds=90) == (*_PLAN, "-lock-timeout=90s")
     assert "-lock-timeout=1800s" in argv.apply(lock_seconds=1800.0)
     assert argv.apply(lock_seconds=1800.0)[-1] == "holdfast.tfplan"
@@ -68,7 +68,7 @@ def test_apply_takes_the_saved_plan_and_nothing_else() -> None:
 
 
 def test_apply_gives_variables_files_before_the_plan() -> None:
-    """Ephemeral variables are in no plan and are given again; the plan stands last, as Terraform asks."""
+    """Ephemeral variables are in no plan and are passed again; the plan comes last, as Terraform requires."""
     assert argv.apply(variables_files=("a.tfvars", "b.tfvars")) == (
         "apply",
         "-json",

@@ -13,7 +13,7 @@ ENGINES = ("terraform-1.11.4", "terraform-1.15.5", "tofu-1.12.6")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_valid_configuration_has_nothing_to_say(engine: str) -> None:
+def test_a_valid_configuration_has_no_diagnostics(engine: str) -> None:
     """A good answer of `validate` is valid and without findings."""
     found = read_validation((STREAMS / f"{engine}-validate-good.json").read_bytes())
     assert found.valid

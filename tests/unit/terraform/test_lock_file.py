@@ -28,7 +28,7 @@ def test_a_lock_file_is_read() -> None:
     assert lab == LockedProvider(address="holdfast.dev/labs/lab", version="1.0.0")
 
 
-def test_the_copy_without_hashes_says_the_same_otherwise() -> None:
+def test_the_copy_without_hashes_is_otherwise_the_same() -> None:
     """What Terraform selects by is kept; what it would hash on every command is not there."""
     copy = lock_text_without_hashes(read_lock(LOCK))
     assert "h1:" not in copy

@@ -14,7 +14,7 @@ Lock Info:
 """
 
 
-def test_the_holder_is_read_from_terraforms_words() -> None:
+def test_the_lock_holder_is_parsed_from_the_error() -> None:
     """Who holds a lock, since when, doing what: however the words are broken into lines."""
     expected = LockInfo(
         id="9db590f1-b6fe-c5f2-2678-8804f089deba",
@@ -29,7 +29,7 @@ def test_the_holder_is_read_from_terraforms_words() -> None:
     )
 
 
-def test_other_words_name_nobody() -> None:
-    """A lock whose holder cannot be read is nobody's: it is never released by a guess."""
+def test_other_texts_name_no_holder() -> None:
+    """A lock whose holder cannot be read is never released by a guess."""
     assert parse_lock_info("state is locked") is None
     assert parse_lock_info("Lock Info:\n  ID: \n  Who: x\n") is None

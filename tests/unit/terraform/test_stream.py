@@ -37,8 +37,8 @@ def test_every_recorded_line_is_known(file: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_apply_tells_what_it_made_and_its_id(engine: str) -> None:
-    """The id of what was created is heard at once: after a crash it may be known nowhere else."""
+def test_an_apply_names_what_it_created_and_its_id(engine: str) -> None:
+    """The id of what was created is read at once: after a crash it may be known nowhere else."""
     found = recorded(f"{engine}-create-apply")
     started = [event.address for event in found if isinstance(event, stream.ApplyStart)]
     made = {event.address: event for event in found if isinstance(event, stream.ApplyComplete)}
@@ -142,7 +142,7 @@ def test_steps_are_known_by_the_names_of_both_engines(
     assert (found.what, found.failed, found.address) == (what, type_.endswith("errored"), address)
 
 
-def test_progress_tells_how_long_it_takes() -> None:
+def test_progress_contains_the_elapsed_time() -> None:
     """The slowest resource can be shown with its seconds."""
     hook = {"resource": {"addr": "a.b"}, "action": "create", "elapsed_seconds": 20}
     found = line("apply_progress", hook=hook)
@@ -169,8 +169,8 @@ def test_a_known_kind_of_line_in_an_unknown_shape_does_not_stop_the_reader(type_
 @pytest.mark.parametrize(
     "text", ["", "panic: runtime error", "{", "5", "[]", '"x"', "null", "\udcff", "[" * 100_000]
 )
-def test_what_is_not_of_the_stream_is_noise_and_kept(text: str) -> None:
-    """A crash or a wrapper that prints between the lines is heard, not a crash of ours."""
+def test_a_line_that_is_not_json_is_kept_as_text(text: str) -> None:
+    """Output of a crash or a wrapper between the lines does not stop the reader."""
     found = read_line(text + "\n")
     assert isinstance(found, stream.UnparsedLine)
     assert "\n" not in found.text

@@ -25,7 +25,7 @@ ASCENDING = [
 
 
 def test_versions_are_ordered_as_semantic_versioning_orders_them() -> None:
-    """A pre-release stands before its release, and numbers are compared as numbers."""
+    """A pre-release comes before its release, and numbers are compared as numbers."""
     ordered = sorted(Version.parse(text) for text in reversed(ASCENDING))
     assert ordered == [Version.parse(text) for text in ASCENDING]
     assert len(set(ordered)) == len(ASCENDING)

@@ -117,15 +117,15 @@ class StateRules:
     def _unlock(self, info: bytes) -> Response:
         if not info.strip():
             raise Refusal(409, "the local state backend does not support force-unlock")
-        given = lock_id(info)
-        if given is None:
+        lock = lock_id(info)
+        if lock is None:
             raise Refusal(400, "the unlock request has no lock ID")
-        if self._held is not None and self._held[0] == given:
+        if self._held is not None and self._held[0] == lock:
             self._held, self._releasing = None, self._held
-        if self._releasing is not None and self._releasing[0] == given:
+        if self._releasing is not None and self._releasing[0] == lock:
             self._backend.unlock(self._releasing[1])
-            self._releasing, self._released = None, given
-        elif given != self._released:
+            self._releasing, self._released = None, lock
+        elif lock != self._released:
             raise Refusal(409, "the unlock request names a lock that this command does not hold")
         return Response(200)
 
@@ -196,10 +196,10 @@ def read_header(state: bytes, *, posted: bool = True) -> StateHeader:
 
 def lock_id(info: bytes) -> str | None:
     try:
-        found = _object(info).get("ID")
+        id_ = _object(info).get("ID")
     except ValueError:
         return None
-    return found if isinstance(found, str) and found else None
+    return id_ if isinstance(id_, str) and id_ else None
 
 
 def _object(text: bytes) -> dict[str, object]:

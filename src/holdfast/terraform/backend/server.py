@@ -1,6 +1,6 @@
 """The local state backend: an HTTP server on loopback that Terraform's `http` backend talks to.
 
-Go reads its environment once, so a warm process cannot be given a new state address per command. Address and
+Go reads its environment once, so a worker cannot get a new state address per command. Address and
 password are fixed for the life of the process; each command names the state they stand for (`serve_state`),
 and every other request is refused. The server runs as threads of the supervisor, so it lives as long as the
 command: the embedded Terraform lets Python run meanwhile.

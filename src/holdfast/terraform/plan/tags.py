@@ -19,7 +19,7 @@ from holdfast.terraform.plan.model import ResourceChange
 class Tags(Struct, frozen=True, kw_only=True):
     """Each tag with its value; None for a value that is not a string."""
 
-    found: tuple[tuple[str, str | None], ...] = ()
+    pairs: tuple[tuple[str, str | None], ...] = ()
     unreadable: bool = False
     """An attribute for tags has an unknown shape."""
 
@@ -64,7 +64,7 @@ def tags_before(change: ResourceChange) -> Tags:
             tags.extend(_pairs(part))
         except _UnreadableError:
             unreadable = True
-    return Tags(found=tuple(dict.fromkeys(tags)), unreadable=unreadable)
+    return Tags(pairs=tuple(dict.fromkeys(tags)), unreadable=unreadable)
 
 
 def _inside(metadata: Any) -> Iterator[Any]:

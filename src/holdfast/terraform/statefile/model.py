@@ -94,7 +94,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def outline(self) -> tuple[object, ...]:
         """Everything but attributes and output values: two backends may write those differently."""
         return (
-            [(one.address, one.mode, one.provider, one.deposed, one.tainted) for one in self.resources or ()],
+            [
+                (resource.address, resource.mode, resource.provider, resource.deposed, resource.tainted)
+                for resource in self.resources or ()
+            ],
             [(output.name, output.sensitive) for output in self.outputs or ()],
             self.encrypted,
         )

@@ -23,7 +23,7 @@ def reason(reached: StackInputs, path: str) -> str | None:
     return reason_text(*touch, (path,)) if touch else None
 
 
-def test_the_root_module_and_what_stands_beside_it(tmp_path: Path) -> None:
+def test_the_root_module_and_the_files_beside_it(tmp_path: Path) -> None:
     """A stack is decided by its own code, variables, lock and version files; not by a README."""
     code = repository(
         tmp_path,
@@ -290,7 +290,7 @@ def test_the_environment_counts_for_less_than_files(tmp_path: Path) -> None:
 
 
 def test_what_is_outside_the_repository_is_noted(tmp_path: Path) -> None:
-    """A file outside the root is told with its place: no change of the repository can show it."""
+    """A file outside the root is reported with its place: no change of the repository can show it."""
     code = repository(
         tmp_path / "repo", {"live/main.tf": 'locals {\n  a = file("../../x")\n  b = file("/etc/hosts")\n}\n'}
     )
@@ -329,7 +329,7 @@ def test_a_link_counts_with_its_target(tmp_path: Path) -> None:
     assert affecting_change(found, "shared/other.txt") is None
 
 
-def test_code_says_what_the_engine_must_know(tmp_path: Path) -> None:
+def test_code_states_what_it_requires_of_the_engine(tmp_path: Path) -> None:
     """Backend, versions, providers, pins and OpenTofu's own features are read from the code."""
     code = repository(
         tmp_path,

@@ -1,4 +1,4 @@
-"""The local state backend by hand: what a caller on the socket can send, and what it hears."""
+"""The local state backend by hand: what a client can send, and the responses."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_large_state_goes_both_ways(place: Place) -> None:
     ],
 )
 def test_without_the_password_nothing_is_read_or_written(place: Place, fields: str, status: int) -> None:
-    """Refused before the backend hears of it, and before a body is read; the connection ends."""
+    """Refused before it reaches the backend, and before a body is read; the connection ends."""
     caller = place.caller()
     assert caller.ask("GET", fields=fields).status == status
     assert caller.ended()
@@ -184,7 +184,7 @@ def test_without_the_password_nothing_is_read_or_written(place: Place, fields: s
     assert WORD not in repr(place.server.refusals)
 
 
-def test_who_goes_on_sending_hears_the_refusal_too(place: Place) -> None:
+def test_a_client_that_keeps_sending_gets_the_refusal(place: Place) -> None:
     """What is still on its way must not tear down the answer."""
     caller = place.caller()
     whole = request("POST", b"x" * 2_000_000, fields="")
@@ -235,7 +235,7 @@ def test_other_methods_do_nothing(place: Place, method: str) -> None:
     ],
 )
 def test_what_is_no_request_is_refused(place: Place, text: bytes, status: int) -> None:
-    """An answer that says so, the end of the connection, and a server that stands for the next caller."""
+    """A response that says so, the end of the connection, and a server that serves the next client."""
     caller = place.caller()
     caller.send(text)
     assert caller.hear().status == status
@@ -266,7 +266,7 @@ def test_what_is_no_request_is_refused(place: Place, text: bytes, status: int) -
         ("Content-Length: 2\r\nContent-MD5: MTIzNDU2Nzg5MDEyMzQ1Ng==", b"{}", 400),
     ],
 )
-def test_a_body_that_is_not_what_it_says_is_refused(
+def test_a_body_that_does_not_match_its_header_is_refused(
     place: Place, fields: str, body: bytes, status: int
 ) -> None:
     """A wrong length, wrong chunks, a wrong sum: nothing of it reaches the backend."""
@@ -297,7 +297,7 @@ def test_chunks_may_carry_more_than_bytes(place: Place) -> None:
     assert caller.ask("GET").body == state(1)
 
 
-def test_a_caller_who_waits_for_a_word_gets_it(place: Place) -> None:
+def test_a_client_that_expects_a_continue_gets_it(place: Place) -> None:
     """`Expect: 100-continue`: first the leave to send, then the answer."""
     caller = place.locked()
     head = request("POST", state(1), query=f"?ID={MINE}", fields=f"{AUTHORISED}Expect: 100-continue\r\n")
@@ -322,7 +322,7 @@ def test_more_in_the_query_does_not_matter(place: Place) -> None:
 
 
 @pytest.mark.parametrize("fields", ["Connection: close\r\n", "Connection: Keep-Alive, Close\r\n"])
-def test_the_connection_ends_when_it_is_asked_to(place: Place, fields: str) -> None:
+def test_the_connection_closes_on_request(place: Place, fields: str) -> None:
     """One answer, then the end."""
     caller = place.caller()
     answer = caller.ask("GET", fields=AUTHORISED + fields)
@@ -372,7 +372,7 @@ def test_a_caller_who_leaves_before_the_answer_has_saved(place: Place) -> None:
     ids=["silent", "head", "body", "chunks"],
 )
 def test_who_does_not_go_on_is_left(place: Place, text: bytes) -> None:
-    """A slow caller holds nothing for ever; it gets no answer that Terraform would take for a last word."""
+    """A slow client blocks nothing for ever; it gets no response that Terraform would treat as final."""
     place.limited(Limits(head_seconds=0.1, body_seconds=0.1, idle_seconds=0.1))
     caller = place.caller()
     caller.send(text)
@@ -433,7 +433,7 @@ def _raising(error: Exception) -> Callable[[str], None]:
 
 
 def test_a_server_without_a_state_refuses_everything(place: Place) -> None:
-    """Between two commands nobody reads or writes; it is an error for Terraform, not an empty place."""
+    """Between two commands every request is an error for Terraform, not a missing state."""
     place.backend.versions.append(state(1))
     place.server.serve_state(None)
     for method in ("GET", "LOCK", "POST", "UNLOCK"):

@@ -80,7 +80,7 @@ def terraform(workplace: Path, quiet_path: str) -> Iterator[Terraform]:
 
 
 class Stack:
-    """A root module of its own; each command is one for which the server stands for the given backend."""
+    """A root module of its own; for each command the server serves the given backend."""
 
     def __init__(self, terraform: Terraform, folder: Path, backend: StateBackend) -> None:
         folder.mkdir()
@@ -167,7 +167,7 @@ def test_nothing_of_the_server_is_left_in_plans_or_folders(stack: Stack) -> None
 
 
 def test_one_process_serves_many_states(terraform: Terraform, tmp_path: Path) -> None:
-    """With each command the server stands for another state, and each stack sees its own."""
+    """With each command the server serves another state, and each stack sees its own."""
     stacks = [Stack(terraform, tmp_path / name, MemoryBackend()) for name in ("a", "b", "c")]
     for number, one in enumerate(stacks):
         one.init()
@@ -180,7 +180,7 @@ def test_one_process_serves_many_states(terraform: Terraform, tmp_path: Path) ->
 
 
 def test_a_push_goes_forward_only(terraform: Terraform, stack: Stack) -> None:
-    """A greater serial is kept; an older state is refused although Terraform was told to force it."""
+    """A greater serial is stored; an older state is refused even with `-force`."""
     stack.apply("1")
     old = memory(stack).versions[-1]
     stack.apply("2")
@@ -253,7 +253,7 @@ def test_a_state_that_cannot_be_read_is_not_absent(terraform: Terraform, stack: 
     assert stack.unchanged()
 
 
-def test_who_holds_the_lock_is_told(terraform: Terraform, stack: Stack) -> None:
+def test_the_lock_holder_is_named(terraform: Terraform, stack: Stack) -> None:
     """With `-lock-timeout` Terraform asks again until the time is over, and names the holder."""
     memory(stack).holder = info(OTHER, who="bob@laptop")
     memory(stack).calls.clear()
@@ -266,7 +266,7 @@ def test_who_holds_the_lock_is_told(terraform: Terraform, stack: Stack) -> None:
     ]
 
 
-def test_a_lock_that_comes_free_is_taken(stack: Stack) -> None:
+def test_a_released_lock_is_taken(stack: Stack) -> None:
     """The one who waits goes on when the holder has gone."""
     memory(stack).holder = info(OTHER)
 

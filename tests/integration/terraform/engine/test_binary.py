@@ -73,7 +73,7 @@ def test_both_pipes_are_drained_at_once(tmp_path: Path) -> None:
     assert not answer.killed
 
 
-def test_lines_are_heard_and_not_kept(tmp_path: Path) -> None:
+def test_lines_are_passed_on_and_not_collected(tmp_path: Path) -> None:
     """With a listener every line is handed over and nothing is held in memory twice."""
     lines: list[bytes] = []
     answer = run(engine(script(tmp_path / "loud", _LOUD)), command(tmp_path), lines)
@@ -151,7 +151,7 @@ child.wait()
 """
 
 
-def test_a_program_that_hears_no_interrupt_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_a_program_that_ignores_interrupts_is_killed_with_its_children(tmp_path: Path) -> None:
     """The last step of the ladder takes the whole group: nothing of it stays behind."""
     deaf = engine(
         script(tmp_path / "deaf", _DEAF),
@@ -262,7 +262,7 @@ def test_a_program_that_is_no_usable_terraform(tmp_path: Path, text: str, reason
     assert reason in why
 
 
-def test_a_version_is_asked_once_and_again_when_the_program_changes(tmp_path: Path) -> None:
+def test_a_version_is_queried_again_only_when_the_program_changes(tmp_path: Path) -> None:
     """The answer is remembered over commands as long as the file is the same file."""
     count = tmp_path / "count"
     path = tmp_path / "bin/terraform"

@@ -26,7 +26,7 @@ def locked(package: Path) -> LockedProvider:
 
 
 def test_a_package_is_taken_in_read_only_and_found_by_its_hash(package: Path, tmp_path: Path) -> None:
-    """What is in the mirror is a copy that nobody can write to by accident."""
+    """The mirror contains read-only copies."""
     mirror = Mirror(tmp_path / "mirror")
     assert mirror.find(locked(package)) is None
     added = mirror.add(package, locked(package).package_hashes, plain=True)
@@ -60,7 +60,7 @@ def test_damage_is_noticed_and_replaced(package: Path, tmp_path: Path) -> None:
     assert mirror.find(provider) == healed
 
 
-def test_a_touched_entry_is_verified_again_and_believed(package: Path, tmp_path: Path) -> None:
+def test_an_entry_with_new_timestamps_is_verified_again(package: Path, tmp_path: Path) -> None:
     """Other times with the same content are no damage."""
     mirror = Mirror(tmp_path / "mirror")
     provider = locked(package)

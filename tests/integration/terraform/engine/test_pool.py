@@ -202,8 +202,8 @@ def test_processes_that_start_at_once_count_too(tmp_path: Path, command: Command
     run(work)
 
 
-def test_a_dead_idle_process_is_not_asked(tmp_path: Path, command: Command) -> None:
-    """A process that died between two commands harms nobody."""
+def test_a_dead_idle_worker_is_not_used(tmp_path: Path, command: Command) -> None:
+    """A worker that died between two commands affects no run."""
 
     async def work() -> None:
         async with warm(tmp_path) as engine:
@@ -218,7 +218,7 @@ def test_a_dead_idle_process_is_not_asked(tmp_path: Path, command: Command) -> N
 
 
 def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
-    """Megabytes come through whole, with and without somebody who listens to the lines."""
+    """Megabytes arrive complete, with and without a listener for the lines."""
     (tmp_path / "big.txt").write_text("0123456789abcdef" * 131072)
     (tmp_path / "main.tf").write_text('output "big" {\n  value = file("big.txt")\n}\n')
 
@@ -243,7 +243,7 @@ def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
 
 
 def test_a_name_that_is_no_text_is_answered(tmp_path: Path, command: Command) -> None:
-    """A path of bytes that are no UTF-8 reaches Terraform as it is; nobody waits for ever."""
+    """A path that is not UTF-8 reaches Terraform unchanged, and the command ends."""
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
     (folder / "main.tf").write_text('output "here" {\n  value = 1\n}\n')
@@ -363,7 +363,7 @@ def test_a_process_that_dies_during_a_plan_harms_one_run(with_lab: Program, serv
 
 
 def test_a_process_that_dies_during_an_apply_is_unknown(with_lab: Program, service: LabService) -> None:
-    """Kill a warm process while it applies: nobody knows what was done, and that is what is said."""
+    """After a worker is killed during an apply, the result says that the outcome is unknown."""
     three_stacks(with_lab, service, 'resource "lab_object" "it" {\n  name = "x"\n}\n')
     service.misbehave(Fault(operation="create", what="hold", count=3))
     process = with_lab.start("apply", "--yes", "--json")

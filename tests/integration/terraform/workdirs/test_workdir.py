@@ -33,9 +33,7 @@ def laid_out(home: Path, root: Path) -> WorkDirectory:
     return work
 
 
-def test_what_a_plan_made_or_changed_beside_the_code_is_there_again_for_the_apply(
-    root: Path, tmp_path: Path
-) -> None:
+def test_files_that_a_plan_created_are_restored_for_the_apply(root: Path, tmp_path: Path) -> None:
     """An archive that a plan packs survives into another machine's apply, new or over an old one."""
     work = laid_out(tmp_path / "one", root)
     before = list_files(work)
@@ -60,7 +58,7 @@ def test_what_a_plan_made_or_changed_beside_the_code_is_there_again_for_the_appl
     assert not (again.module / ".terraform").exists()
 
 
-def test_a_work_directory_forgets_everything_but_terraforms_own_folder(root: Path, tmp_path: Path) -> None:
+def test_a_work_directory_keeps_only_terraforms_own_folder(root: Path, tmp_path: Path) -> None:
     """What an earlier run left cannot change a later one."""
     work = laid_out(tmp_path / "home", root)
     (work.module / ".terraform").mkdir()
@@ -145,7 +143,7 @@ def test_the_whole_tree_comes_without_git_states_and_our_own_record(root: Path, 
 
 
 def test_two_runs_of_one_stack_never_share_a_directory(root: Path, tmp_path: Path) -> None:
-    """A directory that is held is nobody else's; names with slashes do not lie in each other."""
+    """A directory has one holder at a time; names with slashes are not nested in each other."""
     home = tmp_path / "home"
     with (
         hold_workdir(home, root, "a", "app") as first,
@@ -161,7 +159,7 @@ def test_two_runs_of_one_stack_never_share_a_directory(root: Path, tmp_path: Pat
 
 
 def test_an_unsaved_state_is_found_unless_its_run_is_still_at_work(root: Path, tmp_path: Path) -> None:
-    """What a killed run left is nobody's; what a living one has is that one's own business."""
+    """What a killed run left can be taken over; the directory of a running one cannot."""
     home = tmp_path / "home"
     with hold_workdir(home, root, "a", "app") as work:
         copy_sources(work, root, ["app/main.tf"], everything=False, store=root / ".holdfast")

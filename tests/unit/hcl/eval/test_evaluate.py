@@ -86,7 +86,7 @@ SCOPE = Scope(
         ("concat([[1], [2]]...)", (1, 2)),
     ],
 )
-def test_what_can_be_told_is_told_as_terraform_would(text: str, value: object) -> None:
+def test_a_certain_result_is_the_one_of_terraform(text: str, value: object) -> None:
     """An expression made of known values has the value that Terraform gives it."""
     found = evaluate(expression(text), SCOPE)
     assert found == value
@@ -131,7 +131,7 @@ def test_what_can_be_told_is_told_as_terraform_would(text: str, value: object) -
         "toset([var.unset])",
     ],
 )
-def test_what_cannot_be_told_is_unknown(text: str) -> None:
+def test_an_uncertain_result_is_unknown(text: str) -> None:
     """Unknown spreads through everything and is never guessed away."""
     assert evaluate(expression(text), SCOPE) is UNKNOWN
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_told_is_unknown(text: str) -> None:
     ],
 )
 def test_what_only_resources_decide_is_computed(text: str) -> None:
-    """What resources alone decide is told apart from what simply cannot be told."""
+    """What depends on resources alone is distinguished from what is unknown for another reason."""
     assert evaluate(expression(text), SCOPE) is COMPUTED
 
 
@@ -231,7 +231,7 @@ GROWING = {
 
 @pytest.mark.parametrize("kind", GROWING)
 def test_what_grows_without_end_is_unknown(kind: str) -> None:
-    """Sixty lines can ask for more than any machine has: nobody is kept waiting for it."""
+    """Sixty lines can require more work than any machine can do: evaluation stops early."""
     doubled, first = GROWING[kind]
     chain = {f"a{step}": expression(doubled % (f"a{step + 1}", f"a{step + 1}")) for step in range(60)}
     scope = Scope(locals={**chain, "a60": expression(first)})

@@ -68,8 +68,8 @@ def test_an_empty_state_is_a_fault(kept: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 204, 200, 302, 100, 700])
-def test_a_refusal_is_never_taken_for_an_empty_place(status: int) -> None:
-    """Whatever status a backend refuses with, Terraform hears an error."""
+def test_a_refusal_never_looks_like_a_missing_state(status: int) -> None:
+    """Whatever status a backend refuses with, Terraform gets an error."""
     assert Refusal(status, "no").status == 500
     assert Refusal(409, "no").status == 409
 
@@ -77,7 +77,7 @@ def test_a_refusal_is_never_taken_for_an_empty_place(status: int) -> None:
 # Locking
 
 
-def test_a_lock_that_is_free_is_taken() -> None:
+def test_a_free_lock_is_taken() -> None:
     """The backend gets the whole LockInfo, and keeps it."""
     backend = MemoryBackend()
     locked(backend)
@@ -91,7 +91,7 @@ def test_a_lock_of_another_is_answered_with_its_holder() -> None:
 
 
 @pytest.mark.parametrize("holder", [b"", b"somebody", b"[]", b'{"Who": "bob"}', b'{"ID": ""}', b'{"ID": 7}'])
-def test_a_holder_that_nobody_knows_has_an_id_all_the_same(holder: bytes) -> None:
+def test_an_unknown_holder_still_has_an_id(holder: bytes) -> None:
     """A backend that cannot say who holds the lock must not make Terraform give up at once."""
     status, body = ask(StateRules(MemoryBackend(holder=holder)), "LOCK", info())
     assert status == 423
@@ -99,7 +99,7 @@ def test_a_holder_that_nobody_knows_has_an_id_all_the_same(holder: bytes) -> Non
     assert json.loads(body)["ID"]
 
 
-def test_a_lock_may_be_asked_for_twice_by_its_holder() -> None:
+def test_a_holder_may_request_its_lock_twice() -> None:
     """Terraform repeats LOCK after a fault, with the same ID; the backend need not be asked again."""
     backend = MemoryBackend()
     rules = locked(backend)
@@ -121,15 +121,15 @@ def test_two_locks_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"ID": ""}', b'{"ID": 3}', b"\xff"])
-def test_a_lock_for_nobody_is_refused(body: bytes) -> None:
-    """LOCK names who asks, and the backend hears nothing of one that does not."""
+def test_a_lock_request_without_an_id_is_refused(body: bytes) -> None:
+    """A lock request without an id never reaches the backend."""
     backend = MemoryBackend()
     assert ask(StateRules(backend), "LOCK", body)[0] == 400
     assert backend.calls == []
 
 
 def test_a_lock_is_named_by_its_holder_in_a_sentence() -> None:
-    """The supervisor tells who is in the way, in one line whatever the name holds."""
+    """The refusal names the holder, in one line whatever the name contains."""
     with pytest.raises(Refusal) as caught:
         StateRules(MemoryBackend(holder=info(OTHER, who="bob\x1b[2J\n@laptop"))).answer("LOCK", None, info())
     assert caught.value.message == (
@@ -158,7 +158,7 @@ def test_a_lock_given_back_no_longer_saves() -> None:
     assert backend.versions == []
 
 
-def test_a_lock_is_taken_again_after_it_was_given_back() -> None:
+def test_a_lock_can_be_taken_again_after_its_release() -> None:
     """A second lock of one command is a lock like the first; a late UNLOCK of the first does not harm it."""
     backend = MemoryBackend()
     rules = locked(backend)
@@ -202,7 +202,7 @@ def test_a_lock_that_could_not_be_given_back_is_given_back_later(*, done: bool) 
     assert backend.calls.count("unlock") == 2
 
 
-def test_a_lock_that_could_not_be_given_back_can_be_taken_again() -> None:
+def test_a_lock_whose_release_failed_can_be_taken_again() -> None:
     """By the same ID: then it is held as before."""
     backend = MemoryBackend()
     rules = locked(backend)
@@ -292,7 +292,7 @@ def test_another_line_may_follow_an_empty_state() -> None:
     assert save(MemoryBackend(empty), state(2, lineage=ANOTHER_LINE)) == 409
 
 
-def test_outputs_are_something_too() -> None:
+def test_a_state_with_outputs_is_not_empty() -> None:
     """A state without resources that has outputs is not empty, as for Terraform itself."""
     kept = json.loads(state(5, value=None))
     kept["outputs"] = {"address": {"value": "10.0.0.1", "type": "string"}}
@@ -300,7 +300,7 @@ def test_outputs_are_something_too() -> None:
 
 
 def test_an_encrypted_state_follows_and_is_followed() -> None:
-    """Its serial and lineage are in clear; whether it holds resources is not, so it counts as if."""
+    """Its serial and lineage are not encrypted; whether it holds resources is unknown, so it counts as if."""
     backend = MemoryBackend(state(1))
     assert save(backend, encrypted(2)) == 200
     backend.holder = None
@@ -317,7 +317,7 @@ def test_a_state_from_before_lineages_can_be_followed() -> None:
 
 
 @pytest.mark.parametrize("kept", [b"{", b"[]", b"null", b'{"serial": "1"}', b'{"serial": 1, "lineage": 3}'])
-def test_what_is_kept_and_cannot_be_read_is_never_written_over(kept: bytes) -> None:
+def test_a_stored_state_that_cannot_be_read_is_never_overwritten(kept: bytes) -> None:
     """A kept state that is damaged is a fault of the store, not an empty place."""
     backend = MemoryBackend(kept)
     assert save(backend, state(9)) == 500

@@ -57,7 +57,7 @@ def test_everything_about_the_role_is_in_the_profile() -> None:
     assert made.variables["AWS_REGION"] == made.variables["AWS_DEFAULT_REGION"] == "eu-west-1"
 
 
-def test_what_was_not_given_is_not_said() -> None:
+def test_an_unset_setting_is_left_out() -> None:
     """Without an external id or a region none is sent; the session still has a name."""
     made = aws_identity({"role_arn": ROLE}, caller(AWS_ACCESS_KEY_ID="AK", AWS_SECRET_ACCESS_KEY="SK"))
     assert profile(made) == {
@@ -97,7 +97,7 @@ def test_keys_without_a_session_token_have_none() -> None:
 
 
 def test_a_token_file_that_the_stack_names_comes_first() -> None:
-    """Federation by a token file needs nobody else, even where keys are around."""
+    """Federation by a token file uses no other credentials, even where keys are set."""
     made = aws_identity(
         {"role_arn": ROLE, "web_identity_token_file": "/token"}, caller(AWS_ACCESS_KEY_ID="AK")
     )
@@ -189,7 +189,7 @@ def test_a_machine_without_keys_uses_its_own_identity(config: str, credentials: 
 
 
 def test_azure_by_a_token_file() -> None:
-    """A federated identity is told to provider, backend and the Azure SDK by their own names."""
+    """A federated identity reaches provider, backend and the Azure SDK under their own names."""
     made = azure_identity(
         {"client_id": "c", "tenant_id": "t", "subscription_id": "s", "oidc_token_file": "/token"},
         caller(ARM_CLIENT_SECRET="callers", ACTIONS_ID_TOKEN_REQUEST_TOKEN="callers"),

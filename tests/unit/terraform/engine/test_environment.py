@@ -83,7 +83,7 @@ _NEVER = [
 @pytest.mark.parametrize("name", _NEVER)
 @pytest.mark.parametrize("credentials", [None, {}], ids=["the-callers", "its-own"])
 def test_never_passes(name: str, credentials: dict[str, str] | None) -> None:
-    """What steers Terraform behind Holdfast's back, and every secret nobody named, stays outside."""
+    """Variables that change how Terraform works, and secrets that the stack does not name, stay outside."""
     assert child({name: "x"}, credentials=credentials) == {}
 
 
@@ -114,7 +114,7 @@ def test_a_stack_with_credentials_is_only_itself(name: str) -> None:
 
 
 def test_what_the_stack_names_wins_over_identity_and_caller() -> None:
-    """The stack's own `env` is the last word of the configuration."""
+    """The stack's own `env` wins over the rest of the configuration."""
     made = child(
         {"PATH": "/caller", "AWS_REGION": "caller"},
         named={"AWS_REGION": "named", "PATH": "/named", "VENDOR_TOKEN": "t"},

@@ -1,4 +1,4 @@
-"""Interrupt, grace, interrupt, grace, kill; the wish to stop; and lines cut from chunks."""
+"""Interrupt, grace, interrupt, grace, kill; Ctrl-C; and lines split from chunks."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(limited())
 
 
-def test_nothing_is_done_without_a_wish() -> None:
-    """A command that nobody wants to end is left alone."""
+def test_without_a_cancel_nothing_is_interrupted() -> None:
+    """A command that is not cancelled is left alone."""
 
     async def work() -> None:
         run_sequence = Climb(QUICK, Stop(), command())
@@ -126,7 +126,7 @@ def test_two_wishes_are_two_interrupts_without_waiting() -> None:
     run(work)
 
 
-def test_a_command_that_hears_nothing_is_killed() -> None:
+def test_a_command_that_ignores_interrupts_is_killed() -> None:
     """After both graces are over the group is killed, once."""
 
     async def work() -> None:
@@ -155,7 +155,7 @@ def test_a_time_limit_climbs_without_a_wish() -> None:
 
 
 def test_what_must_be_done_after_a_stop_is_not_stopped_by_it() -> None:
-    """Reading the state after a cancelled apply cancel_level only the second wish."""
+    """Reading the state after a cancelled apply is cancelled only by the second Ctrl-C."""
 
     async def work() -> None:
         stop = Stop()
@@ -188,7 +188,7 @@ def test_only_what_changes_something_is_waited_for(phase: str, expected: float) 
 
 
 def test_the_end_of_a_command_ends_the_climb_whatever_else_happens() -> None:
-    """A second wish in the same moment in which the command ends is not a second interrupt."""
+    """A second Ctrl-C in the moment in which the command ends is not a second interrupt."""
 
     async def work() -> None:
         stop = Stop()
@@ -204,8 +204,8 @@ def test_the_end_of_a_command_ends_the_climb_whatever_else_happens() -> None:
     run(work)
 
 
-def test_every_run_hears_a_stop() -> None:
-    """One wish reaches all who wait, also those who come later."""
+def test_a_stop_reaches_every_run() -> None:
+    """One Ctrl-C reaches all runs, also those that start later."""
 
     async def work() -> None:
         stop = Stop()
@@ -222,8 +222,8 @@ def test_every_run_hears_a_stop() -> None:
     run(work)
 
 
-def test_two_wishes_at_once_are_both_heard() -> None:
-    """Two signals before anything else ran still mean: at once."""
+def test_two_cancellations_at_once_both_arrive() -> None:
+    """Two signals before anything else ran still cancel at once."""
 
     async def work() -> None:
         stop = Stop()
@@ -260,7 +260,7 @@ def test_lines(chunks: list[bytes], lines: list[bytes]) -> None:
     assert heard == lines
 
 
-def test_a_line_is_heard_as_soon_as_it_is_whole() -> None:
+def test_a_line_arrives_as_soon_as_it_is_complete() -> None:
     """Progress is shown while the command runs, not when it has ended."""
     heard: list[bytes] = []
     cutter = LineSplitter(heard.append)

@@ -45,8 +45,8 @@ def test_every_recorded_plan_is_understood(file: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_kind_of_change_is_told_apart(engine: str) -> None:
-    """What Terraform plans to do to each object is what Holdfast says it plans to do."""
+def test_every_kind_of_change_is_distinguished(engine: str) -> None:
+    """What Terraform plans to do to each resource is what Holdfast shows."""
     found = changes(recorded(f"{engine}-changes"))
     kinds = {address.removeprefix("terraform_data."): change.kind for address, change in found.items()}
     assert kinds == {
@@ -88,7 +88,7 @@ def test_changes_are_counted_as_the_documents_promise(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_change_is_explained_in_a_sentence(engine: str) -> None:
-    """A person reads what happens and why, not a word of Terraform's source."""
+    """Users read what happens and why, not a name from Terraform's source."""
     found = changes(recorded(f"{engine}-changes"))
     expected = {
         "counted[1]": "deleted because index [1] is outside the new `count`",
@@ -176,14 +176,14 @@ def test_parts_of_an_address_are_kept() -> None:
     assert found.provider == "terraform.io/builtin/terraform"
 
 
-def test_objects_of_the_state_are_counted_for_budgets() -> None:
-    """A budget in percent needs to know how many objects there were, in modules too."""
+def test_resources_of_the_state_are_counted_for_budgets() -> None:
+    """A budget in percent needs the number of resources, in modules too."""
     assert recorded("terraform-1.15.5-module").prior_resources == 1
     assert recorded("terraform-1.15.5-changes").prior_resources == 17
     assert recorded("terraform-1.15.5-create").prior_resources == 0
 
 
-def test_opentofu_leaves_the_old_object_behind_when_told_to() -> None:
+def test_opentofu_can_forget_the_old_resource() -> None:
     """["forget","create"] creates one object and forgets another; nothing is destroyed."""
     plan = recorded("tofu-1.12.6-pair")
     (change,) = plan.changes
@@ -224,7 +224,7 @@ def test_an_unknown_action_is_kept_and_not_understood(actions: tuple[str, ...]) 
 
 
 def test_an_unknown_reason_is_kept_and_not_understood() -> None:
-    """A new reason in a new version is shown in Terraform's word and refused."""
+    """A new reason of a new version is shown as Terraform writes it and refused."""
     plan = written(resource("delete", reason="delete_because_full_moon"))
     assert not plan.understood
     assert plan.changes[0].reason == "delete_because_full_moon"
@@ -232,7 +232,7 @@ def test_an_unknown_reason_is_kept_and_not_understood() -> None:
 
 
 def test_an_unknown_mode_is_not_understood() -> None:
-    """A kind of object that does not exist yet is not waved through."""
+    """An unknown mode is refused."""
     assert not written(resource("create", mode="ephemeral")).understood
 
 
@@ -284,8 +284,8 @@ def test_deferred_changes_are_read_with_their_reason() -> None:
     assert not written(deferred_changes=[unknown]).understood
 
 
-def test_imports_by_identity_and_deposed_objects_are_read() -> None:
-    """How an object is named to be imported, and which old object goes, stand in the plan."""
+def test_imports_by_identity_and_deposed_instances_are_read() -> None:
+    """The plan contains the import id of a resource, and the key of a deposed instance."""
     plan = written(
         resource("no-op", change={"importing": {"identity": {"bucket": "b", "region": "r"}}}),
         resource("no-op", change={"importing": {"unknown": True}}),

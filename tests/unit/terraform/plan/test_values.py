@@ -68,7 +68,7 @@ def test_equal_parts_are_left_out() -> None:
     assert pairs({"before": {"a": 1, "b": [1, 2]}, "after": {"a": 1, "b": [1, 3]}}) == {"b[1]": ("2", "3")}
 
 
-def test_values_that_are_not_known_yet_are_said_to_be_so() -> None:
+def test_unknown_values_are_shown_as_known_after_apply() -> None:
     """An unknown value is not shown as a removal."""
     change = {
         "before": {"id": "a", "l": [1]},
@@ -122,7 +122,7 @@ def test_long_values_are_cut_after_cleaning() -> None:
 
 
 def test_the_number_of_differences_is_bounded() -> None:
-    """A thousand changed attributes do not fill the screen, and their number is told."""
+    """A thousand changed attributes do not fill the screen, and their number is shown."""
     change = {"before": None, "after": {f"a{number}": number for number in range(1000)}}
     found = shown(change, at_most=5)
     assert len(found.shown) == 5

@@ -10,8 +10,8 @@ from holdfast.terraform.statefile.model import NO_STATE, read_contents
 STATES = Path(__file__).parents[1] / "states"
 
 
-def test_current_and_deposed_objects_are_told_apart_by_their_ids() -> None:
-    """An address can hold one current object and any number of old ones."""
+def test_current_and_deposed_instances_are_distinguished_by_their_ids() -> None:
+    """An address can have one current instance and any number of deposed ones."""
     contents = read_contents(
         state({"lab_object.a": [body("new"), body("old", deposed="aa11"), body("older", deposed="bb22")]})
     )
@@ -41,7 +41,7 @@ def test_addresses_are_those_of_the_engine() -> None:
     }
 
 
-def test_an_object_without_an_id_is_still_there() -> None:
+def test_a_resource_without_an_id_is_still_there() -> None:
     """Some types have a name only, some have neither; an id that is no text is none."""
     contents = read_contents(
         state({"lab_object.a": [body(None, name="n")], "lab_object.b": [body(None)], "lab_object.c": [{}]})
@@ -60,7 +60,7 @@ def test_a_recorded_state_is_read(engine: str) -> None:
     assert all(len(held.id or "") == 36 for held in contents.current.values())
 
 
-def test_likeness_is_about_the_object() -> None:
+def test_two_records_of_one_resource_are_the_same() -> None:
     """A null that is written out or not is no difference; a value or a taint is."""
     one, same, other, tainted = (
         read_contents(state({"lab_object.a": [made]})).current["lab_object.a"]
@@ -85,7 +85,7 @@ def test_no_state_is_not_an_unseen_one() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\0\0\0", b'{"version": 4, "ser', b'{"version": 3, "serial": 1}', b"[]"]
 )
-def test_what_cannot_be_read_is_never_taken_for_nothing(data: bytes) -> None:
+def test_an_unreadable_state_is_never_no_state(data: bytes) -> None:
     """An empty or broken file was a state once."""
     contents = read_contents(data)
     assert contents.unseen is not None
@@ -101,7 +101,7 @@ def test_a_state_in_another_shape_is_unseen() -> None:
 
 
 def test_an_encrypted_state_keeps_its_serial() -> None:
-    """Nobody can look into it, but whether it was written can be told."""
+    """Its content cannot be read, but its serial shows whether it was written."""
     contents = read_contents((STATES / "tofu-1.12.6-encrypted.json").read_bytes())
     assert contents.unseen == "the state is encrypted"
     assert contents.serial is not None

@@ -84,7 +84,7 @@ def test_attributes_that_changed_are_shown_with_both_values() -> None:
     )
 
 
-def test_an_object_that_became_tainted_differs() -> None:
+def test_a_resource_that_became_tainted_differs() -> None:
     """Terraform would replace it: that is a change of the record."""
     (found,) = compared(state(resource()), state(resource(status="tainted"))).resources
     assert (found.kind, found.note) == (DiffKind.CHANGED, "is now tainted")
@@ -119,7 +119,7 @@ def test_an_attribute_that_either_calls_sensitive_is_hidden(marked: str, mark: l
         (BUILTIN, "1.5.0", True, True),
     ],
 )
-def test_where_a_state_does_not_tell_all_that_is_sensitive_only_names_are_told(
+def test_without_complete_sensitive_marks_only_names_are_shown(
     *, provider: str, version: str, tofu: bool, shown: bool
 ) -> None:
     """An engine that does not write down what a provider's schema hides shows no values here."""

@@ -38,8 +38,8 @@ def resources(data: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_object_that_is_meant_goes_and_no_other() -> None:
-    """Count, for_each with odd keys and modules: one address is one object."""
+def test_only_the_named_instances_are_removed() -> None:
+    """Count, for_each with odd keys and modules: one address is one instance."""
     data = state(
         {
             "lab_object.each": [body("1", key="a"), body("2", key=ODD)],
@@ -84,8 +84,8 @@ def test_what_is_not_known_stays_as_it_was() -> None:
     assert b'{\n    "z": 1,\n    "a": 2\n  }' in left
 
 
-def test_an_old_object_is_put_back_as_deposed() -> None:
-    """After the new object is imported, the old one stands beside it with everything that was known of it."""
+def test_an_old_instance_is_added_as_deposed() -> None:
+    """After the new resource is imported, the old one is beside it with everything that was known of it."""
     before = state({"lab_object.each": [body("old", key=ODD, size=1, tainted=True)]})
     now = state({"lab_object.each": [body("new", key=ODD)], "lab_object.b": [body("2")]}, serial=9)
     after = add_deposed(now, ODD_ADDRESS, taken(before, ODD_ADDRESS), "aa11")
@@ -104,8 +104,8 @@ def test_putting_back_twice_is_putting_back_once() -> None:
     assert add_deposed(once, "lab_object.a", old, "aa11") == once
 
 
-def test_the_key_of_another_object_is_not_taken() -> None:
-    """One old object never overwrites another."""
+def test_the_key_of_another_deposed_instance_is_refused() -> None:
+    """One deposed instance never overwrites another."""
     now = state({"lab_object.a": [body("new"), body("other", deposed="aa11")]})
     old = taken(state({"lab_object.a": [body("old")]}), "lab_object.a")
     with pytest.raises(StateEditError) as refused:
@@ -113,7 +113,7 @@ def test_the_key_of_another_object_is_not_taken() -> None:
     assert refused.value.problem.code == "HF-REC-5"
 
 
-def test_an_old_object_finds_its_place_in_a_state_without_it() -> None:
+def test_a_deposed_instance_is_added_to_a_state_without_its_resource() -> None:
     """The head of its resource comes with it: module, type, provider."""
     before = state({"module.m.lab_object.a": [body("old", key=3)]})
     address = "module.m.lab_object.a[3]"
@@ -121,8 +121,8 @@ def test_an_old_object_finds_its_place_in_a_state_without_it() -> None:
     assert taken(after, address, "aa11").block == taken(before, address).block
 
 
-def test_an_old_object_may_have_stood_under_another_address() -> None:
-    """A plan that moves and replaces at once: the old object goes where the new one is."""
+def test_a_deposed_instance_may_have_had_another_address() -> None:
+    """A plan that moves and replaces at once: the old instance is added where the new one is."""
     old = taken(state({"lab_object.a": [body("old", key=0)]}), "lab_object.a[0]")
     now = state({"module.m.lab_object.b": [body("new", key="x")]})
     after = add_deposed(now, 'module.m.lab_object.b["x"]', old, "aa11")
@@ -132,8 +132,8 @@ def test_an_old_object_may_have_stood_under_another_address() -> None:
     assert refused.value.problem.code == "HF-REC-5"
 
 
-def test_an_object_that_is_not_there_is_none() -> None:
-    """Current and deposed objects are not mixed up."""
+def test_a_missing_instance_is_none() -> None:
+    """Current and deposed instances are not mixed up."""
     data = state({"lab_object.a": [body("old", deposed="aa11")]})
     assert find_instance(data, "lab_object.a") is None
     assert find_instance(data, "lab_object.a", deposed="bb22") is None

@@ -65,7 +65,7 @@ def test_a_recorded_state_is_read(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_tainted_object_is_told(engine: str) -> None:
+def test_a_tainted_resource_is_reported(engine: str) -> None:
     """What a failed provisioner left behind is marked."""
     state = recorded(f"{engine}-apply-fails")
     assert state.resources is not None
@@ -73,7 +73,7 @@ def test_a_tainted_object_is_told(engine: str) -> None:
 
 
 def test_an_encrypted_state_has_a_serial_and_a_lineage_and_nothing_else() -> None:
-    """How many objects OpenTofu's encrypted state holds cannot be told, and is not taken for none."""
+    """The number of resources in OpenTofu's encrypted state is unknown, not zero."""
     state = recorded("tofu-1.12.6-encrypted")
     assert state.encrypted
     assert state.serial == 1
@@ -84,7 +84,7 @@ def test_an_encrypted_state_has_a_serial_and_a_lineage_and_nothing_else() -> Non
 
 
 def test_addresses_are_written_as_terraform_writes_them() -> None:
-    """Modules, data, keys with quotes and templates, deposed objects: the address is Terraform's own."""
+    """Modules, data, keys with quotes and templates, deposed instances: the address is Terraform's own."""
     state = written(
         resources=[
             {
@@ -119,7 +119,7 @@ def test_a_sensitive_output_is_not_printed() -> None:
 
 
 def test_no_bytes_are_an_empty_file() -> None:
-    """What a killed local backend leaves is told apart from a state without resources."""
+    """What a killed local backend leaves is not a state without resources."""
     assert read_state(b"") == EmptyState()
     assert written(resources=[]).managed == 0
 

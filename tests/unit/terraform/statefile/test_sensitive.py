@@ -53,7 +53,7 @@ ATTRIBUTES = {
         ([attribute("gone")], set()),
     ],
 )
-def test_a_state_says_by_paths_what_is_sensitive(path: list[Any], found: set[str]) -> None:
+def test_a_state_marks_sensitive_values_by_paths(path: list[Any], found: set[str]) -> None:
     """A path that is not understood hides all that is left of it, never nothing."""
     assert sensitive_in_state(read_state(state(ATTRIBUTES, [path]))) == found
 
@@ -74,15 +74,15 @@ def test_recorded_states(file: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"encrypted_data": "x"}', b"\xff", b'{"resources": 3}'])
-def test_what_cannot_be_read_says_nothing(data: bytes) -> None:
-    """Whoever must be able to read it finds out elsewhere."""
+def test_an_unreadable_file_has_no_secrets(data: bytes) -> None:
+    """Commands that need it report the error themselves."""
     assert sensitive_in_state(read_state(data)) == frozenset()
     assert sensitive_in_outputs(data) == frozenset()
     assert sensitive_in_shown(data) == frozenset()
 
 
 def test_sensitive_outputs_of_a_stack_are_known() -> None:
-    """What `output -json` prints in clear."""
+    """What `output -json` prints as plain text."""
     document = {
         "token": {"sensitive": True, "type": "string", "value": "hunter2"},
         "name": {"sensitive": False, "type": "string", "value": "web"},

@@ -81,15 +81,15 @@ def test_a_template_makes_an_id(template: str, values: Values, text: str) -> Non
         ("{a}{a}", {}, ("a",)),
     ],
 )
-def test_no_id_is_made_around_a_gap(template: str, values: Values, names: tuple[str, ...]) -> None:
-    """A value that is not known, or empty where something must stand, is named; nothing is passed over."""
+def test_no_id_is_built_with_an_unknown_value(template: str, values: Values, names: tuple[str, ...]) -> None:
+    """A value that is unknown, or empty although required, is named."""
     assert fill(parse(template), values) == Missing(names=names)
 
 
 @pytest.mark.parametrize(
     "template", ["", "{a", "[{a}", "{a}]", "[x]", "[[{a}]]", "{}", "{A}", "{a=~x}", "{a|}", '{"x}', "{a.}"]
 )
-def test_a_template_that_means_nothing_is_refused(template: str) -> None:
+def test_an_invalid_template_is_refused(template: str) -> None:
     """A mistake in the table is found by a test, not by a person with an orphan."""
     with pytest.raises(ValueError, match=r"."):
         parse(template)
@@ -178,7 +178,7 @@ def test_every_shipped_rule_can_be_read() -> None:
         ("time_static", "2026-01-01T00:00:00Z", {"triggers": None}, "2026-01-01T00:00:00Z"),
     ],
 )
-def test_an_import_id_is_made(type_: str, id_: str, attributes: Values, value: str) -> None:
+def test_an_import_id_is_built(type_: str, id_: str, attributes: Values, value: str) -> None:
     """By the id, by a type's own rule, by a rule with a *, or by the base of Google's policies."""
     answer = find_import_id(type_=type_, id_=id_, attributes=attributes)
     assert isinstance(answer, ImportId)
@@ -211,7 +211,7 @@ def test_what_is_not_known_is_named(type_: str, id_: str | None, attributes: Val
     assert answer.reason
 
 
-def test_a_value_that_only_the_provider_knows_is_said_to_be_so() -> None:
+def test_a_value_that_only_the_provider_knows_is_explained() -> None:
     """A person is sent to the provider, with the form of the id and what helps to find it."""
     answer = find_import_id(type_="aws_ecs_task_definition", id_="f", attributes={})
     assert isinstance(answer, NotKnown)
@@ -228,7 +228,7 @@ def test_a_value_that_only_the_provider_knows_is_said_to_be_so() -> None:
         ("vpc-1", None, "vpc-1"),
     ],
 )
-def test_an_object_of_aws_is_looked_for_in_its_own_region(
+def test_an_aws_resource_is_imported_from_its_own_region(
     value: str, region: str | None, expected: str
 ) -> None:
     """A namesake in the region of the provider is never imported instead."""
@@ -252,7 +252,7 @@ def test_an_object_of_aws_is_looked_for_in_its_own_region(
         ("local_file", {}),
     ],
 )
-def test_what_lives_in_the_state_is_made_again(type_: str, attributes: Values) -> None:
+def test_a_resource_that_exists_only_in_the_state_is_recreated(type_: str, attributes: Values) -> None:
     """Where an import is impossible or pointless and nothing is lost, a plan may make it again."""
     answer = find_import_id(type_=type_, id_="x", attributes=attributes)
     assert isinstance(answer, NotImportable)
@@ -263,7 +263,7 @@ def test_what_lives_in_the_state_is_made_again(type_: str, attributes: Values) -
     "type_", ["aws_iam_policy_attachment", "google_service_account_key", "google_project_iam_member_remove"]
 )
 def test_a_type_without_an_import_is_not_harmless(type_: str) -> None:
-    """A real object that cannot be imported is never passed over as if it could be made again."""
+    """A real resource that cannot be imported never counts as recreatable."""
     answer = find_import_id(type_=type_, id_="x", attributes={"role": "r", "member": "m"})
     assert isinstance(answer, NotImportable)
     assert not answer.harmless

@@ -53,7 +53,7 @@ def test_each_transient_error_is_known_by_its_row(text: str, row: str) -> None:
 
 
 def test_every_transient_row_has_an_example_above() -> None:
-    """A row without a test is a row that nobody has seen match."""
+    """A row without a test may never match."""
     (mark,) = test_each_transient_error_is_known_by_its_row.pytestmark  # type: ignore[attr-defined]
     assert {row for _, row in mark.args[1]} == {row.id for row in shipped_table().transient}
 
@@ -88,8 +88,8 @@ def test_a_permanent_error_wins_over_a_transient_one(text: str) -> None:
     assert transient_row_id(f"{text}\nconnection reset by peer", Phase.PLAN) is None
 
 
-def test_a_lock_that_could_not_be_asked_for_is_transient() -> None:
-    """A broken connection to the lock is not a lock that somebody holds."""
+def test_a_failed_lock_request_is_transient() -> None:
+    """A broken connection to the lock is not a held lock."""
     text = "Error acquiring the state lock: Put http://x: connection reset by peer"
     assert transient_row_id(text, Phase.PLAN) == "connection-reset"
 

@@ -80,7 +80,7 @@ def test_what_is_protected_counts_too() -> None:
     assert names(decide(entries, LIMITS, now=NOW)) == ["a"]
 
 
-def test_what_frees_nothing_stays() -> None:
+def test_an_empty_work_directory_stays() -> None:
     """An entry that was not measured, or holds nothing, is no help against too much."""
     entries = [entry("unknown", 3, 0), entry("large", 2, 101)]
     assert names(decide(entries, LIMITS, now=NOW)) == ["large"]
