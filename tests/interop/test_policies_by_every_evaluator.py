@@ -180,7 +180,7 @@ def test_a_condition_holds_for_all_or_for_none(evaluator: Evaluator) -> None:
     assert evaluator.fires(list(SAME)) == {one: "fires" if holds else "" for one, holds in SAME.items()}
 
 
-def test_where_regopy_is_wrong_it_says_so(evaluator: Evaluator) -> None:
+def test_where_regopy_is_wrong_it_is_an_error(evaluator: Evaluator) -> None:
     """Each of these fires by the real ones."""
     expected = "error" if evaluator.name == "regopy" else "fires"
     assert evaluator.fires(list(DOUBTFUL)) == dict.fromkeys(DOUBTFUL, expected)

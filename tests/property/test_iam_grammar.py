@@ -132,14 +132,14 @@ def compare(text: str, kind: Kind) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(documents(IDENTITY))
-def test_identity_policies_are_judged_as_moto_does(text: str) -> None:
+def test_identity_policies_are_rejected_as_by_moto(text: str) -> None:
     """What AWS's imitation refuses is refused; what is said beyond that is on the list above."""
     compare(text, Kind.IDENTITY)
 
 
 @settings(max_examples=100, deadline=None)
 @given(documents(TRUST))
-def test_trust_policies_are_judged_as_moto_does(text: str) -> None:
+def test_trust_policies_are_rejected_as_by_moto(text: str) -> None:
     """The same for trust policies."""
     compare(text, Kind.TRUST)
 

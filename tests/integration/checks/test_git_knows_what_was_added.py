@@ -58,7 +58,7 @@ def test_what_was_ever_added_is_listed_with_its_commit(repository: Path) -> None
     assert not found(repository).shallow()
 
 
-def test_a_shallow_clone_says_so(repository: Path, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_reported(repository: Path, tmp_path: Path) -> None:
     """Its history is cut off: who looks must know."""
     run(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "clone")
     assert found(tmp_path / "clone").shallow()
@@ -100,7 +100,7 @@ def test_every_content_is_named_with_the_commit_that_brought_it(repository: Path
     }
 
 
-def test_contents_come_whole_and_what_is_not_to_be_had_says_why(tmp_path: Path) -> None:
+def test_contents_are_complete_or_have_a_reason(tmp_path: Path) -> None:
     """Bytes of any kind; what is too large, or is not there, is no empty content."""
     run(tmp_path, "init", "-q")
     odd = b"\0\n\nx" * 3

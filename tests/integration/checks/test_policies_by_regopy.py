@@ -51,7 +51,7 @@ def of_plan(tmp_path: Path, rules: str, **after: object) -> list[tuple[str, str]
 AFTER = "some r in input.resource_changes; a := r.change.after"
 
 
-def test_code_and_plans_are_asked(tmp_path: Path) -> None:
+def test_code_and_plans_are_evaluated(tmp_path: Path) -> None:
     """Each file by itself, each plan by itself; every package that denies or warns."""
     policy = (
         f"package team.a\nimport rego.v1\n"
@@ -67,7 +67,7 @@ def test_code_and_plans_are_asked(tmp_path: Path) -> None:
     ]
 
 
-def test_metadata_says_where_and_what_to_do(tmp_path: Path) -> None:
+def test_metadata_has_place_and_hint(tmp_path: Path) -> None:
     """An address leads to its block; what else is told stands with the message."""
     rules = (
         'deny contains {"msg": "no", "address": "aws_x.a", "hint": "Mend it.", "severity": "note", '
@@ -279,7 +279,7 @@ def test_the_examples_of_the_page_work_in_one_file_and_in_two(tmp_path: Path) ->
         assert [(test.name, test.outcome) for test in report.tests] == [("test_public", Outcome.PASSED)]
 
 
-def test_a_crash_of_regopy_says_install_opa(tmp_path: Path) -> None:
+def test_a_crash_of_regopy_suggests_opa(tmp_path: Path) -> None:
     """The policy is correct: fixing it would not help."""
     rules = (
         'deny contains "x" if { always }\n'

@@ -102,7 +102,7 @@ def test_a_waiver_counts_in_its_place() -> None:
     assert one.waived
 
 
-def test_what_validate_says_is_found_with_its_place() -> None:
+def test_errors_of_validate_are_reported_with_their_place() -> None:
     """Errors are errors, and what it only warns of is a warning."""
     place = Place(file="main.tf", line=8, column=3)
     report = asked(
@@ -116,13 +116,13 @@ def test_what_validate_says_is_found_with_its_place() -> None:
     ]
 
 
-def test_what_could_not_be_asked_is_not_taken_for_valid() -> None:
+def test_code_that_was_not_validated_does_not_pass() -> None:
     """Both rules say why they could not look."""
     report = asked({}, why_not="HF-ENG-1 there is no engine")
     assert skips(report, FORMAT) == skips(report, VALIDITY) == ["HF-ENG-1 there is no engine"]
 
 
-def test_code_that_no_stack_uses_is_not_taken_for_valid() -> None:
+def test_code_that_no_stack_uses_does_not_pass() -> None:
     """Its format can be asked for, and that is all."""
     report = asked({}, unused_folders=("modules/m",))
     assert [(one.rule, one.file) for one in report.skipped] == [("HF602", "modules/m")]

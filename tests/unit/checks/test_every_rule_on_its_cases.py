@@ -33,7 +33,7 @@ CASES_BY_RULE: dict[str, Cases] = {
 }
 TESTED_ELSEWHERE = {
     "HF905": "tests/unit/checks/engine/test_running.py",
-    "HF908": "tests/integration/checks/test_programs_of_others.py",
+    "HF908": "tests/integration/checks/test_external_tools.py",
 }
 """Rules that find a mistake of ours or of another program's: no repository can show that."""
 ABOUT_WAIVERS = ("HF901", "HF902", "HF903", "HF907")

@@ -31,7 +31,7 @@ def test_the_good_example_is_not(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", WITH_CODE, ids=lambda rule: rule.id)
-def test_a_waiver_on_the_line_is_heard(rule: Rule) -> None:
+def test_a_waiver_on_the_line_applies(rule: Rule) -> None:
     """The first finding of the bad example can be waived where it stands."""
     first = of(check(rule, {"main.tf": rule_details(rule).bad}), rule)[0]
     lines = rule_details(rule).bad.splitlines()
@@ -41,7 +41,7 @@ def test_a_waiver_on_the_line_is_heard(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_rule_says_what_it_is_in_words(rule: Rule) -> None:
+def test_the_texts_of_a_rule_are_sentences(rule: Rule) -> None:
     """Title, why and how to fix are sentences; a title has no full stop."""
     assert rule.title
     assert not rule.title.endswith(".")

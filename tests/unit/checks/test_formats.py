@@ -112,7 +112,7 @@ def test_a_name_keeps_its_letters() -> None:
     assert "HF700  live/a.tf is missing\n" in said
 
 
-def test_text_says_more_when_asked() -> None:
+def test_verbose_text_has_more_detail() -> None:
     """What is waived, by whom and until when, and what was not seen."""
     said = show("text", verbose=True)
     assert "     1  ~ HF700  Waived\n         waived until 2027-01-31, team: for now\n" in said
@@ -312,7 +312,7 @@ def test_github_shows_ten_of_a_level() -> None:
     assert commands[-1].endswith("::21 more: run `holdfast check` to see all of them")
 
 
-def test_markdown_says_the_counts_first_and_the_most_severe_next() -> None:
+def test_markdown_starts_with_counts_and_the_most_severe_findings() -> None:
     """Then rows, then what is waived and what was not seen, folded."""
     said = show("markdown").splitlines()
     assert said[0] == "### ❌ Checks: 1 error, 2 warnings"
@@ -384,7 +384,7 @@ def test_junit_has_a_case_for_each_rule() -> None:
     assert [child.tag for child in found["holdfast.HF702"]] == ["skipped", "system-out"]
 
 
-def test_junit_says_what_tools_could_not_look() -> None:
+def test_junit_lists_tools_that_were_skipped() -> None:
     """A program that is not there is a skipped case, though it is no rule of ours."""
     found = cases(show("junit", report(skipped=(NotEvaluated(rule="checkov", reason="it is not on PATH"),))))
     skip = found["holdfast.checkov"].find("skipped")

@@ -177,7 +177,7 @@ def test_a_provider_is_found_where_it_is_set_up() -> None:
     assert lines(check(PROVIDER, {"main.tf": code}), PROVIDER) == [("main.tf", 6), ("main.tf", 7)]
 
 
-def test_a_provider_that_is_only_asked_for_is_found_too() -> None:
+def test_a_provider_that_is_only_required_is_reported_too() -> None:
     """By its source, whatever it is called here; one whose source is not told goes by its name."""
     code = """\
     terraform {
@@ -247,7 +247,7 @@ def test_what_is_on_its_way_out_is_no_finding(action: str) -> None:
     assert len(of(planned({"main.tf": ""}, change("helm_release.a", "no-op")), WRITES)) == 1
 
 
-def test_a_read_that_is_left_to_the_apply_is_seen() -> None:
+def test_a_read_during_the_apply_is_reported() -> None:
     """A data source of a module from elsewhere shows in the plan."""
     made = {**change("kubernetes_service.a", "read"), "mode": "data", "address": "data.kubernetes_service.a"}
     report = planned({"main.tf": ""}, made, rule=READS)

@@ -115,7 +115,7 @@ def test_local_is_for_what_is_not_shared() -> None:
         assert bool(of(report, LOCAL)) is found
 
 
-def test_local_is_found_where_the_configuration_says_it() -> None:
+def test_a_local_backend_in_the_configuration_is_reported_there() -> None:
     """At the entry, for there is no block."""
     report = check(LOCAL, NO_BACKEND, config=entry("backend: { type: local }"))
     assert lines(report, LOCAL) == [("holdfast.yaml", 3)]
@@ -322,7 +322,7 @@ def test_a_database_of_this_machine_needs_no_tls(text: str) -> None:
         ("consul", "CONSUL_HTTP_ADDR: 'http://consul.example.com:8500'"),
     ],
 )
-def test_what_the_environment_says_of_a_backend_counts(type_: str, env: str) -> None:
+def test_environment_variables_of_a_backend_count(type_: str, env: str) -> None:
     """Where the code leaves it open; the finding is at the entry."""
     files = {"main.tf": f'terraform {{\n  backend "{type_}" {{}}\n}}\n'}
     assert lines(check(CLEAR, files, config=entry(f"env: {{ {env} }}")), CLEAR) == [("holdfast.yaml", 3)]
@@ -349,7 +349,7 @@ def test_consul_may_be_set_by_environment() -> None:
     assert messages(check(CLEAR, files, config=entry("env: { CONSUL_HTTP_SSL: 'true' }")), CLEAR) == []
 
 
-def test_what_others_keep_cannot_be_seen() -> None:
+def test_encryption_by_a_server_is_not_visible() -> None:
     """Of a database, a cluster, Consul and a server nobody says here whether they encrypt."""
     for type_ in ("pg", "kubernetes", "consul", "http"):
         assert len(skips(check(CLEAR, {"main.tf": block(type_)}), CLEAR)) == 1
@@ -456,7 +456,7 @@ def test_root_modules_that_no_stack_uses_are_checked(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", JUDGES, ids=lambda rule: rule.id)
-def test_a_waiver_in_the_block_is_heard(rule: Rule) -> None:
+def test_a_waiver_in_the_block_applies(rule: Rule) -> None:
     """On a line of the block; it counts for every stack of the code, and is not unused."""
     comment = f"# holdfast:ignore {rule.id} until=2027-01-01 reason=moving"
     type_, settings = FOUND[rule.id]

@@ -382,7 +382,7 @@ def test_one_place_that_is_written_in_two_ways_is_found(type_: str, a: str, b: s
     assert [one.stack for one in of(report, TWICE)] == ["b"] * found
 
 
-def test_a_folder_that_is_called_like_a_stack_is_not_taken_for_it() -> None:
+def test_a_folder_with_the_name_of_a_stack_is_not_the_stack() -> None:
     """The stack `net` lives elsewhere; the folder `net` is on the state of another."""
     config = "version: 1\nstacks:\n  - { name: net, module: far }\n  - { name: app, module: app }\n"
     files = {

@@ -107,7 +107,7 @@ def test_what_a_store_holds_beside_secrets_is_left_alone(type_: str, body: str) 
     ("type_", "argument", "more"),
     [("aws_db_instance", "password", "manage_master_user_password"), ("github_actions_secret", "value", "")],
 )
-def test_the_hint_says_what_to_do_with_the_code_first(type_: str, argument: str, more: str) -> None:
+def test_the_hint_starts_with_the_change_to_the_code(type_: str, argument: str, more: str) -> None:
     """Out of the code it must in any case; what its type offers beside comes after."""
     (found,) = check(
         WRITTEN, {"main.tf": f'resource "{type_}" "a" {{\n  {argument} = "summer"\n}}\n'}

@@ -116,7 +116,7 @@ def test_a_secret_that_the_provider_does_not_mark_is_shown_at_once() -> None:
 
 
 @pytest.mark.parametrize("mark", ["sensitive = true", "ephemeral = true"])
-def test_an_output_that_says_so_is_left_alone(mark: str) -> None:
+def test_a_sensitive_output_is_not_reported(mark: str) -> None:
     """It was thought of."""
     assert messages(output(f"var.password\n  {mark}")) == []
 

@@ -116,7 +116,7 @@ def test_a_file_that_is_only_about_it_is_left_alone(id_: str, path: str) -> None
 @pytest.mark.parametrize(
     "content", [b"sops_version=3.9\nPASSWORD=ENC[AES256_GCM,data:x]\n", b"", b"# nothing\n"]
 )
-def test_an_environment_file_without_anything_in_clear_is_left_alone(content: bytes) -> None:
+def test_an_encrypted_environment_file_is_not_reported(content: bytes) -> None:
     """Encrypted values may be in Git; an empty file holds nothing."""
     assert of(check(the("HF206"), {".env": content}, config=""), the("HF206")) == []
 
@@ -183,7 +183,7 @@ def test_a_file_that_was_taken_out_is_still_in_the_history(id_: str, path: str) 
     assert found.file == path
 
 
-def test_history_says_a_path_once_and_leaves_out_what_the_tree_has() -> None:
+def test_history_reports_a_path_once_and_not_if_the_tree_has_it() -> None:
     """The newest commit speaks for a path, and a file that is still there is found in the tree."""
     commits = (
         Commit(id="b" * 40, date="2025-03-05", paths=("x.tfstate", "kept.tfstate")),

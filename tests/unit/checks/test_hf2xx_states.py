@@ -75,7 +75,7 @@ def said(report: Report) -> list[tuple[str | None, str]]:
     return [(one.address, one.message) for one in of(report, HELD)]
 
 
-def test_a_state_that_holds_a_secret_says_where_and_never_what() -> None:
+def test_a_secret_in_a_state_is_reported_by_path_and_never_shown() -> None:
     """Address, attribute and remedy; the value stands in no word of it."""
     (found,) = of(state("aws_db_instance", {"id": "x", "password": SECRET}), HELD)
     assert (found.address, found.message) == (
@@ -144,7 +144,7 @@ def test_a_state_that_cannot_be_read_is_not_fine() -> None:
     assert any("cannot be read" in reason for reason in skips(report, HELD))
 
 
-def test_without_a_plan_or_a_state_the_rule_says_so() -> None:
+def test_without_a_plan_or_a_state_the_rule_is_skipped() -> None:
     """Nothing unlooked-at is reported as fine."""
     assert skips(check(HELD, FILES), HELD) == [NO_PLAN, NO_STATE]
 
@@ -156,7 +156,7 @@ def test_without_a_plan_or_a_state_the_rule_says_so() -> None:
         {"after": {}, "after_unknown": {"password": True}, "after_sensitive": {"password": True}},
     ],
 )
-def test_a_plan_says_what_the_state_will_hold(change: dict[str, Any]) -> None:
+def test_secrets_that_a_plan_adds_to_the_state_are_reported(change: dict[str, Any]) -> None:
     """A value that is only known after apply ends in the state as well."""
     assert said(plan("aws_db_instance", change)) == [
         ("aws_db_instance.a", "the plan and the next state contain `password` in plain text")
@@ -203,7 +203,7 @@ def test_a_plan_does_not_repeat_what_it_leaves_as_it_is(change: dict[str, Any]) 
         {"actions": ["update"], "before": {"password": None}, "after": OLD},
     ],
 )
-def test_a_plan_says_what_comes_anew_into_the_state(change: dict[str, Any]) -> None:
+def test_only_new_secrets_of_a_plan_are_reported(change: dict[str, Any]) -> None:
     """Another value, a new object in the place of the old, one that is taken over."""
     marks = {"before_sensitive": MARK, "after_sensitive": MARK}
     (found,) = said(plan("aws_db_instance", {"before": OLD, **marks, **change}))
@@ -248,9 +248,7 @@ def test_an_output_that_shows_a_secret_is_found_in_plan_and_state() -> None:
         ({"actions": ["update"], "before": "x", "after": SECRET}, 1),
     ],
 )
-def test_a_plan_says_nothing_of_outputs_that_it_leaves_as_they_are(
-    change: dict[str, Any], number: int
-) -> None:
+def test_unchanged_outputs_of_a_plan_are_not_reported(change: dict[str, Any], number: int) -> None:
     """They are in the state already, and every plan would tell them again; one that loses its mark is new."""
     held = {"after": {"password": SECRET}, "after_sensitive": {"password": True}}
     report = plan("aws_db_instance", held, outputs={"o": {"after_sensitive": False, **change}})

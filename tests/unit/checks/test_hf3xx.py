@@ -142,7 +142,7 @@ def test_http_read_for_one_run_only_is_found_too() -> None:
     assert messages(report, HF303) == ["`ephemeral.http.a` requests a URL in every plan"]
 
 
-def test_a_waiver_on_the_line_of_a_provisioner_is_heard() -> None:
+def test_a_waiver_on_the_line_of_a_provisioner_applies() -> None:
     """Inside a resource, too."""
     mark = "# holdfast:ignore HF301 until=2027-01-01 reason=moved out in May"
     code = rule_details(HF301).bad.replace(

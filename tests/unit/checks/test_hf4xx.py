@@ -115,7 +115,7 @@ def test_an_override_file_is_laid_over_an_output() -> None:
     assert lines(report, HF402) == [("a_override.tf", 2)]
 
 
-def test_what_is_not_known_is_skipped_and_not_taken_for_right() -> None:
+def test_an_unknown_value_is_skipped_and_does_not_pass() -> None:
     """All of it in one line."""
     report = source(GOOD.replace('"192.0.2.1"', "aws_eip.a.public_ip").replace('"a"', "var.name"))
     assert not report.findings

@@ -534,7 +534,7 @@ def test_tags_follow_the_convention(text: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("id_", [f"HF{number}" for number in range(501, 517)])
-def test_a_waiver_of_the_configuration_is_heard(id_: str) -> None:
+def test_a_waiver_of_the_configuration_applies(id_: str) -> None:
     """By path: a JSON file has no room for a comment."""
     one = rule(id_)
     statement = allow(

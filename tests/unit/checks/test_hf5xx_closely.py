@@ -175,7 +175,7 @@ def asked(host: str, **tests: Mapping[str, object]) -> dict[str, dict[str, objec
         ({"ForAnyValue__StringLike": {"sub": "repo:octo/app:ref:refs/heads/*"}}, []),
     ],
 )
-def test_a_trust_in_github_says_whose_jobs(
+def test_a_github_trust_names_the_repository(
     tests: Mapping[str, Mapping[str, object]], expected: list[Severity]
 ) -> None:
     """HF511: what says who may not come, or what anybody can choose, says nothing."""

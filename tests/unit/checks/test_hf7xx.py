@@ -239,7 +239,7 @@ def test_a_module_is_checked_as_its_caller_calls_it() -> None:
         ('resource "aws_route" "a" {}', 0),
     ],
 )
-def test_what_a_provider_does_unasked_counts(code: str, number: int) -> None:
+def test_defaults_of_a_provider_count(code: str, number: int) -> None:
     """A safe default protects; one of a block only where the block is written."""
     assert len(of(unplanned({"main.tf": f"{code}\n"}), HF708)) == number
 
@@ -298,7 +298,7 @@ def test_what_even_a_plan_does_not_know_is_skipped() -> None:
     assert not planned(COMPUTED, complete=True).skipped, "it is not made"
 
 
-def test_a_plan_says_nothing_of_what_the_code_shows() -> None:
+def test_a_plan_does_not_repeat_what_the_code_shows() -> None:
     """That is found there, once; and what goes away needs no protection."""
     gone = {**main_database({}), "change": {"actions": ["delete"], "before": {}, "after": None}}
     for report in (
@@ -364,7 +364,7 @@ def test_a_root_module_without_a_version_is_found() -> None:
 
 
 @pytest.mark.parametrize("version", ['"~> 1.9"', "local.version"])
-def test_a_version_that_is_asked_for_passes(version: str) -> None:
+def test_a_required_version_passes(version: str) -> None:
     """What it is is for Terraform to judge."""
     code = f"terraform {{\n  required_version = {version}\n}}\n"
     assert not check(HF709, {"main.tf": code}).findings

@@ -120,7 +120,7 @@ def test_whether_something_is_wanted_may_not_be_known() -> None:
         ),
     ],
 )
-def test_what_does_not_hold_is_said_in_full(changed: dict[str, Any], kind: Kind, message: str) -> None:
+def test_a_difference_is_reported_in_full(changed: dict[str, Any], kind: Kind, message: str) -> None:
     """Which part, what is wanted, what there is."""
     assert [(found.kind, found.message) for found in platform(**changed)] == [(kind, message)]
 
@@ -181,7 +181,7 @@ def test_what_is_not_known_is_neither_right_nor_wrong(type_: Type, value: object
     assert [found.kind for found in one(Part(type=type_), value)] == [Kind.UNKNOWN]
 
 
-def test_an_unknown_part_leaves_the_others_to_be_looked_at() -> None:
+def test_the_other_parts_are_checked_next_to_an_unknown_one() -> None:
     """Only that part is not known."""
     part = Part(type=Type.OBJECT, keys={"b": Part(type=Type.STRING), "c": Part(type=Type.STRING)})
     assert [(found.kind, found.path) for found in one(part, {"b": UNKNOWN, "c": 5})] == [
@@ -198,7 +198,7 @@ def test_two_names_of_one_thing_may_turn_out_to_be_the_same() -> None:
     assert Kind.WRONG in [found.kind for found in one(part, {"b": 1, "c": 2})]
 
 
-def test_each_item_of_a_list_or_map_is_looked_at() -> None:
+def test_each_item_of_a_list_or_map_is_checked() -> None:
     """And named by its place."""
     assert [found.path for found in one(Part(type=Type.LIST, items=Part(type=Type.IP)), ["::1", "x"])] == [
         "a[1]"
@@ -234,7 +234,7 @@ def test_two_names_of_one_output_must_agree() -> None:
     assert list(compare(contract, {**given, "c": OutputValue(value=UNKNOWN)})) == []
 
 
-def test_a_key_that_is_null_is_not_said_to_be_there() -> None:
+def test_a_null_key_counts_as_missing() -> None:
     """Of several of which one is wanted."""
     found = platform(dns_challenge_identities={**IDENTITIES, "dev": {"aws_role_arn": None, "other": "x"}})
     assert [one.message.partition("but has ")[2] for one in found] == ["`other`"]

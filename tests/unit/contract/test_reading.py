@@ -113,14 +113,14 @@ def test_types_can_be_named() -> None:
         ("- a\n", 1, "mapping"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(text: str, line: int, says: str) -> None:
+def test_a_mistake_is_reported_with_its_line(text: str, line: int, says: str) -> None:
     """What is wrong, where."""
     found = broken(text)
     assert any(says in message for _, message in found), found
     assert found[0][0] == line
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     """A person mends them all before the next try."""
     assert len(broken("version: 1\noutputs:\n  a: x\n  b: y\n  c: { type: z }\n")) == 3
 

@@ -57,7 +57,7 @@ def test_a_path_is_nearest_and_the_last_one_wins() -> None:
     assert severity_of(set_, RULE, file="main.tf") is Severity.ERROR
 
 
-def test_a_rule_is_asked_if_it_counts_anywhere() -> None:
+def test_a_rule_is_evaluated_if_it_is_on_anywhere() -> None:
     """Off at the top and on in one environment is still wanted."""
     assert is_enabled(CheckSettings(), RULE)
     assert not is_enabled(settings("{ rules: { HF700: off } }"), RULE)

@@ -13,12 +13,12 @@ DOCS = Path(__file__).parents[4] / "docs" / "checks"
 
 
 @pytest.mark.parametrize("rule", catalogue.rules(), ids=lambda rule: rule.id)
-def test_the_committed_page_is_what_the_rule_says(rule: Rule) -> None:
+def test_the_committed_page_matches_the_rule(rule: Rule) -> None:
     """`make docs` would change nothing."""
     assert (DOCS / f"{rule.id}.md").read_text(encoding="utf-8") == pages.rule_page(rule)
 
 
-def test_the_list_is_complete_and_names_no_rule_that_is_gone() -> None:
+def test_the_index_has_every_rule_and_no_removed_one() -> None:
     """One page for each rule, one row for each page."""
     assert {file.stem for file in DOCS.glob("HF*.md")} == set(catalogue.ids())
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_the_list_is_complete_and_names_no_rule_that_is_gone() -> None:
     assert all(f"| [{id_}]({id_}.md) |" in listed for id_ in catalogue.ids())
 
 
-def test_a_page_says_why_what_to_do_and_where_it_looks() -> None:
+def test_a_page_has_reason_fix_and_targets() -> None:
     """With both examples, and how a finding is waived, unless it is about waivers."""
     unused, expired = catalogue.rule("HF211"), catalogue.rule("HF901")
     assert unused is not None

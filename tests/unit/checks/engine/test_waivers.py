@@ -77,7 +77,7 @@ def test_one_comment_names_several_rules() -> None:
         ("holdfast:ignore HF7* until=2027-01-31 reason=why", "unexpected `*`; separate rules with commas"),
     ],
 )
-def test_a_waiver_that_says_too_little_waives_nothing(written: str, says: str) -> None:
+def test_an_incomplete_waiver_waives_nothing(written: str, says: str) -> None:
     """It is a finding with its place, and what it was meant for still counts."""
     report = check(UNUSED, {"main.tf": f'variable "a" {{}} # {written}\n'})
     assert messages(report, BROKEN) == [f"invalid waiver: {says}"]
@@ -133,7 +133,7 @@ def test_a_waiver_that_waives_nothing_is_a_finding() -> None:
     assert messages(report, NEEDLESS) == ["the waiver for HF700 (why) has no effect"]
 
 
-def test_a_waiver_is_needless_only_where_its_rule_was_evaluated() -> None:
+def test_a_waiver_is_unused_only_where_its_rule_was_evaluated() -> None:
     """A rule that was not asked, is off there, or could not look says nothing about its waivers."""
     code = {"main.tf": f"locals {{}} # {GOOD}\n"}
     unasked = {"main.tf": "locals {} # holdfast:ignore HF703 until=2027-01-31 reason=why\n"}
@@ -189,7 +189,7 @@ def test_all_that_a_waiver_names_must_match(about: str) -> None:
     assert [one.waived for one in of(report, UNUSED)] == [False]
 
 
-def test_a_waiver_of_the_configuration_expires_and_is_needless() -> None:
+def test_a_waiver_of_the_configuration_can_expire_and_be_unused() -> None:
     """Both are findings, at its place in the file."""
     gone = check(UNUSED, CODE, config=configured("{ rule: HF700, owner: o, reason: why, until: 2026-06-14 }"))
     assert lines(gone, EXPIRED) == [("holdfast.yaml", 8)]
@@ -316,7 +316,7 @@ SHUT = OPEN.replace(
         },
     ],
 )
-def test_a_waiver_of_a_policy_file_is_needless_once_the_policy_is_fixed(files: dict[str, str]) -> None:
+def test_a_waiver_of_a_policy_file_is_unused_once_the_policy_is_fixed(files: dict[str, str]) -> None:
     """Such a file is looked at because it lies there, or because the code or a variables file names it."""
     path = next(path for path, text in files.items() if text == "TEXT")
     config = configured(f"{{ rule: HF504, path: {path}, {WORDS} }}")

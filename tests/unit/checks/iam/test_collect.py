@@ -102,7 +102,7 @@ def test_a_local_is_followed_and_found_once() -> None:
     assert only(policies(code)).kind is Kind.BUCKET
 
 
-def test_both_sides_of_a_condition_are_looked_at() -> None:
+def test_both_sides_of_a_condition_are_checked() -> None:
     """Each may be what is applied."""
     code = (
         'resource "aws_iam_policy" "a" {\n  policy = var.b ? jsonencode({ Statement = [] }) : '
@@ -139,7 +139,7 @@ def test_a_template_file_has_holes() -> None:
         "aws_iam_policy.b.policy",
     ],
 )
-def test_what_only_terraform_knows_is_said_to_be_unseen(expression: str) -> None:
+def test_what_only_terraform_knows_is_reported_as_unresolved(expression: str) -> None:
     """Never a finding, never silence."""
     found = policies(f'resource "aws_iam_role_policy" "a" {{\n  policy = {expression}\n}}\n')
     assert found == Policies(unresolved=(("main.tf", "aws_iam_role_policy.a"),))

@@ -37,7 +37,7 @@ WIDE = (
 
 
 @pytest.mark.parametrize(("key", "operator", "word"), NARROW)
-def test_a_value_that_names_somebody_is_narrow(key: str, operator: str, word: str) -> None:
+def test_a_value_that_names_a_caller_is_narrow(key: str, operator: str, word: str) -> None:
     """An account, an organization, a bucket, a network."""
     assert is_narrow(key, operator, [word])
 
@@ -48,6 +48,6 @@ def test_a_value_that_everybody_has_is_not_narrow(key: str, operator: str, word:
     assert not is_narrow(key, operator, ["111122223333", word])
 
 
-def test_what_is_not_known_is_taken_for_narrow() -> None:
+def test_an_unknown_condition_counts_as_narrow() -> None:
     """No value is known: nothing is said."""
     assert is_narrow("aws:sourcearn", "ArnLike", [])

@@ -65,7 +65,7 @@ GRAVE = (
 
 
 @pytest.mark.parametrize(("subject", "words"), GRAVE)
-def test_a_subject_that_strangers_or_nobody_matches_is_grave(subject: str, words: str) -> None:
+def test_a_subject_that_matches_strangers_or_no_job_is_severe(subject: str, words: str) -> None:
     """Too far to the left, or of a form that no job has."""
     found = subject_scope(subject, patterns=True)
     assert words in f"{found.severe} {found.never}"
@@ -80,7 +80,7 @@ HOLES = (
 
 
 @pytest.mark.parametrize(("subject", "words"), HOLES)
-def test_a_wildcard_beside_a_hole_is_seen(subject: str, words: str) -> None:
+def test_a_wildcard_next_to_an_unknown_part_is_reported(subject: str, words: str) -> None:
     """Whatever the name will be, the wildcard stands where it stands."""
     found = subject_scope(subject, patterns=True)
     assert words in f"{found.severe} {found.mild}"
@@ -89,7 +89,7 @@ def test_a_wildcard_beside_a_hole_is_seen(subject: str, words: str) -> None:
 @pytest.mark.parametrize(
     "subject", [f"repo:{HOLE}", f"{HOLE}", f"repo:octo/{HOLE}", f"repo:{HOLE}/app:ref:x"]
 )
-def test_nothing_is_said_about_a_hole(subject: str) -> None:
+def test_an_unknown_subject_is_not_reported(subject: str) -> None:
     """It may hold what is missing."""
     assert subject_scope(subject, patterns=False) == SubjectScope()
 
@@ -116,7 +116,7 @@ def test_a_wildcard_needs_a_pattern() -> None:
     assert "only StringLike" in (subject_scope("repo:octo/app:*", patterns=False).never or "")
 
 
-def test_the_provider_is_known_by_its_end() -> None:
+def test_the_provider_is_recognized_by_its_suffix() -> None:
     """Whatever stands before it: an account, a hole, nothing; by its conditions where it is a reference."""
     provider = f"arn:aws:iam::111122223333:oidc-provider/{HOST}"
     assert github_host([provider], []) == HOST

@@ -466,7 +466,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_aws_refuses_is_said(name: str) -> None:
+def test_what_aws_rejects_is_reported(name: str) -> None:
     """Each breach of the grammar is said once, and nothing else with it."""
     kind, text, expected = WRONG[name]
     found = said(text, kind)
@@ -474,7 +474,7 @@ def test_what_aws_refuses_is_said(name: str) -> None:
     assert expected in found[0]
 
 
-def test_a_key_that_stands_twice_is_noticed_at_any_depth() -> None:
+def test_a_duplicate_key_is_found_at_any_depth() -> None:
     """The reader of Python's library keeps the last and says nothing; here the second one has a place."""
     text = (
         '{"Version": "2012-10-17",\n "Statement": [{"Effect": "Deny",\n "Effect": "Allow", "Action": "a:b",\n'
@@ -501,7 +501,7 @@ def test_other_services_allow_more_characters() -> None:
     assert said(text, Kind.BUCKET) == []
 
 
-def test_of_what_is_unclear_only_the_common_part_is_asked() -> None:
+def test_of_an_unclear_kind_only_common_requirements_apply() -> None:
     """A document whose kind cannot be told may be of any kind."""
     for statement in (identity(), trust(), bucket()):
         assert said(policy(statement), Kind.UNCLEAR) == []

@@ -166,7 +166,7 @@ ANYTHING = {
 
 
 @pytest.mark.parametrize("name", ANYTHING)
-def test_what_may_be_anything_is_said_to_be_unseen(name: str) -> None:
+def test_a_document_that_may_be_anything_is_partly_evaluated(name: str) -> None:
     """Never silence: a variable may hold `*`."""
     one = rule("HF501")
     template = '{"Statement": [%{ if x }{}%{ endif }]}'
@@ -246,7 +246,7 @@ def test_files_of_which_one_is_meant_are_each_of_their_own_kind() -> None:
     assert found.unresolved == ()
 
 
-def test_a_provider_is_known_by_the_address_it_is_made_with() -> None:
+def test_a_provider_is_recognized_by_its_url() -> None:
     """A reference to it is its ARN, in conditions its host; a local in between changes nothing."""
     code = (
         'resource "aws_iam_openid_connect_provider" "a" {\n'

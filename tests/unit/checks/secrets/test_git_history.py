@@ -80,7 +80,7 @@ def test_a_secret_is_reported_once_with_the_line_it_first_was_on() -> None:
     assert TOKEN not in f"{past.traces}"
 
 
-def test_a_key_in_a_text_is_found_though_its_first_line_was_seen_before() -> None:
+def test_a_key_is_found_even_if_its_first_line_is_not_new() -> None:
     """Only new lines are looked at, with those beside them."""
     past = looked(
         f"docs: {BEGIN}\n{BEGIN}\n", "\n" * 9 + f"key = <<EOT\n{BEGIN}\n{BODY}\n{BODY}\n{END}\nEOT\n"
@@ -157,7 +157,7 @@ def test_an_old_content_that_cannot_be_searched_is_not_fine(id_: str) -> None:
     assert skips(found(id_, past), the(id_)) == ["an old version was not searched: it is larger than 5 MB"]
 
 
-def test_a_waiver_for_the_history_is_not_needless_before_the_history_was_read() -> None:
+def test_a_waiver_for_the_history_is_not_unused_before_the_history_is_read() -> None:
     """Of the file of now there is nothing to waive."""
     config = (
         "version: 1\nstacks:\n  - { name: root, module: ., environment: prod }\nchecks:\n  waivers:\n"

@@ -56,7 +56,7 @@ def test_a_report_about_nothing_has_no_resources() -> None:
     assert report == CheckovReport(failed=(), skipped=(), unread=(), seen=frozenset())
 
 
-def test_what_was_seen_is_known_by_our_own_check() -> None:
+def test_files_that_checkov_read_are_recognized_by_our_own_check() -> None:
     """Also of resources that Checkov has no check for. It is no finding, however it ends."""
     mine = {"check_id": SEEN, "file_path": "/a.tf"}
     report = printed(part(0, passed_checks=[mine], failed_checks=[{**mine, "file_path": "/b.tf"}]))
@@ -71,7 +71,7 @@ def test_what_a_comment_skips_is_known_with_its_reason() -> None:
     assert [(one.id, one.comment) for one in report.skipped] == [("CKV_AWS_18", "no logs wanted")]
 
 
-def test_what_could_not_be_read_is_told() -> None:
+def test_files_that_could_not_be_read_are_reported() -> None:
     """A missing plan file ends with 0, too."""
     report = printed(part(0, parsing_errors=["/tmp/plan.json"]), code=0)
     assert isinstance(report, CheckovReport)

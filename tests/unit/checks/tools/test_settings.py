@@ -16,7 +16,7 @@ def configured(text: str) -> str:
     return f"{ONE_STACK}checks:\n  tools: {text}\n"
 
 
-def test_a_tool_that_is_off_says_nothing() -> None:
+def test_a_tool_that_is_off_reports_nothing() -> None:
     """Not even that it could not look."""
     made = checkout(CODE, config=configured("{ checkov: off, rego: off }"))
     assert [answer for tool in all_tools() for answer in tool.run(made, {})] == []
@@ -32,7 +32,7 @@ def test_a_tool_that_does_not_exist_is_a_finding() -> None:
     assert "checkov" in (getattr(answer, "hint", "") or "")
 
 
-def test_other_words_are_refused() -> None:
+def test_other_values_are_refused() -> None:
     """`true` is neither on nor auto."""
     with pytest.raises(ConfigError) as refused:
         checkout(CODE, config=configured("{ checkov: true }"))

@@ -46,7 +46,7 @@ def test_what_is_computed_is_its_text() -> None:
     }
 
 
-def test_a_computed_text_is_as_it_stands_in_the_file() -> None:
+def test_a_computed_text_keeps_its_source() -> None:
     """White space, parentheses and comments included: a policy may look for them."""
     found = seen("""
         a = (1 +  2) * 3
@@ -105,7 +105,7 @@ def test_keys_are_texts() -> None:
     assert found == {"a": {"b": 1, "c d": 2, "3": 4, "true": 5, "null": 6, "${var.k}-x": 7, "e.f": 8}}
 
 
-def test_json_is_what_it_says() -> None:
+def test_json_is_used_as_it_is() -> None:
     """As Conftest reads it; a mark at its beginning is none of its text."""
     assert document_from_source(b'\xef\xbb\xbf{"resource": {"aws_x": {"a": {}}}}', "main.tf.json") == {
         "resource": {"aws_x": {"a": {}}}

@@ -21,7 +21,7 @@ def policy(text: str) -> PolicyFile:
         *("parse_config_file", "parse_combined_config_files"),
     ],
 )
-def test_a_call_that_leads_out_is_told_with_its_place(name: str) -> None:
+def test_a_forbidden_call_is_reported_with_its_place(name: str) -> None:
     """A person must know which line to mend."""
     said = forbidden_calls.find_forbidden_calls([policy(f"x := 1\ny := {name}({{}})")])
     assert said is not None

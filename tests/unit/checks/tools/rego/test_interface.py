@@ -22,7 +22,7 @@ def test_messages_are_failures_and_warnings_by_the_name_of_their_rule() -> None:
     ]
 
 
-def test_metadata_is_what_stands_beside_the_message() -> None:
+def test_metadata_is_everything_beside_the_message() -> None:
     """Everything but `msg`."""
     (one,) = results_from_package("main", {"deny": [{"msg": "a", "team": "core"}]}, {"deny": True})
     assert one.metadata == {"team": "core"}
@@ -49,7 +49,7 @@ def test_an_exception_spares_the_rules_it_names(names: list[str], rule: str, spa
 @pytest.mark.parametrize(
     "value", [[{"text": "no msg"}], [1], {"v0 message": True}, 3], ids=["object", "number", "v0", "not a set"]
 )
-def test_what_says_neither_yes_nor_no_is_an_error(value: object) -> None:
+def test_a_result_of_an_unexpected_shape_is_an_error(value: object) -> None:
     """An unexpected shape is not taken for nothing found, and no exception spares it."""
     assert [kind for _, kind, _ in said({"deny": value, "exception": [[""]]})] == [ResultKind.ERROR]
 

@@ -40,7 +40,7 @@ def test_strings_and_comments_hold_no_rules() -> None:
     assert rules_of([policy(text)]) == {}
 
 
-def test_files_of_tests_are_not_asked() -> None:
+def test_test_files_are_not_evaluated() -> None:
     """A rule in a file of tests denies nothing."""
     assert rules_of([policy("package main\ndeny contains 1 if true\n", "policy/a_test.rego")]) == {}
 
@@ -56,7 +56,7 @@ def test_files_of_tests_are_not_asked() -> None:
         ("# deny[msg] {", False),
     ],
 )
-def test_rules_as_before_rego_1_are_noticed(text: str, old: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_rules_in_the_syntax_before_rego_1_are_found(text: str, old: bool) -> None:  # noqa: FBT001 - a row of the table
     """They mean something else to regopy than they say."""
     assert list(old_rules([policy(f"package main\n\n{text}\n")])) == (["policy/a.rego:3"] if old else [])
 
@@ -82,7 +82,7 @@ def test_a_package_is_read_as_it_is_written(text: str, package: str | None) -> N
     assert policy(text).package == package
 
 
-def test_data_that_no_policy_gives_is_noticed() -> None:
+def test_data_that_no_policy_defines_is_found() -> None:
     """It is undefined, and a rule that asks for it never fires. Tests may make it up."""
     main = policy(
         "package main\n\nimport data.lib.text\n\nx := data.lib\ny := data.regions.eu\nz := input.data.q\n"
@@ -105,6 +105,6 @@ def test_data_that_no_policy_gives_is_noticed() -> None:
         ("live/policy/a.rego", False),
     ],
 )
-def test_what_changes_policies_is_known_by_its_path(path: str, does: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_a_policy_change_is_recognized_by_its_path(path: str, does: bool) -> None:  # noqa: FBT001 - a row of the table
     """A policy, or the submodule or link that they come by; not their tests."""
     assert changes_policies(path) is does

@@ -10,7 +10,7 @@ from holdfast.checks.tools.rego.rewrite import (
 )
 
 
-def test_doubtful_calls_are_led_elsewhere() -> None:
+def test_calls_that_regopy_gets_wrong_are_replaced() -> None:
     """Only calls, and only outside strings and comments."""
     text = (
         'a if count(x) > 1\nb := "count(x)" # count(x)\nc := my.count(x)\nd := count\ne := `regex.match(x)`\n'
@@ -34,7 +34,7 @@ def test_only_some_calls_look_into_texts() -> None:
     assert not inspects_strings(rewrite_policy('a := sprintf("%s", [x]) if x > 1'))
 
 
-def test_control_characters_are_noticed() -> None:
+def test_control_characters_are_found() -> None:
     """Those that the functions cannot look for; a backslash in the text is none."""
     assert has_control_characters(r'{"a": "\u0001"}')
     assert has_control_characters(r'"\\\b"')

@@ -39,7 +39,7 @@ from holdfast.checks.tools.rego.syntax import name_problems
         ("x if f(a[i]) with input as {}", 'x if { to_number("with") == 0; f(a[i]) with input as {} }'),
     ],
 )
-def test_what_is_gone_through_is_a_step_of_its_own(text: str, steps: str) -> None:
+def test_an_iteration_becomes_a_step_of_its_own(text: str, steps: str) -> None:
     """Before the statement; in a comprehension's head, after its body."""
     found = lift_iterations(f"{text}\n").replace("holdfast_at_", "@").strip()
     assert re.sub(r" +", " ", found) == steps
@@ -99,7 +99,7 @@ def test_order_is_a_function(text: str, call: str) -> None:
         ("default a := false\nwarn := a", []),
     ],
 )
-def test_a_name_without_a_value_is_noticed(text: str, names: list[str]) -> None:
+def test_a_name_without_a_value_is_found(text: str, names: list[str]) -> None:
     """To regopy it would be a rule that does not fire."""
     head = "package main\nimport rego.v1\nimport data.lib.helper\nimport data.x as renamed\n"
     found = name_problems([PolicyFile(path="policy/a.rego", text=f"{head}{text}\n")])
@@ -123,7 +123,7 @@ def test_names_of_other_files_are_known() -> None:
         ("deny contains 1 if { some p; input.l[p] == 2 }", []),
     ],
 )
-def test_a_local_name_that_a_rule_has_too_is_noticed(text: str, names: list[str]) -> None:
+def test_a_local_name_that_hides_a_rule_is_found(text: str, names: list[str]) -> None:
     """Regopy takes it for the rule, and finds nothing; with `in` it does not."""
     found = name_problems([PolicyFile(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
     assert [one.split("`")[1] for one in found] == names

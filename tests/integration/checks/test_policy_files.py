@@ -55,7 +55,7 @@ def test_a_folder_counts_once_however_many_links_lead_to_it(tmp_path: Path) -> N
     assert of(tmp_path).paths == (f"policy/deep/z/{'x/' * 30}a.rego",)
 
 
-def test_what_should_hold_policies_and_does_not_is_noticed(tmp_path: Path) -> None:
+def test_an_empty_policy_folder_is_an_error(tmp_path: Path) -> None:
     """A submodule that nobody fetched is an empty folder; a folder that only lies there is nothing."""
     assert of(tmp_path) == PolicyFiles()
     (tmp_path / "policy").mkdir()

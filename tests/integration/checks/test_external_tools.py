@@ -51,7 +51,7 @@ print(json.dumps([{"filename": "", "failures": [{"msg": json.dumps(value)}]}]))
 """
 
 
-def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
+def test_opa_is_preferred_and_runs_once_for_all(tmp_path: Path) -> None:
     """Every document in one process, in order."""
     path = program(tmp_path / "bin", "opa", OPA)
     program(tmp_path / "bin", "conftest", "raise SystemExit(9)")
@@ -59,7 +59,7 @@ def test_opa_is_preferred_and_asked_once_for_all(tmp_path: Path) -> None:
     assert tool_findings(tool.check, about) == [("rego.main.deny", "seen resource")]
 
 
-def test_conftest_is_asked_the_same(tmp_path: Path) -> None:
+def test_conftest_evaluates_the_same(tmp_path: Path) -> None:
     """By a policy of ours, and not where a `conftest.toml` could say otherwise."""
     about = tool_request("rego", FILES, root=tmp_path, path=program(tmp_path / "bin", "conftest", CONFTEST))
     assert tool_findings(tool.check, about) == [("rego.main.deny", "seen resource")]
