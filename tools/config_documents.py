@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from typing import Any, assert_never
 
-from holdfast.config.declarations import Group, Key, walk
+from holdfast.config.declarations import Group, Key, ListOf, Names, Section, Shape, TextOrMapping, walk
 from holdfast.config.secret_refs import REFERENCE_PATTERN
 from holdfast.config.settings import Config
-from holdfast.config.shapes import SECRET_SCHEMA, JsonSchema, anchored
+from holdfast.config.shapes import (
+    DURATION,
+    SIZE,
+    AnyValue,
+    Choice,
+    Duration,
+    Flag,
+    FormatVersion,
+    Integer,
+    Number,
+    SecretOnly,
+    Size,
+    Text,
+)
+
+JsonSchema = dict[str, Any]
 
 _HEAD = """\
 # Configuration keys
@@ -17,6 +34,8 @@ Every key of `holdfast.yaml`. [Configuration](configuration.md) explains how the
 
 In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
 """  # noqa: E501 - one paragraph is one line, as on every page
+_LINK = r"\[([^\]]*)\]\([^)]*\)"
+_SECRET = {"$ref": "#/$defs/secret"}
 _TABLE_HEAD = ("| key | default | meaning |", "|---|---|---|")
 
 
@@ -30,12 +49,12 @@ def schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "holdfast.yaml",
         "description": "The configuration of Holdfast. docs/configuration-keys.md explains every key.",
-        **Config.json_schema(),
+        **schema_of(Config),
         "$defs": {
             "secret": {
                 "description": "Where a secret value comes from: scheme:locator.",
                 "type": "object",
-                "properties": {"secret": {"type": "string", "pattern": anchored(REFERENCE_PATTERN)}},
+                "properties": {"secret": {"type": "string", "pattern": _anchored(REFERENCE_PATTERN)}},
                 "required": ["secret"],
                 "additionalProperties": False,
             },
@@ -50,7 +69,97 @@ def _any_value(*, null: bool) -> JsonSchema:
     itself = {"$ref": "#/$defs/value_or_null" if null else "#/$defs/value"}
     scalars = ["string", "number", "boolean", *(["null"] if null else [])]
     mapping = {"type": "object", "not": {"required": ["secret"]}, "additionalProperties": itself}
-    return {"anyOf": [{"type": scalars}, {"type": "array", "items": itself}, SECRET_SCHEMA, mapping]}
+    return {"anyOf": [{"type": scalars}, {"type": "array", "items": itself}, _SECRET, mapping]}
+
+
+def schema_of(shape: Shape | Group) -> JsonSchema:  # noqa: C901, PLR0911, PLR0912 - a row per kind
+    match shape:
+        case type():
+            return {**_section(shape), **shape.schema_rules}
+        case Group():
+            return _section(shape)
+        case ListOf():
+            item = schema_of(shape.item)
+            items = {"type": "array", "items": item}
+            return {"anyOf": [item, items]} if shape.single else items
+        case Names():
+            return _names(shape)
+        case TextOrMapping():
+            return {"anyOf": [schema_of(shape.text), schema_of(shape.mapping)]}
+        case Text():
+            return _text(shape)
+        case Choice():
+            return {"enum": [str(value) for value in shape.values]}
+        case Flag():
+            return {"type": "boolean"}
+        case Number():
+            kind = "integer" if isinstance(shape, Integer) else "number"
+            return {"type": kind, "minimum": shape.minimum, "maximum": shape.maximum}
+        case FormatVersion():
+            return {"const": shape.known}
+        case Duration():
+            return _amount(DURATION, {"minimum": shape.minimum, "maximum": shape.maximum})
+        case Size():
+            return _amount(SIZE, {"minimum": 1})
+        case SecretOnly():
+            return dict(_SECRET)
+        case AnyValue(nested=False):
+            return {"anyOf": [{"type": ["string", "number", "boolean"]}, _SECRET]}
+        case AnyValue():
+            return {"$ref": "#/$defs/value_or_null" if shape.null else "#/$defs/value"}
+        case _:
+            assert_never(shape)
+
+
+def _section(section: type[Section] | Group) -> JsonSchema:
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {name: _key(key) for name, key in section.keys.items()},
+        "additionalProperties": False,
+    }
+    if required := [name for name, key in section.keys.items() if key.required]:
+        schema["required"] = required
+    return schema
+
+
+def _key(key: Key) -> JsonSchema:
+    schema: JsonSchema = {"description": re.sub(_LINK, r"\1", key.doc), **schema_of(key.shape)}
+    if key.default is not None and key.default_doc is None:
+        schema["default"] = key.default
+    return schema
+
+
+def _names(names: Names) -> JsonSchema:
+    allowed: list[JsonSchema] = [{"pattern": _anchored(names.pattern)}]
+    if names.reserved:
+        reserved = "|".join(reserved.pattern for reserved in names.reserved)
+        allowed.append({"not": {"pattern": _anchored(reserved)}})
+    return {
+        "type": "object",
+        "propertyNames": {"allOf": allowed},
+        "additionalProperties": schema_of(names.value),
+    }
+
+
+def _text(text: Text) -> JsonSchema:
+    types = ["string", *(["number"] if text.numbers else []), *(["boolean"] if text.flags else [])]
+    schema: JsonSchema = {
+        "type": types if len(types) > 1 else "string",
+        "minLength": 1,
+        "maxLength": text.max_length,
+    }
+    if text.pattern is not None:
+        schema["pattern"] = _anchored(text.pattern)
+    return {"anyOf": [schema, _SECRET]} if text.secret else schema
+
+
+def _amount(pattern: str, limits: JsonSchema) -> JsonSchema:
+    return {"anyOf": [{"type": "string", "pattern": _anchored(pattern)}, {"type": "integer", **limits}]}
+
+
+def _anchored(pattern: str) -> str:
+    """JSON Schema searches; the reader matches the whole text."""
+    return f"^(?:{pattern})$"
 
 
 def keys_page() -> str:

@@ -9,7 +9,6 @@ page, all from these lines. Whatever concerns several keys is checked in `Sectio
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -24,22 +23,19 @@ from holdfast.config.shapes import (
     WRONG_VALUE,
     AnyValue,
     Duration,
-    JsonSchema,
     Scalar,
     SecretOnly,
     Size,
     Text,
-    anchored,
     seconds,
     size_in_bytes,
 )
 from holdfast.kernel.errors import Place
 
 _UNSET: Final[Any] = object()
-_LINK: Final = r"\[([^\]]*)\]\([^)]*\)"
 _FROM_READER: Final = ("name", "place", "places")
 _RESERVED: Final = frozenset(
-    {"by_field", "keys", "from_reader", "json_schema", "schema_rules", "groups", "check", "from_keys"}
+    {"by_field", "keys", "from_reader", "schema_rules", "groups", "check", "from_keys"}
 )
 """Fields that would hide a part of Section: such a key needs a field of another name, and its `path`."""
 
@@ -100,35 +96,16 @@ class Names(Struct, frozen=True):
     def empty(self) -> Any:
         return MappingProxyType({}) if self.entry is None else ()
 
-    def json_schema(self) -> JsonSchema:
-        allowed: list[JsonSchema] = [{"pattern": anchored(self.pattern)}]
-        if self.reserved:
-            patterns = "|".join(names.pattern for names in self.reserved)
-            allowed.append({"not": {"pattern": anchored(patterns)}})
-        return {
-            "type": "object",
-            "propertyNames": {"allOf": allowed},
-            "additionalProperties": self.value.json_schema(),
-        }
-
 
 class ListOf(Struct, frozen=True):
     item: Shape
     single: bool = False
     """One value may be written without the list."""
 
-    def json_schema(self) -> JsonSchema:
-        item = self.item.json_schema()
-        items = {"type": "array", "items": item}
-        return {"anyOf": [item, items]} if self.single else items
-
 
 class TextOrMapping(Struct, frozen=True):
     text: Text
     mapping: Names
-
-    def json_schema(self) -> JsonSchema:
-        return {"anyOf": [self.text.json_schema(), self.mapping.json_schema()]}
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -151,12 +128,6 @@ class Key(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.path.rpartition(".")[2]
-
-    def json_schema(self) -> JsonSchema:
-        described: JsonSchema = {"description": re.sub(_LINK, r"\1", self.doc), **self.shape.json_schema()}
-        if self.default is not None and self.default_doc is None:
-            described["default"] = self.default
-        return described
 
 
 def key(
@@ -213,16 +184,6 @@ class Group(Struct, frozen=True, kw_only=True):
 
     keys: Mapping[str, Key]
 
-    def json_schema(self) -> JsonSchema:
-        schema: JsonSchema = {
-            "type": "object",
-            "properties": {name: key.json_schema() for name, key in self.keys.items()},
-            "additionalProperties": False,
-        }
-        if required := [name for name, key in self.keys.items() if key.required]:
-            schema["required"] = required
-        return schema
-
 
 class SectionType(StructMeta):
     """Takes the declared keys out of a class; what remains is an ordinary msgspec.Struct."""
@@ -258,9 +219,6 @@ class SectionType(StructMeta):
         fields = cls.__struct_fields__
         cls.from_reader = tuple(field for field in _FROM_READER if field in fields and field not in by_field)
         return cls
-
-    def json_schema(cls) -> JsonSchema:
-        return {**Group(keys=cls.keys).json_schema(), **cls.schema_rules}
 
 
 def _tree(keys: Iterable[Key], groups: Mapping[str, str]) -> dict[str, Key]:

@@ -1,4 +1,4 @@
-"""The kinds of single values a key can take: how each is read, and how the JSON Schema describes it.
+"""The kinds of single values a key can take, and how each is read.
 
 `declarations.py` has the containers and the sections.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -68,8 +68,6 @@ def duration_text(amount: float) -> str:
 
 WRONG_VALUE: Final = "HF-CONF-6"
 OUT_OF_BOUNDS: Final = "HF-CONF-21"
-SECRET_SCHEMA: Final[Mapping[str, Any]] = {"$ref": "#/$defs/secret"}
-JsonSchema = dict[str, Any]
 
 
 class MistakeError(Exception):
@@ -83,11 +81,6 @@ class MistakeError(Exception):
 
 class WrongKindError(Exception):
     """A value of another kind than the key takes; the reader names the kind that it expects."""
-
-
-def anchored(pattern: str) -> str:
-    """JSON Schema searches; the reader matches the whole text."""
-    return f"^(?:{pattern})$"
 
 
 class Text(Struct, frozen=True):
@@ -126,17 +119,6 @@ class Text(Struct, frozen=True):
             raise MistakeError(self.code, f"is `{text}`; it must be {self.expected}")
         return self.convert(text) if self.convert else text
 
-    def json_schema(self) -> JsonSchema:
-        types = ["string", *(["number"] if self.numbers else []), *(["boolean"] if self.flags else [])]
-        text: JsonSchema = {
-            "type": types if len(types) > 1 else "string",
-            "minLength": 1,
-            "maxLength": self.max_length,
-        }
-        if self.pattern is not None:
-            text["pattern"] = anchored(self.pattern)
-        return {"anyOf": [text, SECRET_SCHEMA]} if self.secret else text
-
 
 class Choice(Struct, frozen=True):
     """One of a few texts; the value is the item of `values` itself, so an enum's member stays one."""
@@ -156,9 +138,6 @@ class Choice(Struct, frozen=True):
         hint = did_you_mean(node.value, self.values) or f"Use {self.expected}."
         raise MistakeError("HF-CONF-7", f"cannot be `{node.value}`", hint=hint)
 
-    def json_schema(self) -> JsonSchema:
-        return {"enum": [str(value) for value in self.values]}
-
 
 class Flag(Struct, frozen=True):
     expected: str = "true or false"
@@ -167,9 +146,6 @@ class Flag(Struct, frozen=True):
         if not isinstance(node.value, bool):
             raise WrongKindError
         return node.value
-
-    def json_schema(self) -> JsonSchema:
-        return {"type": "boolean"}
 
 
 class Number(Struct, frozen=True):
@@ -187,9 +163,6 @@ class Number(Struct, frozen=True):
             raise MistakeError(OUT_OF_BOUNDS, f"is {node.value}; it must be {self.expected}")
         return node.value
 
-    def json_schema(self) -> JsonSchema:
-        return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
-
 
 class Integer(Number, frozen=True):
     @property
@@ -200,9 +173,6 @@ class Integer(Number, frozen=True):
         if not isinstance(node.value, int):
             raise WrongKindError
         return Number.parse(self, node)
-
-    def json_schema(self) -> JsonSchema:
-        return {**Number.json_schema(self), "type": "integer"}
 
 
 class FormatVersion(Struct, frozen=True):
@@ -223,9 +193,6 @@ class FormatVersion(Struct, frozen=True):
             )
         return self.known
 
-    def json_schema(self) -> JsonSchema:
-        return {"const": self.known}
-
 
 class Duration(Struct, frozen=True):
     """`90d`, `1h30m`, `90s`, or plain seconds."""
@@ -245,10 +212,6 @@ class Duration(Struct, frozen=True):
         hint = "Write it as 90s, 30m, 24h, 1h30m, 90d, or in plain seconds."
         raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
 
-    def json_schema(self) -> JsonSchema:
-        number = {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
-        return {"anyOf": [{"type": "string", "pattern": anchored(DURATION)}, number]}
-
 
 class Size(Struct, frozen=True):
     """`5GB`, `1GiB`, or plain bytes."""
@@ -262,10 +225,6 @@ class Size(Struct, frozen=True):
         hint = "Write it as 500MB, 5GB, 1GiB, or in plain bytes."
         raise MistakeError(OUT_OF_BOUNDS, f"is `{node.text}`; it must be {self.expected}", hint=hint)
 
-    def json_schema(self) -> JsonSchema:
-        number = {"type": "integer", "minimum": 1}
-        return {"anyOf": [{"type": "string", "pattern": anchored(SIZE)}, number]}
-
 
 def _amount_text(node: ScalarNode) -> str:
     if isinstance(node.value, bool) or node.value is None:
@@ -276,9 +235,6 @@ def _amount_text(node: ScalarNode) -> str:
 class SecretOnly(Struct, frozen=True):
     """A secret reference; the value itself is refused."""
 
-    def json_schema(self) -> JsonSchema:
-        return dict(SECRET_SCHEMA)
-
 
 class AnyValue(Struct, frozen=True):
     """Text, number, true or false, list, mapping, or a secret reference; text may contain placeholders."""
@@ -287,11 +243,6 @@ class AnyValue(Struct, frozen=True):
     nested: bool = True
     as_text: bool = False
     """Numbers, true and false become the text that was written."""
-
-    def json_schema(self) -> JsonSchema:
-        if not self.nested:
-            return {"anyOf": [{"type": ["string", "number", "boolean"]}, SECRET_SCHEMA]}
-        return {"$ref": "#/$defs/value_or_null" if self.null else "#/$defs/value"}
 
 
 Scalar = Text | Choice | Flag | Integer | Number | FormatVersion | Duration | Size

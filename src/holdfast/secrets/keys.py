@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import os
 import stat
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,18 +44,8 @@ class Key(NamedTuple):
         return cls(id=hashlib.sha256(derived).hexdigest()[:_ID_LENGTH], secret=secret)
 
 
-class KeySource(StrEnum):
-    VARIABLE = "variable"
-    NAMED_FILE = "named file"
-    """The one that `HOLDFAST_KEY_FILE` names."""
-    FILE = "file"
-    """Holdfast's own, in its home on this machine."""
-
-
 class LoadedKey(NamedTuple):
     key: Key
-    source: KeySource
-    """What outlives this machine needs a configured key: Holdfast's own key file stays here."""
     file: Path | None
     created: bool
     """Created just now: the user is told to back it up."""
@@ -80,13 +69,13 @@ def load_or_create_key(environment: Environment) -> LoadedKey:
     """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
     if text := environment.get(VARIABLE):
         key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
-        return LoadedKey(key=key, source=KeySource.VARIABLE, file=None, created=False)
+        return LoadedKey(key=key, file=None, created=False)
     if name := environment.get(FILE_VARIABLE):
         named = Path(name).expanduser().absolute()
-        return LoadedKey(key=_read(named), source=KeySource.NAMED_FILE, file=named, created=False)
+        return LoadedKey(key=_read(named), file=named, created=False)
     file = environment.home / FILE_NAME
     created = not _exists(file) and _create(file)
-    return LoadedKey(key=_read(file), source=KeySource.FILE, file=file, created=created)
+    return LoadedKey(key=_read(file), file=file, created=created)
 
 
 def _exists(file: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import Failed, UsageError
-from holdfast.secrets.keys import Key, KeySource, is_key_configured, load_or_create_key
+from holdfast.secrets.keys import Key, is_key_configured, load_or_create_key
 from holdfast.system.environment import Environment
 
 GIVEN = base64.b64encode(bytes(range(32))).decode()
@@ -22,7 +22,7 @@ def test_the_variable_wins_and_nothing_is_written(tmp_path: Path) -> None:
     """A configured key leaves no key file behind."""
     found = load_or_create_key(environment(tmp_path / "home", HOLDFAST_KEY=GIVEN))
     assert found.key.secret == bytes(range(32))
-    assert (found.source, found.created, found.file) == (KeySource.VARIABLE, False, None)
+    assert (found.created, found.file) == (False, None)
     assert not (tmp_path / "home").exists()
 
 
@@ -46,7 +46,7 @@ def test_a_named_file_is_a_configured_key(tmp_path: Path) -> None:
     named = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file))
     found = load_or_create_key(named)
     assert found.key.secret == bytes(range(32))
-    assert (found.source, found.created, found.file) == (KeySource.NAMED_FILE, False, file)
+    assert (found.created, found.file) == (False, file)
     assert not (tmp_path / "home").exists()
     other = base64.b64encode(bytes(32)).decode()
     both = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file), HOLDFAST_KEY=other)
@@ -75,7 +75,7 @@ def test_a_named_file_is_never_made_nor_guessed_around(tmp_path: Path) -> None:
 def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:
     """The first use makes a private file and says so; the second finds the same key."""
     first = load_or_create_key(environment(tmp_path / "deep" / "home"))
-    assert (first.source, first.created) == (KeySource.FILE, True)
+    assert first.created
     assert first.file is not None
     assert stat.S_IMODE(first.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(first.file.parent.stat().st_mode) == 0o700

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from config_documents import schema_of
 from holdfast.config import yaml
 from holdfast.config.declarations import ListOf, Section, key, walk
 from holdfast.config.problems import Problems
@@ -50,11 +51,11 @@ def test_a_derived_section_can_drop_a_key() -> None:
 
 def test_the_schema_says_the_same() -> None:
     """Defaults are as the file writes them, and descriptions have no links."""
-    schema = Derived.json_schema()
+    schema = schema_of(Derived)
     assert schema["required"] == ["label"]
     assert schema["properties"]["limits"]["properties"]["age"]["default"] == "90s"
     assert schema["properties"]["words"]["description"] == "Some words."
-    assert Base.json_schema()["properties"]["count"]["default"] == 3
+    assert schema_of(Base)["properties"]["count"]["default"] == 3
 
 
 def test_a_field_cannot_hide_a_part_of_its_section() -> None:
