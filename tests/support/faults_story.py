@@ -174,7 +174,7 @@ def _busy(story: Story) -> None:
 def _next_plan(story: Story) -> int:
     """The next one plans. What is unknown says so, and is reconciled."""
     ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
-    if ran.code == _BUSY and "state unlock" in ran.text and "does not say who" in ran.text:
+    if ran.code == _BUSY and "state unlock" in ran.text and "does not report who" in ran.text:
         # A killed plan, and a Terraform that does not name the holder of its lock.
         story.run("state", "unlock", STACK, "ID", "--reason", "the harness killed it")
         ran = story.run("plan", STACK, "--json", "--detailed-exitcode")
