@@ -57,31 +57,14 @@ class Actor(Struct, frozen=True, kw_only=True):
 
 def current_actor(environment: Environment) -> Actor:
     """From the environment of the program: unverified."""
-    kind = _kind(environment)
-    claims = _job_claims(environment) if kind == GITHUB_ACTIONS else _login_claims(environment)
-    name = claims.get("actor") or _UNKNOWN if kind == GITHUB_ACTIONS else environment.user
-    return Actor(
-        kind=kind, name=name, host=environment.host, proved=False, because=_REASONS[kind], claims=claims
-    )
-
-
-def _kind(environment: Environment) -> str:
-    if environment.get("GITHUB_ACTIONS") or environment.get("GITHUB_REPOSITORY"):
-        return GITHUB_ACTIONS
-    return CI if environment.ci else PERSON
-
-
-def _job_claims(environment: Environment) -> dict[str, str]:
-    claims = {claim: environment.get(f"GITHUB_{claim.upper()}") for claim in CLAIMS}
-    return {claim: value for claim, value in claims.items() if value is not None}
-
-
-def _login_claims(environment: Environment) -> dict[str, str]:
-    """The user of `sudo`, or a login name that differs from the system's."""
-    claims = {
-        "login": environment.get("USER") or environment.get("LOGNAME"),
-        "sudo": environment.get("SUDO_USER"),
-    }
-    return {
-        claim: value for claim, value in claims.items() if value is not None and value != environment.user
-    }
+    get, host = environment.get, environment.host
+    if get("GITHUB_ACTIONS") or get("GITHUB_REPOSITORY"):
+        kind = GITHUB_ACTIONS
+        claims = {claim: get(f"GITHUB_{claim.upper()}") for claim in CLAIMS}
+        name = claims["actor"] or _UNKNOWN
+    else:
+        kind, name = CI if environment.ci else PERSON, environment.user
+        logins = {"login": get("USER") or get("LOGNAME"), "sudo": get("SUDO_USER")}
+        claims = {claim: login for claim, login in logins.items() if login != environment.user}
+    known = {claim: value for claim, value in claims.items() if value is not None}
+    return Actor(kind=kind, name=name, host=host, proved=False, because=_REASONS[kind], claims=known)

@@ -77,7 +77,9 @@ class Audit:
             self._chain.finish()
 
     def _write(self) -> None:
-        while documents := self._take_pending():
+        while self._pending:
+            with self._guard:
+                documents, self._pending = self._pending, []
             try:
                 self._chain.append(documents)
             except BaseException:
@@ -95,11 +97,6 @@ class Audit:
         ]
         with self._guard:
             self._pending += documents
-
-    def _take_pending(self) -> list[Document]:
-        with self._guard:
-            documents, self._pending = self._pending, []
-        return documents
 
     def _write_soon(self) -> None:
         """Lines that arrive within a moment are written together; `flush` moves the head.

@@ -10,11 +10,6 @@ from msgspec import Struct, field
 
 from holdfast.kernel.values import MaskedStruct
 
-BY_SEVERITY = (
-    "unknown", "failed", "cancelled", "refused", "locked", "waiting",
-    "removed", "blocked", "planned", "applied", "unchanged",
-)  # fmt: skip
-"""Every status, the most severe first."""
 _COUNTED = (
     ("delete", "delete", "deletes"),
     ("replace", "replacement", "replacements"),
@@ -25,6 +20,37 @@ _COUNTED = (
     ("move", "move", "moves"),
     ("read", "read", "reads"),
 )
+
+
+class Verdict(StrEnum):
+    """The most severe first. The output `verdict` has these values."""
+
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    REFUSED = "refused"
+    LOCKED = "locked"
+    APPROVAL = "approval"
+    CAREFUL = "careful"
+    READY = "ready"
+    APPLIED = "applied"
+    NOTHING = "nothing"
+
+
+_OF_STATUS = {
+    "unknown": Verdict.UNKNOWN,
+    "failed": Verdict.FAILED,
+    "cancelled": Verdict.FAILED,
+    "refused": Verdict.REFUSED,
+    "locked": Verdict.LOCKED,
+    "waiting": Verdict.APPROVAL,
+    "removed": Verdict.CAREFUL,
+    "blocked": Verdict.CAREFUL,
+    "planned": Verdict.READY,
+    "applied": Verdict.APPLIED,
+    "unchanged": Verdict.NOTHING,
+}
+BY_SEVERITY = tuple(_OF_STATUS)
+"""Every status, the most severe first."""
 
 
 class Risk(Struct, frozen=True, kw_only=True):
@@ -139,33 +165,6 @@ def counts_text(counts: Mapping[str, int]) -> str:
 _DELETING = ("delete", "replace", "forget")
 
 
-class Verdict(StrEnum):
-    """The most severe first. The output `verdict` has these values."""
-
-    UNKNOWN = "unknown"
-    FAILED = "failed"
-    REFUSED = "refused"
-    LOCKED = "locked"
-    APPROVAL = "approval"
-    CAREFUL = "careful"
-    READY = "ready"
-    APPLIED = "applied"
-    NOTHING = "nothing"
-
-
-_OF_STATUS = {
-    "unknown": Verdict.UNKNOWN,
-    "failed": Verdict.FAILED,
-    "cancelled": Verdict.FAILED,
-    "refused": Verdict.REFUSED,
-    "locked": Verdict.LOCKED,
-    "waiting": Verdict.APPROVAL,
-    "removed": Verdict.CAREFUL,
-    "blocked": Verdict.CAREFUL,
-    "planned": Verdict.READY,
-    "applied": Verdict.APPLIED,
-    "unchanged": Verdict.NOTHING,
-}
 SIGNS = {
     Verdict.UNKNOWN: "⛔",
     Verdict.FAILED: "⛔",

@@ -30,30 +30,23 @@ _REGION: Final = re.compile(
     r"(?:north|south|east|west|central|westcentral|southeast)\d?"
 )
 _ACCOUNT_ID: Final = re.compile(r"\d{12}")
-_HINTS: Final[Mapping[str, str]] = {
-    "account": "account",
-    "accounts": "account",
-    "subscriptions": "subscription",
-    "env": "environment",
-    "envs": "environment",
-    "environment": "environment",
-    "environments": "environment",
-    "region": "region",
-    "regions": "region",
-    "service": "service",
-    "services": "service",
-    "component": "component",
-    "components": "component",
-    "project": "project",
-    "projects": "project",
-    "app": "app",
-    "apps": "app",
-    "applications": "app",
-    "team": "team",
-    "teams": "team",
-    "tenants": "tenant",
-    "customers": "customer",
-    "clusters": "cluster",
+_HINTS: Final = {
+    word: placeholder
+    for placeholder, words in {
+        "account": "account accounts",
+        "app": "app apps applications",
+        "cluster": "clusters",
+        "component": "component components",
+        "customer": "customers",
+        "environment": "env envs environment environments",
+        "project": "project projects",
+        "region": "region regions",
+        "service": "service services",
+        "subscription": "subscriptions",
+        "team": "team teams",
+        "tenant": "tenants",
+    }.items()
+    for word in words.split()
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
 _LIKELY_TO_VARY: Final = frozenset(("environment", "region", "account"))

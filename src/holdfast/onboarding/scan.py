@@ -35,14 +35,7 @@ _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
 _BACKEND_FILE: Final = re.compile(r"\.tfbackend$|(?:^|/)[^/]*backend[^/]*\.(?:hcl|conf|config|tfvars)$")
 _TERRAGRUNT: Final = re.compile(r"(?:^|/)(?:terragrunt(?:\.stack)?\.hcl(?:\.json)?|root\.hcl)$")
 _CONTENT_BLOCKS: Final = (
-    "resource",
-    "data",
-    "module",
-    "provider",
-    "import",
-    "removed",
-    "ephemeral",
-    "output",
+    *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
 _EXAMPLES: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures", "samples"))
 _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)

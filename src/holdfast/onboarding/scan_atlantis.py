@@ -15,14 +15,9 @@ DEFAULT_WORKSPACE: Final = "default"
 
 _UNSUPPORTED: Final = {
     "workflow": "a custom workflow",
-    "plan_requirements": "plan_requirements",
-    "apply_requirements": "apply_requirements",
-    "import_requirements": "import_requirements",
     "branch": "a branch filter",
-    "repo_locks": "repo_locks",
-    "repo_locking": "repo_locking",
-    "custom_policy_check": "custom_policy_check",
-    "policy_check": "policy_check",
+    **{name: name for name in ("plan_requirements", "apply_requirements", "import_requirements")},
+    **{name: name for name in ("repo_locks", "repo_locking", "custom_policy_check", "policy_check")},
     "silence_pr_comments": "silence_pr_comments",
 }
 

@@ -37,8 +37,15 @@ class Starter(Struct, frozen=True, kw_only=True):
 
 def starter_from_scan(scan: RepositoryScan) -> Starter:
     """Pure: the same scan gives the same starter."""
-    structure = _structure(scan)
-    drafts = [_with_environment(entry) for entry in structure.entries]
+    layout = layout_from_scan(scan)
+    converted = None
+    summary = tuple(_summary(entry) for entry in layout.entries)
+    layout_guesses = _layout_guesses(layout, scan)
+    if scan.atlantis is not None and scan.atlantis.projects:
+        converted = convert_projects(scan.atlantis, scan)
+        summary = (f"{scan.atlantis.path} with {plural(len(scan.atlantis.projects), 'project')}",)
+        layout_guesses = _atlantis_guesses(scan.atlantis, layout.entries, converted.entries)
+    drafts = [_with_environment(entry) for entry in (converted or layout).entries]
     choices = state_choices(drafts, scan)
     entries = entries_with_states(drafts, choices)
     held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
@@ -50,7 +57,7 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
     environments, unmatched = environments_for(value for values in by_stack.values() for value in values)
     without = [name for name in active if not by_stack[name]]
     guesses = (
-        *structure.guesses,
+        *layout_guesses,
         *_environment_guesses(unmatched, without),
         *_state_guesses(entries, choices),
     )
@@ -58,37 +65,9 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
         text=render_config(entries, environments, active=frozenset(active)),
         stacks=active,
         held_back=tuple(sorted(held_back)),
-        found=(*_terragrunt(scan), *structure.found) or ("no Terraform code that could be a stack",),
+        found=(*_terragrunt(scan), *summary) or ("no Terraform code that could be a stack",),
         guesses=tuple(dict.fromkeys(guesses)),
-        steps=adoption_steps(scan, entries, choices, structure.not_converted),
-    )
-
-
-class _Structure(Struct, frozen=True, kw_only=True):
-    """The entries, before their states are known."""
-
-    entries: tuple[StackEntry, ...]
-    found: tuple[str, ...]
-    guesses: tuple[str, ...]
-    not_converted: tuple[str, ...] = ()
-
-
-def _structure(scan: RepositoryScan) -> _Structure:
-    layout = layout_from_scan(scan)
-    if scan.atlantis is None or not scan.atlantis.projects:
-        return _Structure(
-            entries=layout.entries,
-            found=tuple(_summary(entry) for entry in layout.entries),
-            guesses=tuple(_layout_guesses(layout, scan)),
-        )
-    converted = convert_projects(scan.atlantis, scan)
-    used = {stack.module for entry in converted.entries for stack in entry.stacks}
-    unused = {stack.module for entry in layout.entries for stack in entry.stacks} - used
-    return _Structure(
-        entries=converted.entries,
-        found=(f"{scan.atlantis.path} with {plural(len(scan.atlantis.projects), 'project')}",),
-        guesses=tuple(_atlantis_guesses(scan.atlantis, sorted(unused))),
-        not_converted=converted.not_converted,
+        steps=adoption_steps(scan, entries, choices, converted.not_converted if converted else ()),
     )
 
 
@@ -161,7 +140,11 @@ def _values(entry: StackEntry, name: str) -> list[str]:
     return sorted({stack.captured[name] for stack in entry.stacks if name in stack.captured})
 
 
-def _atlantis_guesses(atlantis: Atlantis, unused: Sequence[str]) -> Iterator[str]:
+def _atlantis_guesses(
+    atlantis: Atlantis, entries: Sequence[StackEntry], converted: Sequence[StackEntry]
+) -> Iterator[str]:
+    used = {stack.module for entry in converted for stack in entry.stacks}
+    unused = sorted({stack.module for entry in entries for stack in entry.stacks} - used)
     yield "Each project is a stack. Which files affect it comes from the code, not from when_modified."
     if any(project.group and not project.depends_on for project in atlantis.projects):
         yield "execution_order_group became depends_on: a stack depends on the whole previous group."

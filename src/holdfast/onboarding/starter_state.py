@@ -183,7 +183,7 @@ def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, Stat
         return {
             stack.name: StateChoice(
                 workspace=stack.workspace,
-                settings={key: own_key(backend.type, stack)},
+                settings={key: _OWN_PLACE[backend.type].format(stack.name)},
                 guessed=f"the code does not set the backend's `{key}`, so each stack gets its own",
             )
             for stack in sharing
@@ -198,10 +198,6 @@ def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, Stat
             if len(labels) == len(sharing)
         } or _hold_back(sharing, "the code puts all of them in one local state")
     return _one_of(sharing, backend)
-
-
-def own_key(kind: str, stack: StackDraft) -> str:
-    return _OWN_PLACE[kind].format(stack.name)
 
 
 def _has_workspaces(module: ScannedModule, labels: set[str]) -> bool:

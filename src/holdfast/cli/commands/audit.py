@@ -187,20 +187,16 @@ def _show_verdict(console: Console, verdict: Verification, waiting: int | None) 
         console.line(f" The audit log is intact: {entries}, last hash {verdict.end.hash or 'none'}")
         return
     hint = "Compare it with a backup of the run store, or with the copy in S3. See docs/audit.md."
-    shown = verdict.breaks[:_MOST_BREAKS]
-    problems = tuple(
-        Problem(code="HF-AUDIT-1", message=_message(problem.message, problem.expected, problem.found))
-        for problem in shown
-    )
-    if len(verdict.breaks) > len(shown):
-        more = f"and {len(verdict.breaks) - len(shown)} more; --json lists them all"
-        problems = (*problems, Problem(code="HF-AUDIT-1", message=more))
-    last = Problem(code=problems[-1].code, message=problems[-1].message, hint=hint)
-    console.problems((*problems[:-1], last), Exit.UNKNOWN)
-
-
-def _message(message: str, expected: str | None, found: str | None) -> str:
-    return message if expected is None else f"{message}: expected {expected}, found {found}"
+    messages = [
+        problem.message
+        if problem.expected is None
+        else f"{problem.message}: expected {problem.expected}, found {problem.found}"
+        for problem in verdict.breaks[:_MOST_BREAKS]
+    ]
+    if len(verdict.breaks) > _MOST_BREAKS:
+        messages.append(f"and {len(verdict.breaks) - _MOST_BREAKS} more; --json lists them all")
+    *problems, last = (Problem(code="HF-AUDIT-1", message=message) for message in messages)
+    console.problems((*problems, last._replace(hint=hint)), Exit.UNKNOWN)
 
 
 def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, object]:

@@ -18,22 +18,19 @@ from holdfast.terraform.plan.model import Counts, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {
-    Status.UNCHANGED: ("·", "dim"),
-    Status.PLANNED: ("~", "yellow"),
-    Status.APPLIED: ("✓", "green"),
+    Status.UNKNOWN: ("✗", "bold red"),
     Status.FAILED: ("✗", "bold red"),
-    Status.BLOCKED: ("‖", "yellow"),
     Status.REFUSED: ("✗", "bold red"),
     Status.LOCKED: ("✗", "bold red"),
-    Status.WAITING: ("…", "yellow"),
+    Status.BLOCKED: ("‖", "yellow"),
     Status.CANCELLED: ("■", "yellow"),
+    Status.WAITING: ("…", "yellow"),
     Status.REMOVED: ("?", "yellow"),
-    Status.UNKNOWN: ("✗", "bold red"),
+    Status.PLANNED: ("~", "yellow"),
+    Status.APPLIED: ("✓", "green"),
+    Status.UNCHANGED: ("·", "dim"),
 }
-_MOST_SEVERE_FIRST = (
-    Status.UNKNOWN, Status.FAILED, Status.REFUSED, Status.LOCKED, Status.BLOCKED, Status.CANCELLED,
-    Status.WAITING, Status.REMOVED, Status.PLANNED, Status.APPLIED, Status.UNCHANGED,
-)  # fmt: skip
+_MOST_SEVERE_FIRST = tuple(_MARKS)
 _SIGNS: dict[ChangeKind, tuple[str, str]] = {
     ChangeKind.CREATE: ("+", "green"),
     ChangeKind.READ: ("≤", "cyan"),
@@ -226,13 +223,9 @@ def _show_guard(console: Console, result: StackResult, *, verbose: bool) -> None
     for effect, (heading, style) in _HEADINGS.items():
         reasons = [reason for reason in result.decision.reasons if reason.effect is effect]
         if reasons:
-            console.line((f"   {heading}: ", style), _rules(reasons))
+            rules = dict.fromkeys(f"{reason.rule or reason.code} ({reason.code})" for reason in reasons)
+            console.line((f"   {heading}: ", style), ", ".join(rules))
             _show_reasons(console, reasons, verbose=verbose)
-
-
-def _rules(reasons: list[Reason]) -> str:
-    """`deletions in production (HF-GUARD-1), protected type aws_db_instance (HF-GUARD-3)`."""
-    return ", ".join(dict.fromkeys(f"{reason.rule or reason.code} ({reason.code})" for reason in reasons))
 
 
 def _show_reasons(console: Console, reasons: list[Reason], *, verbose: bool) -> None:

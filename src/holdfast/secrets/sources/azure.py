@@ -123,8 +123,8 @@ class AzureLogin:
             return self._token
 
     def _log_in(self, session: HttpSession) -> AzureToken:
-        if self._get("CLIENT_SECRET"):
-            return self._as_client(session, "with its secret", self._client_secret)
+        if client_secret := self._get("CLIENT_SECRET"):
+            return self._as_client(session, "with its secret", lambda _: {"client_secret": client_secret})
         if self._environment.get("AZURE_FEDERATED_TOKEN_FILE") or self._get("OIDC_TOKEN_FILE_PATH"):
             return self._as_client(session, "with a federated token", self._federated_token)
         if self._environment.get("ACTIONS_ID_TOKEN_REQUEST_URL") and self._get("CLIENT_ID"):
@@ -159,9 +159,6 @@ class AzureLogin:
         if token is None:
             raise _login_refused(session, answer, owner, proof)
         return token
-
-    def _client_secret(self, _session: HttpSession) -> Mapping[str, str]:
-        return {"client_secret": self._get("CLIENT_SECRET") or ""}
 
     def _federated_token(self, session: HttpSession) -> Mapping[str, str]:
         path = self._environment.get("AZURE_FEDERATED_TOKEN_FILE") or self._get("OIDC_TOKEN_FILE_PATH") or ""
