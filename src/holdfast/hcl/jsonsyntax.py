@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.hcl.native import read_template
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Object, Tuple
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.patterns import pattern
 
 Schema = Mapping[str, int]
 """The name of a block to the number of its labels."""
@@ -149,8 +150,8 @@ def _expression(value: JsonValue, *, literal: bool) -> Expression:
 
 # JSON with line and column of every value, which the standard library does not report
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_BLANK = pattern(r"[ \t\r\n]*")
+_NUMBER = pattern(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _MAX_DEPTH = 200
 _MAX_DIGITS = 400

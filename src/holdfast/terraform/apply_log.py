@@ -13,6 +13,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.kernel.patterns import pattern
 from holdfast.terraform import stream
 from holdfast.terraform.diagnostics import Diagnostic
 
@@ -20,7 +21,7 @@ DELETE = "delete"
 UPDATE = "update"
 CREATE = "create"
 _CREATES_NOTHING = frozenset({UPDATE, DELETE, "read", "noop", "no-op", "remove", "forget", "move", "import"})
-_CRASHED = re.compile(
+_CRASHED = pattern(
     r"plugin did not respond|request cancelled|code = (unavailable|canceled)|transport is closing",
     re.IGNORECASE,
 )

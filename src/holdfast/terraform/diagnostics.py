@@ -8,10 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.kernel.errors import EngineError, Place
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import MaskedStruct
 
 _VALIDATE_FORMATS = ("0.1", "1.0")
-_LOCK = re.compile(
+_LOCK = pattern(
     r"\bID:\s+(?P<id>\S+).*?\bOperation:\s+(?P<operation>\S*).*?\bWho:\s+(?P<who>\S+).*?"
     r"\bCreated:\s+(?P<created>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",
     re.DOTALL,

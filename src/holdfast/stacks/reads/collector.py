@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -20,6 +19,7 @@ from holdfast.hcl.eval.values import SetOf, set_of, text_of
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.nodes import Expression, Template
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.reads.file_references import FileReference, may_be_path
 from holdfast.stacks.reads.inputs import Fileset, NamedPaths, StackInputs, ancestors, fileset_pattern
 from holdfast.stacks.reads.path_expressions import (
@@ -31,7 +31,7 @@ from holdfast.stacks.reads.path_expressions import (
     PathExpression,
 )
 
-_NESTED = re.compile(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
+_NESTED = pattern(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
 
 

@@ -283,7 +283,7 @@ class Plan(MaskedStruct, frozen=True, dict=True):
             return True
         return self.applyable is None and bool(self.drift) and not self.changes
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         return count(self.changes)
 

@@ -15,11 +15,12 @@ from enum import Enum
 
 from msgspec import Struct
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plain_text
 
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_QUOTED = re.compile(r'"([^"]*)"')
-_VALUE = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:(=~|[~*?])(.+))?", re.DOTALL)
+_PLACEHOLDER = pattern(r"\{([^{}]*)\}")
+_QUOTED = pattern(r'"([^"]*)"')
+_VALUE = pattern(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:(=~|[~*?])(.+))?", re.DOTALL)
 _ID = ("id",)
 _UNKNOWN = None
 

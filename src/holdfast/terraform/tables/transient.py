@@ -6,7 +6,6 @@ Only phases that change nothing are retried. An apply is never run again.
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-_BLANKS = re.compile(r"[\s│╷╵]+")
+from holdfast.kernel.patterns import pattern
+
+_BLANKS = pattern(r"[\s│╷╵]+")
 
 
 class Phase(StrEnum):
@@ -77,4 +78,6 @@ def shipped_refused() -> tuple[RefusedCreate, ...]:
 
 
 def _toml(name: str) -> dict[str, object]:
+    import tomllib  # noqa: PLC0415 - only after a failure
+
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))

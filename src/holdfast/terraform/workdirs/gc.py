@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 
 from holdfast.config.settings import Work
 from holdfast.kernel.errors import Failed
+from holdfast.kernel.patterns import pattern
 from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.workdirs import scratch
@@ -38,8 +38,8 @@ _UNUSED_AFTER = 3600.0
 _VALIDATED_MAX_AGE = 30 * 86400.0
 _INCOMPLETE_MAX_AGE = 86400.0
 _INCOMPLETE = (
-    ("providers", re.compile(r"\.damaged-.+|\.[0-9a-f]{64}\.[0-9a-f]{12}")),
-    ("tools", re.compile(r"\.new-[0-9a-f]{12}")),
+    ("providers", pattern(r"\.damaged-.+|\.[0-9a-f]{64}\.[0-9a-f]{12}")),
+    ("tools", pattern(r"\.new-[0-9a-f]{12}")),
 )
 
 
@@ -184,11 +184,11 @@ class GarbageCollector(Struct, kw_only=True):
 
     def _incomplete(self) -> Iterator[GcItem]:
         """Incomplete downloads of killed commands among providers and tools, and damaged entries."""
-        for folder, pattern in _INCOMPLETE:
+        for folder, name in _INCOMPLETE:
             for entry in sorted((self.home / folder).glob(".*")):
                 with contextlib.suppress(OSError):
                     old = self.now - entry.stat().st_mtime > _INCOMPLETE_MAX_AGE
-                    if old and entry.is_dir() and pattern.fullmatch(entry.name):
+                    if old and entry.is_dir() and name.fullmatch(entry.name):
                         size = _walk(entry)[0]
                         _remove_tree(entry)
                         yield GcItem(path=entry, size=size, why="damaged or incomplete")

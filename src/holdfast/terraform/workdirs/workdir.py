@@ -12,7 +12,7 @@ import io
 import json
 import os
 import shutil
-import tarfile
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -96,18 +96,18 @@ def hold_unsaved_states(home: Path, root: Path, stack: str) -> Iterator[tuple[Pa
     """The `errored.tfstate` files of killed runs, locked. Those of running runs are not included."""
     with contextlib.ExitStack() as held:
         unsaved: list[Path] = []
-        for file in sorted(_base(home, root, stack).glob(f"*/{WORK_FILE}")):
-            about = files.content_of(file)
+        base = _base(home, root, stack)
+        for slot in sorted(base.iterdir()) if base.is_dir() else ():
+            about = files.content_of(slot / WORK_FILE)
             if about is None:
-                # Just removed by a collection, which keeps directories with such a state.
+                # Removed by a collection, which keeps directories with such a state.
                 continue
-            module = str(json.loads(about).get("module", "."))
-            left = file.parent / "tree" / module / UNSAVED_FILE
-            if not left.is_file():
+            state = slot / "tree" / str(json.loads(about).get("module", ".")) / UNSAVED_FILE
+            if not state.is_file():
                 continue
-            ours: bool = held.enter_context(files.hold_lock(file.with_name(IN_USE_FILE), wait=False))
-            if ours and left.is_file():
-                unsaved.append(left)
+            ours: bool = held.enter_context(files.hold_lock(slot / IN_USE_FILE, wait=False))
+            if ours and state.is_file():
+                unsaved.append(state)
         yield tuple(unsaved)
 
 
@@ -209,9 +209,12 @@ def _copy(source: Path, target: Path) -> bytes:
     content = source.read_bytes()
     executable = os.access(source, os.X_OK)
     mode = 0o700 if executable else 0o600
-    if target.is_symlink() or target.is_dir():
-        target.unlink() if target.is_symlink() else shutil.rmtree(target)
-    if not target.is_file() or target.stat().st_size != len(content) or target.read_bytes() != content:
+    before = _stat(target)
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        shutil.rmtree(target) if stat.S_ISDIR(before.st_mode) else target.unlink()
+        before = None
+    if before is None or before.st_size != len(content) or target.read_bytes() != content:
+        before = None
         files.private_folder(target.parent)
         target.unlink(missing_ok=True)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -222,8 +225,16 @@ def _copy(source: Path, target: Path) -> bytes:
             # Half a file on a full disk would take space from other stacks.
             target.unlink()
             raise
-    target.chmod(mode)
+    if before is None or stat.S_IMODE(before.st_mode) != mode:
+        target.chmod(mode)
     return hashlib.sha256(content).digest() + (b"x" if executable else b"-")
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
 
 
 def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
@@ -238,6 +249,8 @@ def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
             f"the plan created {size} bytes of files; a bundle can hold at most {_MAX_ARCHIVE}",
             hint="Build large artefacts before the plan, and refer to them by path.",
         )
+    import tarfile  # noqa: PLC0415 - few plans create files
+
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name in names:
@@ -246,6 +259,8 @@ def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
 
 
 def restore_files(work: WorkDirectory, archive: bytes) -> None:
+    import tarfile  # noqa: PLC0415
+
     with tarfile.open(fileobj=io.BytesIO(archive)) as files_archive:
         files_archive.extractall(work.tree, filter="data")
 
@@ -253,14 +268,15 @@ def restore_files(work: WorkDirectory, archive: bytes) -> None:
 def list_files(work: WorkDirectory) -> FileStamps:
     """Every file, except Terraform's own and ours."""
     stamps: set[tuple[str, int, int]] = set()
+    start = len(str(work.tree)) + 1
     for folder, folders, names in os.walk(work.tree):
-        here = Path(folder)
         folders[:] = [name for name in folders if name != _KEPT]
         for name in names:
+            path = f"{folder}/{name}"
             ours = name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
-            if not ours and (here / name).is_file():
-                about = (here / name).stat()
-                stamps.add((os.path.relpath(here / name, work.tree), about.st_size, about.st_mtime_ns))
+            if not ours and os.path.isfile(path):  # noqa: PTH113 - strings, because this runs for every run
+                about = os.stat(path)  # noqa: PTH116 - as above
+                stamps.add((path[start:], about.st_size, about.st_mtime_ns))
     return frozenset(stamps)
 
 
