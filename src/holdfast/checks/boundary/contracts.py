@@ -13,7 +13,7 @@ from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedSta
 from holdfast.config.settings import ContractUse
 from holdfast.contract.comparison import NOT_KNOWN, Difference, DifferenceKind, OutputValue, compare
 from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
-from holdfast.contract.schema import Contract, Part
+from holdfast.contract.schema import Contract
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.errors import Place, Problem
@@ -69,7 +69,7 @@ def _in_plan(kind: DifferenceKind, plan: CheckedPlan) -> Iterator[CheckResult]:
         planned = {output.name: _planned(output) for output in plan.plan.outputs if not output.removed}
         if not planned and kinds == {ChangeKind.DELETE}:
             return Skipped(reason="the plan deletes everything")
-        if any(not _has(planned, name, part) for name, part in contract.outputs.items()):
+        if any(planned.keys().isdisjoint((name, *part.aliases)) for name, part in contract.outputs.items()):
             omitted = _declared(plan.plan) - {output.name for output in plan.plan.outputs}
             planned |= dict.fromkeys(omitted, NOT_KNOWN)
         return planned
@@ -165,10 +165,6 @@ def _where_outputs_are(stack: CheckedStack) -> Place:
     main = [path for path in paths if path.rpartition("/")[2] == "main.tf"]
     first = next(iter((*likely, *main, *paths)), None)
     return Place(file=first) if first is not None else stack.place
-
-
-def _has(outputs: Mapping[str, OutputValue], name: str, part: Part) -> bool:
-    return any(alias in outputs for alias in (name, *part.aliases))
 
 
 def _declared(plan: Plan) -> set[str]:

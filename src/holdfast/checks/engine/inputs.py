@@ -43,7 +43,7 @@ def build_checkout(
     checkout.stacks = tuple(CheckedStack(checkout=checkout, stack=stack) for stack in stacks)
     folders = {folder for stack in checkout.stacks for folder in stack.folders}
     unused = listed if whole else _unused_files(checkout, changed, folders)
-    folders.update(_folder(path) for path in unused if _is_source(path) and is_code(_name(path)))
+    folders.update(_folder(path) for path in unused if _is_source(path) and is_code(path.rpartition("/")[2]))
     checkout.modules = tuple(
         module for folder in sorted(folders) if (module := checkout.module(folder)).code.exists
     )
@@ -88,7 +88,3 @@ def _is_source(path: str) -> bool:
 
 def _folder(path: str) -> str:
     return path.rpartition("/")[0] or "."
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, Waiver
+from holdfast.kernel.text import plural
 from holdfast.system.markup import one_line
 
 
@@ -39,10 +40,6 @@ def format_of(name: str) -> Format:
 
 
 # Texts that several formats share.
-
-
-def plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def counts_text(report: Report) -> str:

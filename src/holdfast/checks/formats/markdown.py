@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text, plural
+from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.kernel.patterns import pattern
+from holdfast.kernel.text import plural
 from holdfast.system.markup import cell, code, escape_commands
 
 _ROOM = 40_000

@@ -10,11 +10,11 @@ from holdfast.checks.formats.interface import (
     counts_text,
     partly_evaluated_text,
     place_suffix,
-    plural,
     waiver_text,
 )
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
+from holdfast.kernel.text import plural
 from holdfast.system.markup import one_line
 
 MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}

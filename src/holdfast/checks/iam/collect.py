@@ -313,7 +313,9 @@ def boundary_policies(module: Module) -> frozenset[str]:
     Their name says so, or a `permissions_boundary` of the module refers to them.
     """
     policies = {policy.address: policy for policy in module.resources(_POLICY, mode="managed")}
-    if not policies or not _is_written(module, b"boundary"):
+    if not policies or not any(
+        b"boundary" in (module.checkout.content(path) or b"") for path in module.paths
+    ):
         return frozenset()
     called = {
         address
@@ -326,10 +328,6 @@ def boundary_policies(module: Module) -> frozenset[str]:
         for name, address in _named_policies(resource):
             (bounding if name == _BOUNDARY else attached).add(address)
     return frozenset((called | bounding) & policies.keys() - attached)
-
-
-def _is_written(module: Module, word: bytes) -> bool:
-    return any(word in (module.checkout.content(file.path) or b"") for file in module.files)
 
 
 def _named_policies(resource: Resource) -> Iterator[tuple[str, str]]:

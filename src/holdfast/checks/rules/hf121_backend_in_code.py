@@ -13,16 +13,10 @@ _KEY_FILES: Final = {"gcs": ("credentials",)}
 
 def _check_identity(backend: BackendView) -> Iterator[Finding]:
     for name in (*backend.kind.identities, *_KEY_FILES.get(backend.type, ())):
-        if (
-            backend.in_code(name)
-            and backend.value(name) is not UNKNOWN
-            and not _is_content(backend.value(name))
-        ):
+        setting = backend.value(name)
+        is_content = isinstance(setting, str) and setting.lstrip().startswith("{")
+        if backend.in_code(name) and setting is not UNKNOWN and not is_content:
             yield finding(backend.place_of(name), f"`{name}` of the {backend.type} backend is hard-coded")
-
-
-def _is_content(setting: object) -> bool:
-    return isinstance(setting, str) and setting.lstrip().startswith("{")
 
 
 HF121 = Rule(

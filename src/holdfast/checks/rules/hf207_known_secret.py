@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.contents import ContentKind, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Checkout, History, Module, VariablesFile
+from holdfast.checks.model.subjects import Checkout, History, Module
 from holdfast.checks.secrets.known_secrets import known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
@@ -21,10 +21,6 @@ _LARGEST = 5_000_000
 def _module(module: Module) -> Iterator[Finding]:
     for file in module.files:
         yield from _check(module.checkout, file.path)
-
-
-def _variables(file: VariablesFile) -> Iterator[Finding]:
-    yield from _check(file.checkout, file.path)
 
 
 def _repository(checkout: Checkout) -> Iterator[CheckResult]:
@@ -80,7 +76,7 @@ RULE = Rule(
     "sensitive variable.",
     severity=Severity.ERROR,
     source=_module,
-    variables=_variables,
+    variables=lambda file: _check(file.checkout, file.path),
     repository=_repository,
     history=_history,
     secret=True,

@@ -15,6 +15,7 @@ from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
+from holdfast.kernel.text import plural
 from holdfast.terraform.lock_file import LockedProvider
 from holdfast.terraform.versions import Version
 
@@ -136,26 +137,18 @@ def _check_platforms(module: Module) -> Iterator[CheckResult]:
 
 def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[str, ...]) -> CheckResult:
     """An `h1:` hash covers one platform's package; `zh:` hashes cover the registry's archives of all."""
-    there, from_registry = (
-        len(provider.package_hashes),
-        any(hash_.startswith("zh:") for hash_ in provider.hashes),
-    )
-    outcome = (
-        "on the others `init` fails with a mirror or cache" if from_registry else "on the others `init` fails"
-    )
+    from_registry = any(hash_.startswith("zh:") for hash_ in provider.hashes)
+    packages = plural(len(provider.package_hashes), "package") if provider.package_hashes else "no packages"
+    outcome = f"on the others `init` fails{' with a mirror or cache' if from_registry else ''}"
     flags = " ".join(f"-platform={platform}" for platform in platforms)
     return finding(
         lock.place_of(provider),
-        f"{lock.path} has hashes for {_packages(there)} of {provider.address}, but {len(platforms)} "
+        f"{lock.path} has hashes for {packages} of {provider.address}, but {len(platforms)} "
         f"platforms are used ({', '.join(platforms)}): {outcome}",
         address=provider.address,
         hint=f"Run `terraform providers lock {flags}` and commit it.",
         severity=Severity.NOTE if from_registry else None,
     )
-
-
-def _packages(count: int) -> str:
-    return f"{count or 'no'} package{'' if count == 1 else 's'}"
 
 
 HF308 = Rule(

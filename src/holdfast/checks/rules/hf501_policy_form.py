@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from holdfast.checks.iam.collect import findings_from_policies, for_policies, policy_rule
 from holdfast.checks.iam.document import Issue, policy_size
@@ -11,12 +11,10 @@ from holdfast.checks.model.subjects import Checkout
 from holdfast.kernel.errors import Place
 
 
-def _grammar(policy: IamPolicy) -> Iterable[Issue]:
-    return grammar_issues(policy.document, policy.kind, policy.text)
-
-
 def _check(policies: Policies, _: Checkout) -> Iterator[CheckResult]:
-    yield from findings_from_policies(_grammar, Severity.ERROR, policies)
+    yield from findings_from_policies(
+        lambda policy: grammar_issues(policy.document, policy.kind, policy.text), Severity.ERROR, policies
+    )
     for wrong in policies.malformed:
         place = Place(file=wrong.file, line=wrong.error.line or None, column=wrong.error.column or None)
         yield finding(place, f"this policy is not valid JSON: {wrong.error.message}", address=wrong.address)

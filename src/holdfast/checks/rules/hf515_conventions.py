@@ -68,7 +68,9 @@ def _check_tags(stack: CheckedStack) -> Iterator[CheckResult]:
         if attribute is None and not has_tags(resource.type):
             continue
         tags = _effective_tags(attribute, scope, defaults)
-        if tags is None or any(_is_hidden(tags, name, pattern) for name, pattern in wanted.items()):
+        if tags is None or any(
+            isinstance(tags.get(name), Unknown) and expected != "*" for name, expected in wanted.items()
+        ):
             unknown_tags.append((resource.block.file, resource.address))
         if tags is not None:
             yield from _wrong_tags(attribute or resource.block, resource.address, tags, wanted)
@@ -82,10 +84,6 @@ def _effective_tags(
     if tags is None:
         return defaults
     return {**defaults, **tags} if isinstance(tags, Mapping) else None
-
-
-def _is_hidden(tags: Mapping[str, object], name: str, pattern: str) -> bool:
-    return isinstance(tags.get(name), Unknown) and pattern != "*"
 
 
 def _wrong_tags(

@@ -151,14 +151,10 @@ def _finding(resource: Resource, row: Stateful, stack: str) -> Finding:
         resource.block,
         f"`{resource.address}` {row.loss}, and its code does not protect it from deletion",
         address=resource.address,
-        hint=f"Set {_alternatives(ways)}.",
+        hint=f"Set {' or '.join(filter(None, (', '.join(ways[:-1]), ways[-1])))}.",
         severity=Severity.WARNING if row.holds in _SEVERE else Severity.NOTE,
         stack=stack,
     )
-
-
-def _alternatives(ways: tuple[str, ...]) -> str:
-    return ways[0] if len(ways) == 1 else f"{', '.join(ways[:-1])} or {ways[-1]}"
 
 
 RULE = Rule(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.code.pins import is_elsewhere
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
-from holdfast.checks.model.subjects import Checkout, Module, VariablesFile, value
+from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.nodes import File
 from holdfast.kernel.errors import Place
@@ -35,10 +35,6 @@ def _calls(module: Module) -> Iterator[Finding]:
         yield finding(block.body.attribute("source") or block, what, hint=hint, address=f"module.{name}")
 
 
-def _variables(file: VariablesFile) -> Iterator[Finding]:
-    return _problems(file.file, file.checkout)
-
-
 def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
     """Nothing is quoted from a file outside the repository that a link points to."""
     if file.problems and checkout.code.tree.real(file.path) is None:
@@ -55,5 +51,5 @@ RULE = Rule(
     fix="Fix the syntax here, or the path of the module.",
     severity=Severity.ERROR,
     source=_module,
-    variables=_variables,
+    variables=lambda file: _problems(file.file, file.checkout),
 )

@@ -183,10 +183,10 @@ def _is_ignored(resource: Resource, name: str) -> bool:
         if changes is None:
             continue
         items = changes.expression.items if isinstance(changes.expression, Tuple) else (changes.expression,)
-        if any(_first(item) in (name, "all") for item in items):
+        if any(_root(item) in (name, "all") for item in items):
             return True
     return False
 
 
-def _first(expression: Expression) -> str | None:
+def _root(expression: Expression) -> str | None:
     return expression.root if isinstance(expression, Traversal) else literal_text(expression)
