@@ -87,6 +87,6 @@ def test_an_override_leaves_the_approvals_that_are_needed(decision: Decision, sa
 
 
 @given(decisions)
-def test_without_a_word_nothing_changes(decision: Decision) -> None:
+def test_without_an_approval_nothing_changes(decision: Decision) -> None:
     """Silence is no consent."""
     assert with_approvals(decision, (), now=NOW) == decision

@@ -83,7 +83,7 @@ def test_swapped_lines_are_found(log: Log, data: st.DataObject) -> None:
 
 
 @given(logs(), logs())
-def test_a_line_of_somebody_elses_does_not_fit(log: Log, other: Log) -> None:
+def test_a_line_of_another_log_does_not_fit(log: Log, other: Log) -> None:
     """Added behind the end: only what follows the chain is taken."""
     pieces, end = log
     strange = (other[0][0].lines or ())[0]

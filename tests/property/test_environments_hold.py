@@ -45,7 +45,7 @@ def test_a_production_environment_that_matches_never_takes_production_away(
 
 
 @given(sources=SOURCES, known=MANY)
-def test_less_than_production_is_always_somebodys_word(sources: Sources, known: list[Environment]) -> None:
+def test_less_than_production_is_always_configured(sources: Sources, known: list[Environment]) -> None:
     """A stack is not production only where an environment of the configuration that is not matches it."""
     verdict = judged(sources, known)
     assert verdict.reason

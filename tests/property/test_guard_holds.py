@@ -295,7 +295,7 @@ def test_production_is_never_milder(
 
 
 @given(LISTS, POLICIES, SITUATIONS)
-def test_no_value_of_an_object_is_told(
+def test_no_value_of_a_resource_is_shown(
     found: list[dict[str, Any]], policy: Policy, case: PlanContext
 ) -> None:
     """Reasons name addresses and rules; what an object holds may be secret."""

@@ -46,7 +46,9 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.blobs = _Between()
         encrypted = EncryptedBlobs(self.blobs, lambda: Key.of(bytes(32)))
-        self.door = Leases(encrypted, life=lambda process: self.lives.get(process.pid, Liveness.UNKNOWN))
+        self.lease_store = Leases(
+            encrypted, life=lambda process: self.lives.get(process.pid, Liveness.UNKNOWN)
+        )
         self.lives: dict[int, Liveness] = {}
         self.pids = {taker: taker for taker in TAKERS}
         for taker in TAKERS:
@@ -84,7 +86,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def take(self, taker: int, lose: bool) -> object:  # noqa: FBT001 - Hypothesis gives it
         self.blobs.lose = lose
         free = self.may_be_taken()
-        lease = self.learn(taker, self.door.take(LANE, self.holder(taker)), free=free)
+        lease = self.learn(taker, self.lease_store.take(LANE, self.holder(taker)), free=free)
         self.blobs.lose = False
         return multiple(lease) if lease is not None else multiple()
 
@@ -95,11 +97,11 @@ class LeaseMachine(RuleBasedStateMachine):
 
         def between() -> None:
             free = self.may_be_taken()
-            lease = self.learn(other, self.door.take(LANE, self.holder(other)), free=free)
+            lease = self.learn(other, self.lease_store.take(LANE, self.holder(other)), free=free)
             found.extend([lease] if lease is not None else [])
 
         self.blobs.first = between
-        answer = self.door.take(LANE, self.holder(taker))
+        answer = self.lease_store.take(LANE, self.holder(taker))
         self.blobs.first = None
         lease = self.learn(taker, answer, free=self.may_be_taken())
         return multiple(*found, *([lease] if lease is not None else []))
@@ -119,7 +121,7 @@ class LeaseMachine(RuleBasedStateMachine):
             and self.lives[self.now[0]] is Liveness.UNKNOWN
         )
         free = self.may_be_taken() or believed
-        answer = self.door.take_over(LANE, self.holder(taker), number=number, declared=declared)
+        answer = self.lease_store.take_over(LANE, self.holder(taker), number=number, declared=declared)
         if free:
             assert isinstance(answer, Lease)
         lease = self.learn(taker, answer, free=free)
@@ -129,21 +131,21 @@ class LeaseMachine(RuleBasedStateMachine):
     def renew(self, lease: Lease, lose: bool) -> object:  # noqa: FBT001
         self.blobs.lose = lose
         if self.now == (lease.holder.process.pid, lease.number):
-            renewed = self.door.renew(lease)
-            self.door.require(renewed)
+            renewed = self.lease_store.renew(lease)
+            self.lease_store.require(renewed)
             self.blobs.lose = False
             return multiple(lease, renewed)
         with pytest.raises(LeaseLost):
-            self.door.renew(lease)
+            self.lease_store.renew(lease)
         with pytest.raises(LeaseLost):
-            self.door.require(lease)
+            self.lease_store.require(lease)
         self.blobs.lose = False
         return multiple(lease)
 
     @rule(lease=leases, lose=st.booleans())
     def release(self, lease: Lease, lose: bool) -> None:  # noqa: FBT001
         self.blobs.lose = lose
-        self.door.release(lease)
+        self.lease_store.release(lease)
         self.blobs.lose = False
         if self.now == (lease.holder.process.pid, lease.number):
             self.now = None
@@ -153,11 +155,11 @@ class LeaseMachine(RuleBasedStateMachine):
         """A heartbeat never takes back what another one has got meanwhile."""
 
         def between() -> None:
-            self.learn(other, self.door.take(LANE, self.holder(other)), free=self.may_be_taken())
+            self.learn(other, self.lease_store.take(LANE, self.holder(other)), free=self.may_be_taken())
 
         self.blobs.first = between
         with contextlib.suppress(LeaseLost):
-            self.door.renew(lease)
+            self.lease_store.renew(lease)
             assert self.now == (lease.holder.process.pid, lease.number)
         self.blobs.first = None
 
@@ -170,7 +172,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_record_says_the_same(self) -> None:
-        held = self.door.look(LANE)
+        held = self.lease_store.look(LANE)
         assert (None if held is None else (held.holder.process.pid, held.number)) == self.now
 
 

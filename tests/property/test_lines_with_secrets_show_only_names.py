@@ -27,9 +27,7 @@ MARK = "Zq9Zq9"
 
 
 @given(SECRETS, SECRETS, st.sampled_from(FORMS), st.sampled_from(["main.tf", "a.tfvars", "p.json", ".env"]))
-def test_what_stands_where_a_value_stands_is_never_shown(
-    before: str, after: str, form: str, path: str
-) -> None:
+def test_values_are_never_shown(before: str, after: str, form: str, path: str) -> None:
     """Whatever the secret is made of: quotes, escapes, brackets, or what looks like code."""
     line = form.format(*[f"{before}{MARK}{after}"] * form.count("{}"))
     found = Finding(message="m", place=Place(file=path, line=1))

@@ -153,7 +153,7 @@ def test_text_without_secrets_stays_byte_for_byte(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_without_words_of_the_table_stays(text: str) -> None:
+def test_text_without_secrets_stays(text: str) -> None:
     """Whatever somebody writes, in whatever alphabet."""
     assert Redactor(["hunter2"]).clean(text.replace("://", "")) == text.replace("://", "")
 

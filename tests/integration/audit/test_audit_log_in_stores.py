@@ -34,7 +34,7 @@ audit = audit_on(store_on(FolderBlobs(Path(sys.argv[1]))))
 for number in range(int(sys.argv[3])):
     audit.record(applied(f"{sys.argv[2]}-{number}"))
     print(number, flush=True)
-    time.sleep(0.01)  # A writer does other things, too: the turn is for whoever waits.
+    time.sleep(0.01)  # A writer does other things, too, so that others get their turn.
 """
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -161,7 +161,7 @@ def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
 
 
 def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, caller: AwsCaller) -> None:
-    """It was done, and nobody heard: the line stands there once."""
+    """The write succeeded and its answer was lost: the line is written once."""
     store = store_on(S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01)))
     audit = audit_on(store)
     audit.record(applied("net"))

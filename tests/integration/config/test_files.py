@@ -49,7 +49,7 @@ def test_a_file_with_the_other_ending_is_seen(tmp_path: Path) -> None:
     assert "Rename" in (caught.value.problem.hint or "")
 
 
-def test_the_root_is_where_the_file_lies(tmp_path: Path) -> None:
+def test_the_root_is_the_folder_of_the_file(tmp_path: Path) -> None:
     """Paths in the file are relative to its folder."""
     (tmp_path / "holdfast.yaml").write_text("version: 1\ncompany: acme\n")
     config = load(tmp_path / "holdfast.yaml")

@@ -128,7 +128,7 @@ def test_an_author_other_than_the_workflow_is_known_too(tmp_path: Path) -> None:
         assert len(github.bodies(7)) == 1
 
 
-def test_where_nobody_says_who_we_are_it_is_the_workflow(job: Job, github: GithubServer) -> None:
+def test_the_default_author_is_the_workflow(job: Job, github: GithubServer) -> None:
     """A server without that question: the author is the one that workflows write as."""
     github.knows_viewer = False
     assert job.publish(report(ready("a"))) == ()
@@ -270,7 +270,7 @@ def test_an_older_run_keeps_quiet(job: Job, github: GithubServer) -> None:
 
 
 def test_a_push_has_no_comment_and_no_warning(job: Job, github: GithubServer) -> None:
-    """After the merge there is a summary and outputs; nobody is asked."""
+    """After the merge there is a summary and there are outputs, but no comment."""
     job.event = {"ref": "refs/heads/main"}
     assert job.publish(report(ready("a"))) == ()
     assert github.calls == []
@@ -316,7 +316,7 @@ def test_an_event_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
         assert codes(problems) == ["HF-TELL-6"]
 
 
-def test_what_nobody_foresaw_harms_nothing(job: Job, github: GithubServer) -> None:
+def test_an_unexpected_error_harms_nothing(job: Job, github: GithubServer) -> None:
     """A part of telling that breaks is a warning, and the other parts are told."""
 
     class Broken(list[str]):

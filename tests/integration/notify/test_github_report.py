@@ -58,7 +58,7 @@ def job(folder: Path, github: GithubServer) -> Invocation:
     )
 
 
-def test_a_plan_is_told_everywhere(
+def test_a_plan_is_published_everywhere(
     tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comment, a summary, an annotation; and no warning."""
@@ -87,7 +87,7 @@ def test_a_mistake_replaces_an_older_report(
 
 
 def test_elsewhere_it_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Outside Actions there is nobody to tell, and the run goes on."""
+    """Outside Actions nothing is published, and the run continues."""
     PlanReport(invocation(actions=False), RESULTS, "").publish(Exit.DONE, tmp_path)
     assert "HF-TELL-10" in capsys.readouterr().err
 

@@ -88,7 +88,7 @@ def test_no_apply_is_cancelled_by_the_next() -> None:
     assert "concurrency" not in WORKFLOWS["break-glass.yml"]
 
 
-def test_what_writes_stands_behind_an_environment() -> None:
+def test_jobs_that_write_need_an_environment() -> None:
     """Reviewers can be required for an apply, and for every way out."""
     assert WORKFLOWS["apply.yml"]["jobs"]["apply"]["environment"] == "production"
     assert WORKFLOWS["break-glass.yml"]["jobs"]["act"]["environment"] == "break-glass"

@@ -121,7 +121,7 @@ def test_not_allowed() -> None:
         assert "ssm:GetParameter" in str(other.hint)
 
 
-def test_nobody_to_ask_as() -> None:
+def test_without_an_identity() -> None:
     """No keys, a profile that is not there, keys that can be none: said without showing them."""
     assert code(looked(["aws-sm:a"], {"AWS_REGION": "eu-west-1"})["aws-sm:a"]) == "HF-SEC-15"
     absent = looked(["aws-sm:a"], {"AWS_PROFILE": "nobody", "AWS_REGION": "x"})["aws-sm:a"]
@@ -131,7 +131,7 @@ def test_nobody_to_ask_as() -> None:
     assert code(looked(["aws-sm:a"], broken)["aws-sm:a"]) == "HF-SEC-15"
 
 
-def test_no_region_and_nobody_there() -> None:
+def test_no_region_and_no_server() -> None:
     """Where to ask is not guessed; who is not there, or silent, is told apart."""
     assert code(looked(["aws-sm:a"], KEYS)["aws-sm:a"]) == "HF-SEC-18"
     with socket.socket() as taken:

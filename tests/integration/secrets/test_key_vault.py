@@ -133,7 +133,7 @@ def test_whoever_signed_in_with_az(server: Answering, tmp_path: Path) -> None:
     )
 
 
-def test_nobody_to_ask_as(server: Answering) -> None:
+def test_without_an_identity(server: Answering) -> None:
     """No principal, no managed identity, no az: the ways that there are stand in the hint."""
     problem = mistake("v/db", server, {})
     assert (problem.code, "az login" in str(problem.hint)) == ("HF-SEC-15", True)

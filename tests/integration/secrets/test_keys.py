@@ -94,7 +94,7 @@ def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o610])
 def test_a_key_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
-    """A key that somebody else may have read is no secret; the hint says what to do."""
+    """A key that other users may read is refused; the hint says what to do."""
     file = load_or_create_key(environment(tmp_path)).file
     assert file is not None
     file.chmod(mode)

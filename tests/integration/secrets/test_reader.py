@@ -44,8 +44,8 @@ def test_each_secret_is_read_once(tmp_path: Path) -> None:
         assert paths.count("/v1/kv/data/absent") == 1
 
 
-def test_what_lies_on_this_machine(tmp_path: Path) -> None:
-    """A change uses one value from its beginning to its end, whoever writes the file meanwhile."""
+def test_secrets_on_this_machine(tmp_path: Path) -> None:
+    """A change uses one value from start to end, even if the file changes meanwhile."""
     file = tmp_path / "secret"
     file.write_text("hunter2")
     ref, unset = SecretRef(scheme="file", locator="secret"), SecretRef(scheme="env", locator="UNSET")

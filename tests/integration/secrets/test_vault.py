@@ -150,7 +150,7 @@ def test_the_token_of_vault_login(server: Answering, tmp_path: Path) -> None:
     assert value("kv/app#token", server, HOME=str(tmp_path)) == "hunter2"
 
 
-def test_nobody_to_ask_as(server: Answering, tmp_path: Path) -> None:
+def test_without_an_identity(server: Answering, tmp_path: Path) -> None:
     """No token, or one that can be none: said without asking Vault."""
     assert mistake("kv/app#token", server, HOME=str(tmp_path)).code == "HF-SEC-15"
     assert mistake("kv/app#token", server, VAULT_TOKEN="hunter2\nX: y").code == "HF-SEC-15"

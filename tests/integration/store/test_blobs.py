@@ -55,7 +55,7 @@ def test_what_was_never_written_is_absent(blobs: BlobStore) -> None:
 
 
 def test_a_name_is_created_once(blobs: BlobStore) -> None:
-    """The second one is told that somebody was first, though it brings the same bytes."""
+    """The second one is refused, even with the same bytes."""
     assert blobs.create("used/a", b"first")
     assert not blobs.create("used/a", b"second")
     assert not blobs.create("used/a", b"first")
@@ -108,7 +108,7 @@ def test_writing_asks_nothing(blobs: BlobStore) -> None:
 
 
 def test_only_what_is_named_is_removed(blobs: BlobStore) -> None:
-    """A removing that comes late must not take what somebody put there meanwhile."""
+    """A late removal must not remove what was written meanwhile."""
     blobs.write("a/b", b"1")
     old = blobs.read("a/b")
     assert old is not None

@@ -1,4 +1,4 @@
-"""The run store in a folder: processes that race for one name, and what somebody finds who reads the disk."""
+"""The run store in a folder: processes that race for one name, and what is on the disk."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_state_of_a_stack_that_begins_with_a_dot_is_found(store: RunStore) -> 
     assert store.states.stacks() == (".hidden/x",)
 
 
-def test_half_written_files_are_nobodys(store: RunStore, tmp_path: Path) -> None:
+def test_partial_writes_are_ignored(store: RunStore, tmp_path: Path) -> None:
     """What a crash left beside a name is passed over by every list."""
     store.mark_used("d1", run="r1", stack="a", who="ann")
     store.runs.finish("r1", {"status": "applied"})
@@ -182,7 +182,7 @@ def test_what_may_not_be_read_is_not_absent(store: RunStore, tmp_path: Path, clo
 
 
 def test_a_file_in_the_place_of_a_folder_is_not_absent(store: RunStore, tmp_path: Path) -> None:
-    """Where there should be a folder and is a file, nobody can say what is there."""
+    """A file in place of a folder is an error, never an empty store."""
     store.mark_used("d1", run="r1", stack="a", who="ann")
     (tmp_path / "store/claims").write_text("not a folder")
     with pytest.raises((HoldfastError, OSError)):

@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_what_was_written(tmp_path: Path) -> None:
 
 
 def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
-    """Before, nobody sees a journal; from then on nobody can bar the run."""
+    """Before, there is no journal; from then on the run cannot be prevented from starting."""
     blobs = FolderBlobs(tmp_path / "store")
     runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
     path = blobs.path(journal_name("r1"))
@@ -84,7 +84,7 @@ def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_every_word_is_flushed_before_anybody_hears_it(
+def test_every_line_is_flushed_before_it_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Content first, then the name, then the folder that holds the name; only then is the frame passed on."""

@@ -78,7 +78,7 @@ def test_a_lane_is_held_by_one_and_named(leases: Leases) -> None:
 def test_a_killed_holder_is_passed_over_and_cannot_come_back(
     leases: Leases, other: subprocess.Popen[bytes]
 ) -> None:
-    """As long as it lives, no word of a person takes it away; once it is dead, nobody has to say a word."""
+    """No declaration takes a lease from a live holder, and none is needed once it is proved dead."""
     old = taken(leases.take(LANE, holder("one", process_table.process(other.pid))))
     answer = leases.take_over(LANE, holder("two"), number=old.number, declared="ann: it hangs")
     assert isinstance(answer, HeldByOther)
@@ -97,7 +97,7 @@ def test_a_killed_holder_is_passed_over_and_cannot_come_back(
     leases.require(new)
 
 
-def test_a_holder_out_of_sight_is_passed_over_only_on_somebodys_word(leases: Leases) -> None:
+def test_an_unknown_holder_is_replaced_only_if_declared_dead(leases: Leases) -> None:
     """The word is recorded, and counts for the holder that the person saw, not for the next one."""
     old = taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
     assert isinstance(leases.take(LANE, holder("two")), HeldByOther)
@@ -173,7 +173,7 @@ def test_many_takers_at_once(leases: Leases) -> None:
 
 
 def test_a_record_of_another_version_is_not_taken_for_free(encrypted: EncryptedBlobs, leases: Leases) -> None:
-    """What is not understood is held by somebody, as far as anybody knows."""
+    """An unreadable lease counts as held."""
     encrypted.create(f"leases/{LANE}", b'{"version":2,"number":7,"holder":null,"beat":""}')
     with pytest.raises(UnknownOutcome) as caught:
         leases.take(LANE, holder("one"))

@@ -48,7 +48,7 @@ def test_a_full_memory_is_an_error_while_there_is_room(
         output_buffer.require_space(str(tmp_path / "x"))
 
 
-def test_words_of_a_run_that_has_ended_go_and_evidence_stays(tmp_path: Path) -> None:
+def test_the_buffer_of_a_finished_run_is_removed_and_evidence_stays(tmp_path: Path) -> None:
     """A run killed between its last word and tidying up leaves nothing in clear for long."""
     store = store_on()
     over, open_end = (

@@ -83,7 +83,7 @@ def blobs(by_patience: dict[S3Timeouts, S3Blobs]) -> S3Blobs:
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
-def test_what_was_ours_is_never_somebody_elses(
+def test_our_own_write_is_never_taken_for_another(
     s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs], fault: Fault
 ) -> None:
     """Whatever becomes of one answer: creating, replacing and removing are known as our own doing."""
@@ -104,10 +104,10 @@ def test_what_was_ours_is_never_somebody_elses(
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_ONE_ANSWER, ids=repr)
-def test_what_was_somebody_elses_is_never_ours(
+def test_the_write_of_another_is_never_taken_for_ours(
     s3: FlakyS3, by_patience: dict[S3Timeouts, S3Blobs], fault: Fault
 ) -> None:
-    """The same faults, and somebody really was first, even with the same bytes."""
+    """The same faults, and another writer was first, even with the same bytes."""
     blobs = by_patience[HURRIED if isinstance(fault, LateAnswer) else TRUSTING]
     blobs.write("used/a", b"1")
     old = blobs.read("used/a")
@@ -337,7 +337,7 @@ def test_the_callers_variables_decide_and_not_this_processs(
     assert describe(again) == told
 
 
-def test_a_caller_without_credentials_is_told_so(tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(tmp_path: Path) -> None:
     """By its own code, with what can be set; no address is asked for them in vain."""
     variables = {"HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
     with pytest.raises(StoreUnreachable, match="no AWS credentials") as caught:

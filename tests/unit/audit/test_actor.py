@@ -51,12 +51,12 @@ def test_a_job_says_who_started_it_and_where() -> None:
     }
 
 
-def test_another_ci_is_told_from_a_person() -> None:
+def test_another_ci_is_not_a_person() -> None:
     """Nobody sits before a runner, whatever its system user is called."""
     assert current_actor(acting(CI="1")).kind == "ci"
 
 
-def test_nobody_is_proved_by_variables() -> None:
+def test_variables_verify_no_actor() -> None:
     """Whatever the variables say: unproved, and the record says why."""
     for variables in ({}, {"CI": "1"}, {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "ada"}):
         who = current_actor(acting(**variables))

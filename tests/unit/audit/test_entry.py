@@ -30,7 +30,7 @@ def test_a_name_that_equals_a_secret_stays_usable() -> None:
     )
 
 
-def test_what_breaks_glass_is_marked_whatever_its_writer_says() -> None:
+def test_break_glass_is_always_marked() -> None:
     """An override, an unlock and a declared death cannot be recorded as something normal."""
     assert all(document(act(what))["break_glass"] is True for what in ("override", "unlock", "holder-dead"))
     assert document(applied())["break_glass"] is False

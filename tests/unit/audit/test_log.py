@@ -169,7 +169,7 @@ def test_a_failure_in_the_background_is_raised_where_it_is_heard() -> None:
     assert [line["stack"] for line in newest(store, limit=9)] == ["net", "first"]
 
 
-def test_a_line_whose_answer_was_lost_stands_there_once() -> None:
+def test_a_line_whose_answer_was_lost_is_written_once() -> None:
     """It was written, and the writer was told that it was not."""
     blobs = Stumbling()
     store = store_on(blobs)
@@ -198,7 +198,7 @@ def test_a_head_that_stays_behind_harms_nothing() -> None:
 
 
 class Outrun(MemoryBlobs):
-    """Just before the head is moved for the first time, somebody else writes a line and moves it."""
+    """Just before the head is moved for the first time, another command writes a line and moves it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ def test_a_mark_that_its_writer_did_not_make_is_made_by_the_next() -> None:
     assert list(open_break_glass(store)) == ["net"]
 
 
-def test_a_mark_that_could_not_be_made_is_made_later_and_the_line_stands_once() -> None:
+def test_a_mark_that_failed_is_written_later_and_the_line_only_once() -> None:
     """The line is written; only what follows from it is tried again."""
     blobs = Stumbling()
     store = store_on(blobs)

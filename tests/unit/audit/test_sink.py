@@ -16,7 +16,7 @@ ADDRESS = "s3://acme/audit"
 class Refusing(MemoryBlobs):
     def create(self, name: str, data: bytes) -> bool:
         del name, data
-        raise Failed("HF-STORE-5", f"the run store {ADDRESS} cannot be reached: nobody answers")
+        raise Failed("HF-STORE-5", f"the run store {ADDRESS} cannot be reached: no answer")
 
 
 class Hanging(MemoryBlobs):
@@ -61,7 +61,7 @@ def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
     audit_on(store).record_all([applied("net"), applied("dns")])
     shipped = ship_to(store, ADDRESS, Refusing())
     assert shipped.warning == (
-        "2 entries of the audit log could not be shipped (s3://acme/audit cannot be reached: nobody answers);"
+        "2 entries of the audit log could not be shipped (s3://acme/audit cannot be reached: no answer);"
         " the next command tries again"
     )
     assert waiting(store, ADDRESS) == 2
@@ -69,7 +69,7 @@ def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
     assert (lines(sink), waiting(store, ADDRESS)) == ([1, 2], 0)
 
 
-def test_a_sink_that_hangs_holds_nobody_up() -> None:
+def test_a_sink_that_hangs_delays_no_command() -> None:
     """The run ends in time; the lines wait."""
     store, sink = store_on(), Hanging()
     audit_on(store).record(applied("net"))

@@ -121,7 +121,7 @@ def test_without_the_key_nothing_is_said() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place(inside: str, code: str, says: str, hint: str) -> None:
+def test_a_mistake_is_reported_with_its_place(inside: str, code: str, says: str, hint: str) -> None:
     """A rule that silently does not hold would be worse than none."""
     text = f"version: 1\nenvironments: {{ dev: {{}}, prod: {{}} }}\nguard:\n  {inside}\n"
     with pytest.raises(ConfigError) as caught:

@@ -161,7 +161,7 @@ def test_defaults() -> None:
     assert config == Config(file=Path("/r/holdfast.yaml"), root=Path("/r"))
 
 
-def test_every_mistake_is_told_in_the_order_of_the_file() -> None:
+def test_every_mistake_is_reported_in_the_order_of_the_file() -> None:
     """A person mends them all before the next try."""
     problems = mistakes(
         'version: 1\ncompny: acme\nstacks:\n  - variables: A/{account}.tfvars\n    name: "{acount}"\n'

@@ -10,7 +10,7 @@ from holdfast.notify.report import ChangeReport, Trouble
 from holdfast.system.markup import escape_commands
 
 
-def test_an_error_stands_where_it_is() -> None:
+def test_an_error_is_annotated_at_its_place() -> None:
     """At the file and line, counted from the checkout on."""
     found = annotation_lines(report(failed("a", "50% off,\nreally", file="a/main.tf", line=3)), "infra/")
     assert found == [
@@ -29,7 +29,7 @@ def test_a_refusal_is_an_error_and_a_loss_a_warning() -> None:
     ]
 
 
-def test_what_the_checks_found_is_annotated_where_it_stands() -> None:
+def test_findings_are_annotated_at_their_place() -> None:
     assert annotation_lines(checked(ready("a"), errors=1), "infra/") == [
         "::error file=infra/a/main.tf,line=1,title=Holdfast::HF207 a secret, 1"
     ]

@@ -30,7 +30,7 @@ def test_of_several_the_oldest_stays() -> None:
     assert asked(comment(9), comment(4), comment(7)) == CommentPlan(update=4, retire=(7, 9))
 
 
-def test_a_marker_by_somebody_else_is_not_ours() -> None:
+def test_a_marker_of_another_author_is_not_ours() -> None:
     """Anyone can paste a marker into a comment, and would have it edited or believed."""
     assert asked(comment(1, author="mallory"), comment(2, author="github-actions")) == CommentPlan()
 

@@ -39,7 +39,7 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
     assert places == sorted(places)
 
 
-def test_what_only_plans_showed_is_told_even_where_it_only_warns() -> None:
+def test_warnings_about_plans_are_reported() -> None:
     """A policy that warns speaks to the people who read this. Errors come first, and only they are missed."""
     warned = Trouble(code="rego.main.warn", message="mind (a)")
     found = ChangeReport(
@@ -58,7 +58,7 @@ def test_what_only_plans_showed_is_told_even_where_it_only_warns() -> None:
     assert verdict_of(structs.replace(found, findings=())) is Verdict.READY
 
 
-def test_what_the_checks_found_stands_behind_the_rows() -> None:
+def test_findings_follow_the_rows() -> None:
     """Errors with their place, the rest in numbers; what finds no room is said to be missing."""
     found = checked(ready("dev/q"))
     text = markdown(found)

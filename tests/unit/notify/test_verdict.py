@@ -29,8 +29,8 @@ from holdfast.plans.status import RESULTS, Status
         ),
     ],
 )
-def test_the_gravest_is_said(stacks: list[StackReport], line: str) -> None:
-    """Of several stacks the gravest decides."""
+def test_the_most_severe_stack_sets_the_verdict(stacks: list[StackReport], line: str) -> None:
+    """The most severe stack decides."""
     assert verdict_line(report(*stacks)) == line
 
 
@@ -62,8 +62,8 @@ def test_errors_of_the_checks_are_a_reason_to_look(found: ChangeReport, line: st
         ([plain("a", "unchanged")], "✅ Nothing to do"),
     ],
 )
-def test_an_apply_is_told_as_one(stacks: list[StackReport], line: str) -> None:
-    """After an apply nobody asks whether to merge."""
+def test_an_apply_has_its_own_verdict(stacks: list[StackReport], line: str) -> None:
+    """After an apply the question is not whether to merge."""
     assert verdict_line(report(*stacks, operation="apply")) == line
 
 

@@ -34,7 +34,7 @@ def test_without_its_layer_a_format_is_left_alone(format_: Format) -> None:
     assert Redactor(settings=others).clean(example) == example
 
 
-def test_rows_can_be_told_apart() -> None:
+def test_rows_are_distinct() -> None:
     """An anchor leads to one row, and no anchor hides another that begins like it."""
     ids = [one.id for one in FORMATS]
     anchors = [anchor for one in FORMATS for anchor in one.anchors]

@@ -192,7 +192,7 @@ def test_letters_that_grow_in_lower_case_move_no_mask() -> None:
 
 
 def test_what_is_registered_can_be_hidden_again() -> None:
-    """Sealed with a run, for whoever reads its journal later; what is not searched for is not kept."""
+    """Stored encrypted with a run, so that its journal can be masked later; short values are not kept."""
     redactor = Redactor(["hunter2", Secret("swordfish"), "true", "abc"])
     assert redactor.registered() == {"hunter2", "swordfish"}
 

@@ -49,7 +49,7 @@ def test_what_no_variable_can_hold() -> None:
     assert mistake("x" * (MAX_BYTES + 1), None).problem.code == "HF-SEC-16"
 
 
-def test_what_a_service_says_is_told_without_proofs() -> None:
+def test_a_message_of_a_service_is_quoted_without_credentials() -> None:
     """One line, not too long, and without the token that was shown to the service."""
     assert errors.quote("bad\n\ttoken hunter2 ", "hunter2", None) == "bad token ***"
     assert len(errors.quote("x" * 1000)) == 301

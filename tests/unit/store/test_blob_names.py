@@ -8,7 +8,7 @@ from holdfast.store.blobs import decode_name, encode_name
 
 
 @given(st.text(min_size=1))
-def test_a_word_is_safe_on_any_blob_store(stack: str) -> None:
+def test_a_name_is_safe_in_any_blob_store(stack: str) -> None:
     """Whatever a stack is called: one word, that leads nowhere else and is not taken for half-written."""
     text = encode_name(stack)
     assert "/" not in text

@@ -68,7 +68,7 @@ class HandsOver(MemoryBlobs):
 
 
 def test_a_late_release_leaves_the_next_one_alone() -> None:
-    """What was read before somebody else came is not removed after."""
+    """A claim that changed since it was read is not removed."""
     claims = Claims(EncryptedBlobs(HandsOver(), lambda: KEY))
     claims.take(claim("r1"))
     claims.release("a/b", "r1")
@@ -78,7 +78,7 @@ def test_a_late_release_leaves_the_next_one_alone() -> None:
 
 
 class LetsGo(MemoryBlobs):
-    """Whoever holds something lets go of it as soon as somebody else has found it taken."""
+    """The holder releases the claim right after another run has found it taken."""
 
     def create(self, name: str, data: bytes) -> bool:
         created = super().create(name, data)
@@ -105,7 +105,7 @@ def test_claims_of_stacks_of_any_name_are_listed(claims: Claims) -> None:
 
 
 def test_a_damaged_claim_holds(claims: Claims, blobs: MemoryBlobs) -> None:
-    """A claim that cannot be read frees nothing: nobody knows how that run ended."""
+    """A claim that cannot be read frees nothing: the outcome of that run is unknown."""
     claims.take(claim("r1"))
     blobs.write("claims/a%2Fb", b"gone wrong")
     for use in (

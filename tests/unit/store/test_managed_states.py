@@ -55,7 +55,7 @@ def test_a_version_comes_back_to_the_byte(states: ManagedStates) -> None:
     assert states.numbers("a") == ()
 
 
-def test_of_two_writers_one_is_told(states: ManagedStates) -> None:
+def test_of_two_writers_one_is_refused(states: ManagedStates) -> None:
     """Who has not seen the last version adds none."""
     added(states, 1, after=0)
     assert states.add("a/b", new(2, b"other"), after=0) is None
@@ -93,7 +93,7 @@ def test_a_dropped_number_is_not_given_again(states: ManagedStates) -> None:
 
 
 def test_the_current_version_is_never_dropped(states: ManagedStates) -> None:
-    """Nor is it by somebody who thinks that it is an old one."""
+    """Not even if the caller takes it for an old one."""
     added(states, 1, after=0)
     states.drop("a/b", 1)
     assert states.numbers("a/b") == (1,)
@@ -104,7 +104,7 @@ def test_the_current_version_is_never_dropped(states: ManagedStates) -> None:
 
 
 class Withdrawn(MemoryBlobs):
-    """The newest version is withdrawn by whoever added it, between the look at the names and the reading."""
+    """The newest version is withdrawn between listing the names and reading it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def test_a_version_that_went_is_not_an_absent_state() -> None:
 def test_a_stranger_among_the_versions_is_an_error(
     states: ManagedStates, blobs: MemoryBlobs, name: str
 ) -> None:
-    """What nobody of ours wrote there is said, and is neither a version nor a crash."""
+    """A foreign name is reported: it is neither a version nor a crash."""
     added(states, 1, after=0)
     blobs.write(f"states/a%2Fb/{name}", b"hello")
     with pytest.raises(UnknownOutcome) as caught:

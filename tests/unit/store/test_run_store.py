@@ -227,7 +227,7 @@ class Notes(MemoryBlobs):
         super().write(name, data)
 
 
-def test_what_is_written_is_durable_unless_somebody_says_otherwise() -> None:
+def test_writes_are_durable_by_default() -> None:
     """An outcome outlives a crash of the machine; one that can be told again need not."""
     blobs = Notes()
     runs = store(blobs).runs

@@ -99,7 +99,7 @@ def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
 
 
 def test_a_journal_of_another_is_not_added_to() -> None:
-    """Where the run was barred, nothing of it arrives, and nobody is told that it has."""
+    """If the run was prevented from starting, nothing arrives, and nothing is reported as shipped."""
     blobs = Troubled()
     blobs.create(journal_name("r"), b"")
     shipper = Shipper(blobs, "r")
