@@ -37,23 +37,17 @@ class Type(StrEnum):
     OBJECT = "object"
 
 
-EXPECTED: Mapping[Type, str] = MappingProxyType(
-    {
-        Type.ANY: "a value",
-        Type.STRING: "a string",
-        Type.NUMBER: "a number",
-        Type.BOOL: "a bool",
-        Type.ADDRESS: "an IP address or a host name",
-        Type.IP: "an IP address",
-        Type.HOSTNAME: "a host name",
-        Type.URI: "a URI such as `https://a.example`",
-        Type.UUID: "a UUID",
-        Type.ARN: "an ARN",
-        Type.LIST: "a list",
-        Type.MAP: "a map",
-        Type.OBJECT: "an object",
-    }
-)
+_EXPECTED: Mapping[str, str] = {
+    "any": "a value",
+    "address": "an IP address or a host name",
+    "ip": "an IP address",
+    "hostname": "a host name",
+    "uri": "a URI such as `https://a.example`",
+    "uuid": "a UUID",
+    "arn": "an ARN",
+    "object": "an object",
+}
+"""The other types are expected by their name."""
 
 
 class Unless(Struct, frozen=True, kw_only=True):
@@ -88,7 +82,7 @@ class Part(Struct, frozen=True, kw_only=True):
         """`an IP address or a host name`, `one of `azure`, `aws``: for messages."""
         if self.one_of:
             return f"one of {', '.join(f'`{text}`' for text in self.one_of)}"
-        return EXPECTED[self.type]
+        return _EXPECTED.get(self.type, f"a {self.type}")
 
 
 class Contract(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from holdfast.checks.code.bodies import holds, lines_with
 from holdfast.checks.iam import data_source
+from holdfast.checks.iam.danger import has_relevant_unknowns
 from holdfast.checks.iam.document import HOLE, Fields, Issue, Malformed, Node, encode_json, flatten
 from holdfast.checks.iam.expressions import (
     DATA_SOURCE,
@@ -37,7 +38,6 @@ from holdfast.checks.iam.policy_types import (
     looks_like_policy,
     uses_by_type,
 )
-from holdfast.checks.iam.unknowns import has_relevant_unknowns
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, finding
 from holdfast.checks.model.subjects import (
     CheckedStack,

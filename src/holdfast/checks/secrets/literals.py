@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from holdfast.checks.code.argument_values import literal_text, names_a_store, texts_in
+import msgspec
+
+from holdfast.checks.code.argument_values import literal_text, named_texts, names_a_store, texts_in, values_at
 from holdfast.checks.model.interface import place_of
-from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
-from holdfast.checks.secrets import texts
-from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
-from holdfast.checks.secrets.secret_arguments import hard_coded_secrets
-from holdfast.checks.secrets.suspicion import SuspiciousText, classify_text, ends_as_password
+from holdfast.checks.model.subjects import Checkout, Module, Resource, VariablesFile, bodies, value
+from holdfast.checks.secrets import secret_facts, texts
+from holdfast.checks.secrets.known_secrets import is_about, is_known, is_placeholder, names_secret
+from holdfast.checks.secrets.suspicion import (
+    SecretKind,
+    SuspiciousText,
+    classify_text,
+    ends_as_password,
+    is_harmless,
+    names_a_secret,
+)
 from holdfast.config.settings import Config
-from holdfast.hcl.nodes import Block, Body, Expression, File, Literal
+from holdfast.hcl.nodes import Block, Body, Expression, File, Literal, Traversal, Tuple
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import BITS
+from holdfast.secrets.entropy import BITS, is_secret_name
 
 _PUBLIC = frozenset(("description", "error_message"))
 _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s$")
@@ -122,3 +131,177 @@ def _address(block: Block) -> str | None:
             return f"{block.type}.{name}"
         case _:
             return None
+
+
+# Arguments that are always secret, by provider tables or by the code. Values are followed through functions,
+# conditionals and objects, and to local values and variable defaults of the same module.
+
+
+_SPOKEN = pattern(
+    r"(?:^|_)(?:key2?|key_base64|key_value|key_material_base64|auth(?:orization)?_code|magic_code|signature)$"
+    r"|^(?:secret_string|secret_data|plaintext|plain_text|plaintext_value|secure_value|auth_string|pfx_\w+)$"
+)
+_SHOWN = frozenset(
+    (
+        "application_insights_key", "instrumentation_key", "host_key", "rsa_encrypted_key",
+        "virtual_machine_ssh_key",
+    )
+)  # fmt: skip
+"""Marked by their providers, but public, encrypted, or known to every client."""
+_VALUES = frozenset(
+    (
+        "aws_api_gateway_api_key.value", "aws_cloudwatch_event_connection.auth_parameters.api_key.value",
+        "azurerm_key_vault_secret.value", "helm_release.set_sensitive.value",
+    )
+)  # fmt: skip
+"""Elsewhere a marked `value` may be anything: a setting, a header, a document."""
+_EVERY = frozenset(("secure_environment_variables", "sensitive_environment_variables", "custom_keys"))
+"""Maps in which every value is a secret; in other maps the names decide."""
+_FLAGS = ("sensitive", "is_secret", "is_value_secret", "masked", "encrypted", "secret")
+"""Next to a `value`, these say that it is a secret."""
+_GITHUB = pattern(r"github_\w+_secret")
+_NAMED = ("secret_name", "name", "key")
+_DEEPEST = 4
+
+
+class HardCodedSecret(NamedTuple):
+    suspicious: SuspiciousText
+    text: str
+    is_first_only: bool
+    """`ignore_changes` names it: an initial value that is changed elsewhere."""
+
+
+class _Text(NamedTuple):
+    steps: tuple[str, ...]
+    text: str
+    place: Place
+
+
+def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCodedSecret]:
+    if resource.mode != "managed":
+        return
+    for text in _all(module, resource):
+        if text.text and not is_harmless(text.text):
+            secret = SuspiciousText(
+                SecretKind.KNOWN, ".".join(text.steps), text.place, resource.address, resource.type
+            )
+            yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
+
+
+def _all(module: Module, resource: Resource) -> Iterator[_Text]:
+    for steps in _listed(resource):
+        is_secret = _is_secret(resource, steps)
+        for value_ in values_at(resource.body, steps):
+            if value_.expression is not None:
+                for text in _texts(module, value_.steps, value_.expression, value_.place):
+                    direct = text.steps == value_.steps
+                    if is_secret if direct else _is_secret_entry(steps, text):
+                        yield text
+    for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
+        argument = body.attribute("value")
+        flagged = argument is not None and any(value(body, flag) is True for flag in _FLAGS)
+        if argument is not None and flagged and not _is_about(body):
+            yield from _texts(module, ("value",), argument.expression, argument.place)
+
+
+def _may_flag(module: Module, file: str) -> bool:
+    """A quick test: most files have no flag."""
+    checkout = module.checkout
+    key = ("may flag secrets", file)
+    return checkout.code.once(key, lambda: any(flag in (checkout.text(file) or "") for flag in _FLAGS))
+
+
+def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
+    for attribute in secret_facts.secret_attributes(resource.mode, resource.type):
+        if attribute.kind == secret_facts.SENSITIVE:
+            yield attribute.steps
+    for twin in secret_facts.write_only_twins(resource.type):
+        yield (*twin.steps[:-1], twin.name)
+    if _GITHUB.fullmatch(resource.type):
+        yield from (("plaintext_value",), ("value",))
+
+
+def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
+    """Whether every text in this argument is a secret; content may also be harmless."""
+    if len(steps) == 1 and _is_about(resource.body):
+        return False
+    name = steps[-1].removesuffix("_wo")
+    if resource.type == "aws_ssm_parameter":
+        return value(resource.body, "type") == "SecureString"
+    if name == "value":
+        path = ".".join((resource.type, *steps[:-1], name))
+        return path in _VALUES or _GITHUB.fullmatch(resource.type) is not None
+    return name not in _SHOWN and (is_secret_name(name) or _SPOKEN.search(name) is not None)
+
+
+def _is_about(body: Body) -> bool:
+    """The name says that the store holds something else: `AWS_REGION`, `storage-account-name`."""
+    names = (
+        literal_text(attribute.expression)
+        for name in _NAMED
+        if (attribute := body.attribute(name)) is not None
+    )
+    name = next(filter(None, names), None)
+    return name is not None and is_about(name.rpartition("/")[2])
+
+
+def _is_secret_entry(listed: tuple[str, ...], entry: _Text) -> bool:
+    """A text below the argument, unless it is a placeholder or a name (`password = "db_password"`)."""
+    named = listed[-1] in _EVERY or names_secret(entry.steps[-1])
+    return named and not is_placeholder(entry.text) and not names_a_secret(entry.text)
+
+
+def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Text]:
+    target, file = _behind(module, expression, place.file)
+    for below, literal, text in texts_in(target, steps):
+        at = place_of(literal, file)
+        here = place if (at.file, at.line) == (place.file, place.line) else at
+        inside = _document(text)
+        if inside is None:
+            yield _Text(below, text, here)
+        else:
+            yield from (_Text((*below, *names), text_, here) for names, text_ in named_texts(inside))
+
+
+def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
+    """Follows a name of the module to its value and file, as far as the code shows it."""
+    for _ in range(_DEEPEST):
+        match expression:
+            case Traversal(root="var", steps=(str() as name,)):
+                block = module.declared("variable", name)
+                attribute = block.body.attribute("default") if block is not None else None
+            case Traversal(root="local", steps=(str() as name,)):
+                attributes = (block.body.attribute(name) for block in module.blocks("locals"))
+                attribute = next((attribute for attribute in attributes if attribute is not None), None)
+            case _:
+                break
+        if attribute is None:
+            break
+        expression, file = attribute.expression, attribute.place.file
+    return expression, file
+
+
+def _document(text: str) -> Any:
+    """The JSON object in a text; None if it is not one."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _is_ignored(resource: Resource, name: str) -> bool:
+    for block in resource.body.blocks_of("lifecycle"):
+        changes = block.body.attribute("ignore_changes")
+        if changes is None:
+            continue
+        items = changes.expression.items if isinstance(changes.expression, Tuple) else (changes.expression,)
+        if any(_root(item) in (name, "all") for item in items):
+            return True
+    return False
+
+
+def _root(expression: Expression) -> str | None:
+    return expression.root if isinstance(expression, Traversal) else literal_text(expression)

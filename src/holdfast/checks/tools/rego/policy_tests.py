@@ -54,13 +54,51 @@ def run_tests(
 
 
 def _run(evaluator: Evaluator, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
-    match evaluator:
-        case Opa():
-            return read_opa_tests(evaluator.test(policies))
-        case Conftest():
-            return _run_with_conftest(evaluator, policies)
-        case Regopy():
-            return _run_with_regopy(evaluator, policies)
+    if isinstance(evaluator, Opa):
+        return read_opa_tests(evaluator.test(policies))
+    tests = tests_of(policies)
+    names = [f"{package}.{name}" for package, name, _ in tests if not name.startswith(_SKIPPED)]
+    outcomes = (
+        _run_with_conftest(evaluator, policies, names)
+        if isinstance(evaluator, Conftest)
+        else _run_with_regopy(evaluator, policies, names)
+    )
+    results = ((*test, outcomes.get(f"{test[0]}.{test[1]}", Outcome.SKIPPED)) for test in tests)
+    return tuple(
+        PolicyTest(
+            package=package,
+            name=name,
+            file=file,
+            outcome=outcome,
+            message=RULE_FAILED if outcome is Outcome.BROKEN else None,
+        )
+        for package, name, file, outcome in results
+    )
+
+
+def _run_with_conftest(
+    evaluator: Conftest, policies: Sequence[PolicyFile], names: Sequence[str]
+) -> dict[str, Outcome]:
+    """`conftest verify` does not report the outcome of each test."""
+    each = ", ".join(f"{json.dumps(name)}: [v | v := data.{name}]" for name in names)
+    values = evaluator.query(policies, f"answer := {{{each}}}" if each else "answer := {}")
+    return {name: Outcome.PASSED if values.get(name) == [True] else Outcome.FAILED for name in names}
+
+
+def _run_with_regopy(
+    evaluator: Regopy, policies: Sequence[PolicyFile], names: Sequence[str]
+) -> dict[str, Outcome]:
+    """Each test is a separate query: one that fails does not affect the others."""
+    modules = rewrite_all(policies, rewrite.rewrite_tests)
+    (values,) = evaluator.query(modules, dict.fromkeys(names, ()), ["{}"])
+    return {name: _outcome(value) for name, value in zip(names, values, strict=True)}
+
+
+def _outcome(text: object) -> Outcome:
+    value = EvaluationError(RULE_FAILED) if isinstance(text, dict) else parse_value(text)
+    if isinstance(value, EvaluationError):
+        return Outcome.BROKEN
+    return Outcome.PASSED if value is True else Outcome.FAILED
 
 
 def read_opa_tests(finished: processes.Finished) -> tuple[PolicyTest, ...]:
@@ -85,46 +123,3 @@ def _from_opa(test: Mapping[str, object]) -> PolicyTest:
         outcome=outcome,
         message=str(error.get("message")) if isinstance(error, dict) else None,
     )
-
-
-def _run_with_conftest(evaluator: Conftest, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
-    """`conftest verify` does not report the outcome of each test."""
-    tests = tests_of(policies)
-    names = [f"{package}.{name}" for package, name, _ in tests if not name.startswith(_SKIPPED)]
-    each = ", ".join(f"{json.dumps(name)}: [v | v := data.{name}]" for name in names)
-    values = evaluator.query(policies, f"answer := {{{each}}}" if each else "answer := {}")
-
-    def outcome(package: str, name: str) -> Outcome:
-        if name.startswith(_SKIPPED):
-            return Outcome.SKIPPED
-        return Outcome.PASSED if values.get(f"{package}.{name}") == [True] else Outcome.FAILED
-
-    return tuple(
-        PolicyTest(package=package, name=name, file=file, outcome=outcome(package, name))
-        for package, name, file in tests
-    )
-
-
-def _run_with_regopy(evaluator: Regopy, policies: Sequence[PolicyFile]) -> tuple[PolicyTest, ...]:
-    tests = tests_of(policies)
-    modules = rewrite_all(policies, rewrite.rewrite_tests)
-    # Each test is a separate query: one that fails does not affect the others.
-    names = {f"{package}.{name}": () for package, name, _ in tests if not name.startswith(_SKIPPED)}
-    (results,) = evaluator.query(modules, names, ["{}"])
-    values = dict(zip(names, results, strict=True))
-    return tuple(
-        _from_regopy(package, name, file, values.get(f"{package}.{name}")) for package, name, file in tests
-    )
-
-
-def _from_regopy(package: str, name: str, file: str, text: object) -> PolicyTest:
-    message = None
-    if name.startswith(_SKIPPED):
-        outcome = Outcome.SKIPPED
-    else:
-        value = {} if isinstance(text, dict) else parse_value(text)
-        if isinstance(text, dict) or isinstance(value, EvaluationError):
-            outcome, message = Outcome.BROKEN, RULE_FAILED
-        else:
-            outcome = Outcome.PASSED if value is True else Outcome.FAILED
-    return PolicyTest(package=package, name=name, file=file, outcome=outcome, message=message)
