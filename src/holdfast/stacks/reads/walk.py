@@ -27,32 +27,14 @@ _TF_VAR = "TF_VAR_"
 
 
 def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()) -> StackInputs:
-    """The inputs of a stack. `env_variables`: variables that TF_VAR_ of the caller's environment may set."""
-    return module_inputs(
-        code,
-        stack.module,
-        stack.variables_files,
-        stack.variables,
-        env_variables | _variables_in_env(stack),
-        workspace=stack.workspace,
-        named=tuple(strings(_plain(stack.env))),
-    )
+    """The inputs of a stack. Never raises because of a file's content.
 
-
-def module_inputs(
-    code: Code,
-    module: str,
-    variables_files: tuple[str, ...] = (),
-    inline: Mapping[str, object] | None = None,
-    env_variables: frozenset[str] = frozenset(),
-    *,
-    workspace: str | None = None,
-    named: tuple[str, ...] = (),
-) -> StackInputs:
-    """`named`: other strings that may name a file. Never raises because of a file's content."""
-    collector = InputCollector(code, module)
-    root = _root_instance(collector, variables_files, inline or {}, env_variables, workspace)
-    collector.add_names(named, (module, "."), folders=False)
+    `env_variables`: variables that TF_VAR_ of the caller's environment may set.
+    """
+    collector = InputCollector(code, stack.module)
+    root = _root_instance(collector, stack, env_variables)
+    # A variable of its environment may name a file, too.
+    collector.add_names(strings(_plain(stack.env)), (stack.module, "."), folders=False)
     _Walk(collector).visit(root)
     return collector.inputs()
 
@@ -71,11 +53,7 @@ class ModuleInstance(Struct, frozen=True, kw_only=True):
 
 def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
     """The stack's root module, then every local module that it calls, once per instance."""
-    collector = InputCollector(code, stack.module)
-    root = _root_instance(
-        collector, stack.variables_files, stack.variables, _variables_in_env(stack), stack.workspace
-    )
-    waiting = deque([root])
+    waiting = deque([_root_instance(InputCollector(code, stack.module), stack)])
     for _ in range(_MOST_VISITS):
         if not waiting:
             return
@@ -89,31 +67,24 @@ def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
                     waiting.extend(_called_instances(code, instance, call, folder, source))
 
 
-def _variables_in_env(stack: Stack) -> frozenset[str]:
-    return frozenset(name.removeprefix(_TF_VAR) for name in stack.env if name.startswith(_TF_VAR))
-
-
 def _root_instance(
-    collector: InputCollector,
-    variables_files: tuple[str, ...],
-    inline: Mapping[str, object],
-    env_variables: frozenset[str],
-    workspace: str | None,
+    collector: InputCollector, stack: Stack, env_variables: frozenset[str] = frozenset()
 ) -> ModuleInstance:
-    module = collector.code.module(collector.module)
+    module = collector.code.module(stack.module)
+    own = (name.removeprefix(_TF_VAR) for name in stack.env if name.startswith(_TF_VAR))
     # The environment has the lowest precedence, and only its names are known.
-    assigned: dict[str, object] = {name: UNKNOWN for name in env_variables if name in module.variables}
-    assigned.update(_assigned_values(collector, variables_files, inline))
+    assigned: dict[str, object] = dict.fromkeys(env_variables.union(own) & {*module.variables}, UNKNOWN)
+    assigned.update(_assigned_values(collector, stack.variables_files, stack.variables))
     tree = collector.tree.root.as_posix()
     scope = Scope(
         variables=_variable_values(module, assigned),
         locals=module.locals,
-        cwd=posixpath.normpath(f"{tree}/{collector.module}"),
+        cwd=posixpath.normpath(f"{tree}/{stack.module}"),
         tree=tree,
-        workspace=workspace,
+        workspace=stack.workspace,
         listing=collector.fileset_value,
     )
-    return ModuleInstance(folder=collector.module, address="", scope=scope)
+    return ModuleInstance(folder=stack.module, address="", scope=scope)
 
 
 def _called_instances(

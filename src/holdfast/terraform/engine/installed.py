@@ -113,7 +113,10 @@ def _expected_sum(file: Path, given: str | None) -> str:
                 hint="A checksum has 64 digits of 0-9 and a-f.",
             )
         return given.strip().lower()
-    for sums in _checksum_files(file):
+    # `terraform_1.9.8_SHA256SUMS` for `terraform_1.9.8_linux_amd64.zip`, then plain `SHA256SUMS`.
+    vendor = "_".join(file.name.split("_")[:2])
+    places = (file.with_name(f"{vendor}_SHA256SUMS"), file.with_name("SHA256SUMS"))
+    for sums in filter(Path.is_file, places):
         for line in files.read_text(sums, limit=1_000_000).splitlines():
             match = _LINE.fullmatch(line.strip())
             if match is not None and match[2] == file.name:
@@ -123,13 +126,6 @@ def _expected_sum(file: Path, given: str | None) -> str:
         f"there is no checksum for {file}",
         hint="Pass --sha256 SUM, or put the vendor's SHA256SUMS file next to it.",
     )
-
-
-def _checksum_files(file: Path) -> list[Path]:
-    """`terraform_1.9.8_SHA256SUMS` for `terraform_1.9.8_linux_amd64.zip`, then plain `SHA256SUMS`."""
-    vendor = "_".join(file.name.split("_")[:2])
-    places = (file.with_name(f"{vendor}_SHA256SUMS"), file.with_name("SHA256SUMS"))
-    return [place for place in places if place.is_file()]
 
 
 @contextlib.contextmanager
@@ -174,7 +170,7 @@ def _program(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
             f"{file}: cannot tell from its name whether it is terraform or tofu",
             hint="Rename it as the vendor does: the name starts with terraform or tofu.",
         )
-    return product, archive.rename(_program_folder(staging) / product.value)
+    return product, archive.rename(files.private_folder(staging / "program") / product.value)
 
 
 def _unpack(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
@@ -191,16 +187,12 @@ def _unpack(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG) or member.file_size > _LARGEST:
                 raise _malformed(str(file), f"its {member.filename} is not a file or too large")
-            target = _program_folder(staging) / member.filename
+            target = files.private_folder(staging / "program") / member.filename
             with opened.open(member) as source:
                 _write(source, target, what=str(file))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise _malformed(str(file), str(error)) from None
     return Product(member.filename), target
-
-
-def _program_folder(staging: Path) -> Path:
-    return files.private_folder(staging / "program")
 
 
 def _malformed(file: str, why: str) -> Refused:

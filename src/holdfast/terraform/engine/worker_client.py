@@ -70,13 +70,13 @@ class WorkerClient:
             "folder": str(command.folder),
             **(command.supervision or {}),
         }
+        cancel = CancelSequence(timeouts)
         with processes.OutputBuffer() as err, _Output(lines.feed if lines is not None else None) as out:
             try:
                 await self._send(json.dumps(message).encode() + b"\n", (out.number, err.number))
             except OSError:
-                return await self._crashed()
+                return await self._crashed(cancel)
             out.hand_over()
-            cancel = CancelSequence(timeouts)
             cancelling = asyncio.create_task(
                 cancel.run(command, stop, lambda: self._cancel(name), self._child.kill_group)
             )
@@ -107,16 +107,16 @@ class WorkerClient:
         if sent < len(message):
             await asyncio.get_running_loop().sock_sendall(self._channel, message[sent:])
 
-    async def _crashed(self, cancel: CancelSequence | None = None, errors: bytes = b"") -> CommandResult:
+    async def _crashed(self, cancel: CancelSequence, errors: bytes = b"") -> CommandResult:
         code = await self._child.wait()
         self._child.kill_group()
         errors += self._log.content(last=_CHUNK)
         return CommandResult(
             code=code or 1,
             err=errors,
-            interrupted=cancel is not None and cancel.interrupted,
-            force_cancelled=cancel is not None and cancel.force_cancelled,
-            timed_out=cancel is not None and cancel.timed_out,
+            interrupted=cancel.interrupted,
+            force_cancelled=cancel.force_cancelled,
+            timed_out=cancel.timed_out,
             killed=True,
             log=errors.decode(errors="replace")[-4000:],
         )

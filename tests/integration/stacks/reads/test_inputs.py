@@ -1,13 +1,36 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from holdfast.config.secret_refs import Value
+from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import UNKNOWN
+from holdfast.kernel.errors import Place
 from holdfast.stacks.reads.inputs import StackInputs, affecting_change, reason_text
-from holdfast.stacks.reads.walk import module_inputs
+from holdfast.stacks.reads.walk import stack_inputs
+from holdfast.stacks.stack import Stack
+
+
+def module_inputs(
+    code: Code,
+    module: str,
+    variables_files: tuple[str, ...] = (),
+    inline: Mapping[str, Value] | None = None,
+    env_variables: frozenset[str] = frozenset(),
+) -> StackInputs:
+    stack = Stack(
+        name="s",
+        kind=RuleKind.NAMED,
+        place=Place(file="holdfast.yaml"),
+        module=module,
+        variables_files=variables_files,
+        variables=inline or {},
+    )
+    return stack_inputs(code, stack, env_variables)
 
 
 def repository(root: Path, files: dict[str, str]) -> Code:
