@@ -66,10 +66,10 @@ def status_text(status: Status, *, destroys: bool = False) -> str:
 
 
 def counts_text(counts: Counts) -> str:
-    """`1 delete, 1 replace, 4 new`: losses first."""
+    """`1 delete, 2 replacements, 4 new`: deletions first."""
     parts = (
         (counts.delete, "delete"),
-        (counts.replace, "replace"),
+        (counts.replace, "replacement"),
         (counts.forget, "forget"),
         (counts.update, "change"),
         (counts.create, "new"),
@@ -77,7 +77,9 @@ def counts_text(counts: Counts) -> str:
         (counts.move, "move"),
         (counts.read, "read"),
     )
-    return ", ".join(f"{number} {word}" for number, word in parts if number)
+    return ", ".join(
+        f"{number} new" if word == "new" else plural(number, word) for number, word in parts if number
+    )
 
 
 def show_table(
