@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans_made import change, plan
+from plan_documents import change, plan
 
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, may_replan, within
 from holdfast.terraform.diagnostics import Diagnostic

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from plans_made import change
+from plan_documents import change
 from results_made import stack
 
 from holdfast.plans.backend_config import StateHome

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from github_server import TOKEN, GithubServer
-from plans_made import change, plan
+from plan_documents import change, plan
 from results_made import stack
 
 from holdfast.cli.command import Invocation

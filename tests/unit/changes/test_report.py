@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from plans_made import change, plan
+from plan_documents import change, plan
 from results_made import stack
 
 from holdfast.changes.report import change_report, failure_report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from checkouts import check, checkout, lines, messages, of, plan_of, skips, state_of
-from plans_made import change
+from plan_documents import change
 
 from holdfast.checks.boundary.ownership import owner_of_type
 from holdfast.checks.engine.running import Available, CheckInputs

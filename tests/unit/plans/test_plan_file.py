@@ -13,7 +13,7 @@ from bundle_made import bundle
 from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
-from plans_made import change
+from plan_documents import change
 from results_made import stack
 
 from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from plans_made import LAB, change, plan
+from plan_documents import LAB, change, plan
 
 from holdfast.config.engine import MEANINGLESS
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, extra_changes, may_replan, within

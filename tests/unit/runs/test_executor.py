@@ -17,7 +17,7 @@ from bundle_made import bundle
 from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
-from plans_made import change
+from plan_documents import change
 
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Decision, Reason
