@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from holdfast.secrets import formats
 from holdfast.secrets.formats import Format, shipped_formats
 from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
@@ -32,6 +37,12 @@ def test_without_its_layer_a_format_is_left_alone(format_: Format) -> None:
     others = RedactionSettings(off=frozenset(one.id for one in layers()))
     example = "".join(format_.example)
     assert Redactor(settings=others).clean(example) == example
+
+
+def test_the_table_is_read_as_toml() -> None:
+    """The quick reader gives what a TOML parser gives."""
+    rows = tomllib.loads(Path(formats.__file__).with_name("formats.toml").read_text("utf-8"))["format"]
+    assert msgspec.convert(rows, tuple[Format, ...]) == FORMATS
 
 
 def test_rows_are_distinct() -> None:
