@@ -194,7 +194,7 @@ async def backup(context: ChangeContext, stack: Stack) -> VersionInfo:
     entry = current.entry
     if not stored.managed:
         who = context.identity.who
-        entry = copy_state(context.store, who, stack, current.content, why="asked for", run=None)
+        entry = copy_state(context.store, who, stack, current.content, why="requested", run=None)
     prune_states(context.store, stack.name, context.project.config.backups)
     return entry
 
