@@ -81,6 +81,12 @@ def test_metadata_has_place_and_hint(tmp_path: Path) -> None:
     assert (one.place.file, one.place.line) == ("main.tf", 1)
 
 
+def test_every_needs_no_braces(tmp_path: Path) -> None:
+    """The library only reads it in braces."""
+    rules = 'deny contains "all" if every r in input.resource_changes { r.type == "aws_x" }\n'
+    assert of_plan(tmp_path, rules) == [("rego.main.deny", "all")]
+
+
 def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     """It is counted and shown, and fails nothing."""
     rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'

@@ -227,8 +227,10 @@ class _Rewriter:
         if len(statement) == 1 and is_group(statement[0], "{"):
             return f"{before}{{{self._body(list(statement[0][1:-1]))}}}", first + 1
         steps, text = self._statement(statement)
-        # A comment stays behind the statement.
-        return before + (f"{{ {'; '.join((*steps, text))} }} " if steps else text), first + len(statement)
+        # regopy reads `every` only in braces. A comment stays behind the statement.
+        if steps or statement[:1] == ["every"]:
+            text = f"{{ {'; '.join((*steps, text))} }} "
+        return before + text, first + len(statement)
 
     def _body(self, items: Tree) -> str:
         output: list[str] = []

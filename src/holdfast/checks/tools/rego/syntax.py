@@ -42,20 +42,25 @@ _MAX_DEPTH: Final = 100
 def parse(text: str) -> Tree:
     """Raises `ValueError` if the brackets do not match."""
     open_: list[Tree] = [[]]
+    lines = [1]
+    line = 1
     for token in _TOKEN.findall(text):
+        line += token.count("\n")
         if token in _CLOSERS.values():
             open_.append([token])
+            lines.append(line)
             if len(open_) > _MAX_DEPTH:
-                raise ValueError("nested too deeply")
+                raise ValueError(f"line {line} is nested too deeply")
             continue
         open_[-1].append(token)
         if token in _CLOSERS:
             closed = open_.pop()
+            lines.pop()
             if not open_ or closed[0] != _CLOSERS[token]:
-                raise ValueError(f"no bracket matches `{token}`")
+                raise ValueError(f"`{token}` on line {line} closes no bracket")
             open_[-1].append(closed)
     if len(open_) > 1:
-        raise ValueError(f"`{open_[-1][0]}` is not closed")
+        raise ValueError(f"`{open_[-1][0]}` on line {lines[-1]} is not closed")
     return open_[0]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.checks.tools.rego.policies import PolicyFile
 from holdfast.checks.tools.rego.rewrite import lift_iterations, rewrite_comparisons
-from holdfast.checks.tools.rego.syntax import name_problems
+from holdfast.checks.tools.rego.syntax import name_problems, parse
 
 
 @pytest.mark.parametrize(
@@ -127,3 +127,18 @@ def test_a_local_name_that_hides_a_rule_is_found(text: str, names: list[str]) ->
     """Regopy takes it for the rule, and finds nothing; with `in` it does not."""
     found = name_problems([PolicyFile(path="policy/a.rego", text=f"package main\nimport rego.v1\n{text}\n")])
     assert [one.split("`")[1] for one in found] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("deny if {\n  f(a\n}\n", "`}` on line 3 closes no bracket"),
+        ("x := 1\ny := [1\n", "`[` on line 2 is not closed"),
+        ("x := 1)\n", "`)` on line 1 closes no bracket"),
+        ("x := " + "[" * 200 + "]" * 200, "line 1 is nested too deeply"),
+    ],
+)
+def test_brackets_that_do_not_match_are_refused(text: str, message: str) -> None:
+    """With the line, before regopy reads the policy."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse(text)
