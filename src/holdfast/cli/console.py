@@ -107,7 +107,7 @@ class Console:
             self.line(*pieces)
 
     def command(self, line: str) -> None:
-        """Print a workflow command for GitHub Actions, from `system.workflow_commands`."""
+        """Print a workflow command for GitHub Actions, from `system.markup`."""
         self._out.write_plain(self._plain(line) + "\n", command=True)
 
     def warn(self, text: str) -> None:

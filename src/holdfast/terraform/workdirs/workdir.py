@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -87,8 +88,12 @@ def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[Wo
 
 
 def _base(home: Path, root: Path, stack: str) -> Path:
-    repository = hashlib.sha256(str(root).encode()).hexdigest()[:12]
-    return home / "work" / repository / quote(stack, safe="")
+    return _repository_folder(home, root) / quote(stack, safe="")
+
+
+@lru_cache(maxsize=8)
+def _repository_folder(home: Path, root: Path) -> Path:
+    return home / "work" / hashlib.sha256(str(root).encode()).hexdigest()[:12]
 
 
 @contextlib.contextmanager
@@ -183,8 +188,12 @@ def _linked_files(link: Path, root: Path) -> Iterator[tuple[str, Path]]:
 
 def _remove_unwanted(work: WorkDirectory, wanted: dict[str, Path]) -> None:
     """Remove files of an earlier run, except Terraform's own folder."""
-    folders = {str(parent) for file in wanted for parent in Path(file).parents}
-    folders |= {work.module_path, *(str(parent) for parent in Path(work.module_path).parents)}
+    folders: set[str] = set()
+    for path in (*wanted, f"{work.module_path}/{_KEPT}"):
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
     _clear(str(work.tree), "", wanted, folders, kept=f"{work.module_path}/{_KEPT}".removeprefix("./"))
 
 
