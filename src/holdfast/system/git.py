@@ -151,7 +151,7 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
             folder=self.top,
             environment={**self.environment, **_QUIET, "GIT_NO_LAZY_FETCH": "1"},
             seconds=_HISTORY_SECONDS,
-            given="".join(f"{id_}\n" for id_ in ids).encode(),
+            stdin="".join(f"{id_}\n" for id_ in ids).encode(),
         )
         return answer.out
 

@@ -139,12 +139,12 @@ def run(
     folder: Path,
     environment: Mapping[str, str],
     seconds: float = 60.0,
-    given: bytes | None = None,
+    stdin: bytes | None = None,
     background: bool = False,
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
-    `given` is its standard input. `kill_background` kills a `background` process, whose result is optional.
+    `stdin` is its standard input. `kill_background` kills a `background` process, whose result is optional.
     """
     if background and _KILLED.is_set():
         return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: Holdfast is stopping")
@@ -153,7 +153,7 @@ def run(
             list(argv),
             cwd=folder,
             env=dict(environment),
-            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
@@ -168,7 +168,7 @@ def run(
             if _KILLED.is_set():
                 _kill_group(process.pid)
     try:
-        out, err = process.communicate(given, timeout=seconds)
+        out, err = process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired:
         _kill_group(process.pid)
         out, err = process.communicate()

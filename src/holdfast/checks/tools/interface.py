@@ -131,7 +131,7 @@ def run_program(
 ) -> Finished:
     """Runs a tool in the background: Holdfast stops it when it stops itself."""
     return processes.run(
-        argv, folder=folder, environment=variables, seconds=seconds, background=True, given=given
+        argv, folder=folder, environment=variables, seconds=seconds, background=True, stdin=given
     )
 
 

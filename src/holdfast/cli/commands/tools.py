@@ -47,7 +47,7 @@ def add(
     tool, new = installed.add_tool(
         environment.home,
         file.absolute(),
-        given_sum=sha256,
+        checksum=sha256,
         ask_version=lambda program: program_version(program, environment),
     )
     done = (

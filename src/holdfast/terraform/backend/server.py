@@ -201,10 +201,10 @@ class StateServer:
 
     def _admit(self, head: RequestHead) -> str | None:
         """Check password, address and method before the body is read; return the lock it names."""
-        given = head.fields.get(b"authorization")
-        if given is None:
+        header = head.fields.get(b"authorization")
+        if header is None:
             raise Refusal(401, "the request has no password")
-        scheme, _, credentials = given.partition(b" ")
+        scheme, _, credentials = header.partition(b" ")
         if not compare_digest(credentials.strip(b" "), self._credentials) or scheme.lower() != b"basic":
             raise Refusal(403, "the request has a wrong password")
         path, _, query = head.target.partition("?")
@@ -249,11 +249,11 @@ class StateServer:
 
 def _check_sum(head: RequestHead, body: bytes) -> None:
     """Compare the body with its Content-MD5, where there is one."""
-    given = head.fields.get(b"content-md5")
-    if given is None:
+    checksum = head.fields.get(b"content-md5")
+    if checksum is None:
         return
     try:
-        expected = binascii.a2b_base64(given, strict_mode=True)
+        expected = binascii.a2b_base64(checksum, strict_mode=True)
     except ValueError:
         expected = b""
     if hashlib.md5(body, usedforsecurity=False).digest() != expected:

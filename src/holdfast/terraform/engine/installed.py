@@ -75,11 +75,11 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
     return tool
 
 
-def add_tool(home: Path, file: Path, *, given_sum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
+def add_tool(home: Path, file: Path, *, checksum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
     """Verify, query the version, install. False when it was installed already."""
-    expected = _expected_sum(file, given_sum)
+    expected = _expected_sum(file, checksum)
     with _staging(home) as staging:
-        archive = staging / "given"
+        archive = staging / "download"
         if not hmac.compare_digest(_copy(file, archive), expected):
             raise Refused(
                 "HF-TOOL-2",
@@ -104,15 +104,15 @@ def add_tool(home: Path, file: Path, *, given_sum: str | None, ask_version: AskV
         return _install(home, product, version, program)
 
 
-def _expected_sum(file: Path, given: str | None) -> str:
-    if given is not None:
-        if not _SUM.fullmatch(given.strip()):
+def _expected_sum(file: Path, checksum: str | None) -> str:
+    if checksum is not None:
+        if not _SUM.fullmatch(checksum.strip()):
             raise UsageError(
                 "HF-TOOL-8",
                 "--sha256 is not a SHA-256 checksum",
                 hint="A checksum has 64 digits of 0-9 and a-f.",
             )
-        return given.strip().lower()
+        return checksum.strip().lower()
     # `terraform_1.9.8_SHA256SUMS` for `terraform_1.9.8_linux_amd64.zip`, then plain `SHA256SUMS`.
     vendor = "_".join(file.name.split("_")[:2])
     places = (file.with_name(f"{vendor}_SHA256SUMS"), file.with_name("SHA256SUMS"))

@@ -219,17 +219,17 @@ def _secret_parts(plan: Plan) -> Iterator[tuple[Any, Any]]:
         if output.sensitive:
             yield _read(output.value), True
     if plan.configuration.root_module is not None:
-        given = {name: _read(variable.value) for name, variable in plan.variables.items()}
-        for value in _secret_variables(plan.configuration.root_module, given):
+        assigned = {name: _read(variable.value) for name, variable in plan.variables.items()}
+        for value in _secret_variables(plan.configuration.root_module, assigned):
             yield value, True
 
 
-def _secret_variables(module: ConfigModule, given: Mapping[str, Any]) -> Iterator[Any]:
+def _secret_variables(module: ConfigModule, assigned: Mapping[str, Any]) -> Iterator[Any]:
     """Values and defaults of sensitive variables, and the arguments for them in module calls."""
     for name, variable in (module.variables or {}).items():
         if variable.sensitive:
             yield _read(variable.default)
-            yield given.get(name)
+            yield assigned.get(name)
     for call in (module.module_calls or {}).values():
         if call.module is not None:
             yield from _secret_variables(call.module, _constants(call.expressions or {}))

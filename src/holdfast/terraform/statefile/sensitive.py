@@ -64,11 +64,11 @@ def sensitive_in_shown(raw: bytes) -> frozenset[str]:
 
 
 def sensitive_variables(
-    code: Code, module: str, files: Iterable[str], given: Mapping[str, object]
+    code: Code, module: str, files: Iterable[str], assigned: Mapping[str, object]
 ) -> frozenset[str]:
-    """Values of the root module's variables that are declared sensitive: defaults, files, and `given` ones.
+    """Values of the root module's variables that are declared sensitive: defaults, files, `assigned` ones.
 
-    `given` are those of the configuration and the environment, by name and as plain text. Which of several
+    `assigned` are those of the configuration and the environment, by name and as plain text. Which of several
     values wins does not matter: none of them may be shown.
     """
     declared = {
@@ -80,7 +80,7 @@ def sensitive_variables(
     }
     if not declared:
         return frozenset()
-    secrets = {text for name in declared for text in texts(given.get(name))}
+    secrets = {text for name in declared for text in texts(assigned.get(name))}
     for block in declared.values():
         default = block.body.attribute("default")
         secrets.update(texts(constant(default.expression)) if default is not None else ())

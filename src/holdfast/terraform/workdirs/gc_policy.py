@@ -44,7 +44,7 @@ def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everyth
     candidates: list[WorkdirUsage] = []
     total = 0
     for entry in sorted(entries, key=lambda entry: (entry.used, str(entry.path))):
-        if reason := protected(entry, limits, now=now):
+        if reason := keep_reason(entry, limits, now=now):
             plan.keep.append((entry, reason))
             total += entry.size
         elif everything:
@@ -63,7 +63,7 @@ def decide(entries: Iterable[WorkdirUsage], limits: Work, *, now: float, everyth
     return plan
 
 
-def protected(entry: WorkdirUsage, limits: Work, *, now: float) -> str | None:
+def keep_reason(entry: WorkdirUsage, limits: Work, *, now: float) -> str | None:
     """Why it is always kept, or None."""
     if entry.in_use:
         return "in use"
