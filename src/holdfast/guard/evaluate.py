@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from holdfast.config.guard import ANY, Effect
-from holdfast.guard import change_rules, deletion_rules, freezes
+from holdfast.guard import change_rules, deletion_rules, freeze_rules
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.plan_context import PlanContext, RuleInput
 from holdfast.guard.policy import EVERYWHERE, Policy
@@ -37,7 +37,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (change_rules.actions, (8,)),
     (change_rules.provisioners, (9,)),
     (change_rules.partial_plans, (11,)),
-    (freezes.freezes, (12,)),
+    (freeze_rules.freezes, (12,)),
     (change_rules.size, (13,)),
     (change_rules.approvals, (14,)),
     (deletion_rules.moved_out, (16,)),

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pytest
 
 from holdfast.config.guard import Freeze, freeze_minutes
-from holdfast.guard.freezes import UnknownZoneError, frozen_until
+from holdfast.guard.freeze_rules import UnknownZoneError, frozen_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
