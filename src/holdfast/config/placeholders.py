@@ -136,20 +136,14 @@ def all_needs(needs: Needs, start: str) -> frozenset[str]:
 def find_cycle(needs: Needs) -> tuple[str, ...] | None:
     """The first cycle, its start repeated at the end: environment, account, environment."""
     for start in needs:
-        if start in all_needs(needs, start):
-            return _shortest_cycle(needs, start)
+        ways: list[tuple[str, ...]] = [(start,)]
+        for way in ways:
+            for key in needs.get(way[-1], ()):
+                if key == start:
+                    return (*way, start)
+                if key not in way:
+                    ways.append((*way, key))
     return None
-
-
-def _shortest_cycle(needs: Needs, start: str) -> tuple[str, ...]:
-    ways: list[tuple[str, ...]] = [(start,)]
-    for way in ways:
-        for key in needs.get(way[-1], ()):
-            if key == start:
-                return (*way, start)
-            if key not in way:
-                ways.append((*way, key))
-    return (start,)
 
 
 MAX_WILD: Final = 4

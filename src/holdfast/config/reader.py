@@ -24,7 +24,7 @@ from holdfast.config.declarations import (
     walk,
 )
 from holdfast.config.problems import Problems, did_you_mean, listed
-from holdfast.config.secret_refs import SecretRef, Value, is_reference, read_reference
+from holdfast.config.secret_refs import SecretRef, is_reference, read_reference
 from holdfast.config.shapes import (
     WRONG_VALUE,
     AnyValue,
@@ -143,9 +143,13 @@ class Reader:
         )
         return BAD
 
-    def _any_value(self, shape: AnyValue, node: Node, keys: KeyPath) -> Any:
+    def _any_value(self, shape: AnyValue, node: Node, keys: KeyPath) -> Any:  # noqa: PLR0911 - as above
         if isinstance(node, ScalarNode):
-            return self._plain_value(shape, node, keys)
+            if node.value is None:
+                return None if shape.null else self._wrong_kind(node, keys, "a value")
+            if isinstance(node.value, str):
+                self._note_fillable(node.text, node.place, keys)
+            return node.text if shape.as_text else node.value
         if is_reference(node):
             return self._reference(node, keys)
         if not shape.nested and not isinstance(node, BrokenNode):
@@ -166,13 +170,6 @@ class Reader:
                 return BAD if BAD in items else items
             case _:
                 assert_never(node)
-
-    def _plain_value(self, shape: AnyValue, node: ScalarNode, keys: KeyPath) -> Value | Bad:
-        if node.value is None:
-            return None if shape.null else self._wrong_kind(node, keys, "a value")
-        if isinstance(node.value, str):
-            self._note_fillable(node.text, node.place, keys)
-        return node.text if shape.as_text else node.value
 
     # Containers
 

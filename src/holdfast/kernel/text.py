@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 
 def plural(number: int, noun: str, many: str | None = None) -> str:
     """`1 stack`, `2 stacks`, `2 copies`: a number with its noun in the right form."""
     return f"{number} {noun if number == 1 else many or f'{noun}s'}"
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """`a, b, c and 2 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def json_object(data: bytes | str) -> dict[str, Any]:

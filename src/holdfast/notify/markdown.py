@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from holdfast.kernel.text import first_names, plural
 from holdfast.notify.report import (
     SIGNS,
     ChangeReport,
@@ -180,13 +181,12 @@ def _folded(stack: StackReport, lines: list[str]) -> str:
 def _omitted(items: int, rows: int, plans: list[str], in_full: str) -> str:
     parts = []
     if items:
-        parts.append(f"**{items} more action item{'s' if items != 1 else ''}**")
+        parts.append(f"**{plural(items, 'more action item')}**")
     if rows:
-        parts.append(f"{rows} row{'s' if rows != 1 else ''} of stacks")
+        parts.append(f"{plural(rows, 'row')} of stacks")
     if plans:
-        named = ", ".join(code(name, 60) for name in plans[:_MAX_NAMED])
-        more = f" and {len(plans) - _MAX_NAMED} more" if len(plans) > _MAX_NAMED else ""
-        parts.append(f"all or part of the plan of {named}{more}")
+        named = first_names([code(name, 60) for name in plans], _MAX_NAMED)
+        parts.append(f"all or part of the plan of {named}")
     if not parts:
         return ""
     where = f" Full report: {in_full}." if in_full else ""

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from holdfast.kernel.text import plural
 from holdfast.kernel.values import MaskedStruct
 
 _COUNTED = (
@@ -237,11 +238,11 @@ def verdict_line(report: ChangeReport) -> str:
 def _careful(report: ChangeReport) -> str:
     deleting = counts_text({name: number for name, number in report.totals.items() if name in _DELETING})
     number = len(report.findings)
-    errors = f"{number} error{'s' if number != 1 else ''} found by the checks" if number else ""
+    errors = f"{plural(number, 'error')} found by the checks" if number else ""
     return ", ".join(part for part in (deleting, errors) if part)
 
 
 def _stacks(number: int, of: int) -> str:
     if number == of:
-        return f"{of} stack{'s' if of != 1 else ''}"
+        return plural(of, "stack")
     return f"{number} of {of} stacks"

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.kernel.errors import Place
+from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, missing_settings
@@ -201,11 +202,10 @@ def _missing_variables(stacks: Sequence[StackDraft], scan: RepositoryScan) -> Fo
             name for path in files if path in scan.variables_files for name in scan.variables_files[path].sets
         }
         missing = [name for name in scan.modules[stack.module].required if name not in assigned]
-        hidden = len(missing) - _SHOWN_VARIABLES
         if missing and (stack.module, stack.file) not in seen:
             seen.add((stack.module, stack.file))
             what = (
-                f"{', '.join(missing[:_SHOWN_VARIABLES])}{f' and {hidden} more' if hidden > 0 else ''}: set "
+                f"{first_names(missing, _SHOWN_VARIABLES)}: set "
                 "them in a variables file, under `variables:`, or as TF_VAR_… in `env:`."
             )
             yield stack.file or stack.module, what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import parse
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.text import plural
+from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.adoption import AdoptionStep, adoption_steps
 from holdfast.onboarding.layout import Layout, layout_from_scan
 from holdfast.onboarding.naming import environment_word, environments_for
@@ -20,7 +21,7 @@ from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, entries_with_states, state_choices
 from holdfast.onboarding.starter_text import render_config
 
-_SHOWN = 3
+_listed = functools.partial(first_names, most=3)
 
 
 class Starter(Struct, frozen=True, kw_only=True):
@@ -69,11 +70,6 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
         guesses=tuple(dict.fromkeys(guesses)),
         steps=adoption_steps(scan, entries, choices, converted.not_converted if converted else ()),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _with_environment(entry: StackEntry) -> StackEntry:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.command import Invocation, fields
 from holdfast.kernel.errors import Exit, HoldfastError
+from holdfast.kernel.text import first_names
 
 if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
@@ -119,6 +120,5 @@ def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[s
         key = (str(choice["engine"] or "none"), str(choice["error"] or choice["why"]))
         groups.setdefault(key, []).append(str(choice["name"]))
     for (engine_name, why), names in groups.items():
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        console.line(f"   {engine_name}: {', '.join(names[:_MOST_NAMES])}{more}")
+        console.line(f"   {engine_name}: {first_names(names, _MOST_NAMES)}")
         console.line(("     ", ""), (why, "dim"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.command import Invocation, fields
 from holdfast.cli.parameters import Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
-from holdfast.kernel.text import plural
+from holdfast.kernel.text import first_names, plural
 
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
@@ -72,7 +72,7 @@ def _show(
     console = invocation.console
     for ref, names in used_by.items():
         answer = answers[ref]
-        used_in = (f"  ({_listed(names, all_of_them=invocation.verbose)})", "dim")
+        used_in = (f"  ({first_names(names, len(names) if invocation.verbose else _NAMED)})", "dim")
         if isinstance(answer, HoldfastError):
             console.line((" ✗ ", "bold red"), str(ref), used_in)
             console.line(("     ", ""), (answer.problem.code, "bold"), f"  {answer.problem.message}")
@@ -88,9 +88,3 @@ def _sum_up(console: Console, *, stacks: int, present: int, missing: int) -> Non
         return
     console.say("")
     console.say(f" {plural(stacks, 'stack')}: {plural(present, 'secret')} readable, {missing} missing")
-
-
-def _listed(names: Sequence[str], *, all_of_them: bool) -> str:
-    shown = names if all_of_them else names[:_NAMED]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return ", ".join(shown) + more

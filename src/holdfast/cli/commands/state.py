@@ -170,9 +170,9 @@ def rollback(
 
     Changes only the state, no real resource.
     """
-    from holdfast.cli.commands.rollback import Rollback
+    from holdfast.cli.commands.rollback import run_rollback
 
-    return Rollback(invocation, name, version).run(yes=yes)
+    return run_rollback(invocation, name, version, yes=yes)
 
 
 def push(

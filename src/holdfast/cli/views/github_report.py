@@ -5,81 +5,66 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from holdfast.changes.report import change_report, failure_report
+from holdfast.checks.model.report import Report
 from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import Exit, HoldfastError, Problem
+from holdfast.notify.actions import in_actions, read_run
+from holdfast.notify.commands import log_group
+from holdfast.notify.markdown import markdown
+from holdfast.notify.publish import Publication, publish, unexpected_error
+from holdfast.notify.report import ChangeReport
+from holdfast.plans.result import StackResult
+from holdfast.system import clock
+from holdfast.system.markup import escape_commands
 
-if TYPE_CHECKING:  # Loaded only when a report is written.
-    from holdfast.checks.model.report import Report
-    from holdfast.notify.report import ChangeReport
-    from holdfast.plans.result import StackResult
 
-
-class PlanReport:
-    def __init__(
-        self,
-        invocation: Invocation,
-        results: tuple[StackResult, ...],
-        headline: str,
-        findings: Report | None = None,
-    ) -> None:
-        self._invocation = invocation
-        self._results = results
-        self._headline = headline
-        self._findings = findings
+class PlanReport(Struct, frozen=True):
+    invocation: Invocation
+    results: tuple[StackResult, ...]
+    headline: str
+    findings: Report | None = None
 
     def _build(self) -> ChangeReport:
-        from holdfast.changes.report import change_report
-
         return change_report(
-            self._results,
+            self.results,
             operation="plan",
-            headline=self._headline,
-            clean=self._invocation.console.redactor.clean,
-            checked=self._findings,
+            headline=self.headline,
+            clean=self.invocation.console.redactor.clean,
+            checked=self.findings,
         )
 
     def write_markdown(self) -> None:
         """Write the whole report to standard output."""
-        from holdfast.notify.actions import in_actions
-        from holdfast.notify.markdown import markdown
-        from holdfast.system.markup import escape_commands
-
         text = markdown(self._build())
-        sys.stdout.write(escape_commands(text) if in_actions(self._invocation.environment) else text)
+        sys.stdout.write(escape_commands(text) if in_actions(self.invocation.environment) else text)
 
     def write_folded(self) -> None:
         """In GitHub Actions, write each plan to the log as a folded group."""
-        from holdfast.notify.actions import in_actions
-        from holdfast.notify.commands import log_group
-        from holdfast.system import clock
-
-        if not in_actions(self._invocation.environment):
+        if not in_actions(self.invocation.environment):
             return
         for stack in self._build().ordered:
             if stack.diff:
                 title = f"{stack.name}: {stack.changes or stack.status}"
                 for line in log_group(title, stack.diff, clock.random_token()):
-                    self._invocation.console.command(line)
+                    self.invocation.console.command(line)
 
     def publish(self, exit_: Exit, root: Path) -> None:
         """Comment, job summary, annotations and outputs. Never raises: what fails is a warning."""
-        _publish(self._invocation, self._build, exit_, root)
+        _publish(self.invocation, self._build, exit_, root)
 
 
 def publish_failure(invocation: Invocation, error: HoldfastError, *, operation: str, root: Path) -> None:
     """The same for a change that could not start, so that no older report keeps saying "May be merged"."""
-    from holdfast.changes.report import failure_report
-
     clean = invocation.console.redactor.clean
     report = failure_report(error.problems, operation=operation, clean=clean)
     _publish(invocation, lambda: report, error.exit, root)
 
 
 def _publish(invocation: Invocation, build: Callable[[], ChangeReport], exit_: Exit, root: Path) -> None:
-    from holdfast.notify.publish import unexpected_error
-
     try:
         problems = _problems(invocation, build, exit_, root)
     except Exception as error:  # noqa: BLE001 - a failed notification never fails the run
@@ -92,9 +77,6 @@ def _publish(invocation: Invocation, build: Callable[[], ChangeReport], exit_: E
 def _problems(
     invocation: Invocation, build: Callable[[], ChangeReport], exit_: Exit, root: Path
 ) -> tuple[Problem, ...]:
-    from holdfast.notify.actions import in_actions, read_run
-    from holdfast.notify.publish import Publication, publish
-
     console, environment = invocation.console, invocation.environment
     if not in_actions(environment):
         problem = Problem(
@@ -106,7 +88,7 @@ def _problems(
     run, problems = read_run(environment)
     if run.token is not None:
         console.redactor.register(run.token)
-    telling = Publication(
+    publication = Publication(
         report=build(),
         run=run,
         exit_code=int(exit_),
@@ -114,7 +96,7 @@ def _problems(
         prefix=_prefix(root, run.workspace),
         clean=console.redactor.clean,
     )
-    return (*problems, *publish(telling, console.command))
+    return (*problems, *publish(publication, console.command))
 
 
 def _prefix(root: Path, workspace: Path | None) -> str:
