@@ -1,6 +1,6 @@
-"""May a new plan be made and applied by itself after an apply that failed? Decided here, done in `stack_run`.
+"""Whether a new plan may follow a failed apply automatically; `runs.executor` makes it.
 
-The same plan is never applied twice. What follows may do less than what was allowed, and never more.
+The same plan is never applied twice. The new plan may do less than the one that was allowed, never more.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from msgspec import Struct, field
 
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import Change, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.model import ActionInvocation, Change, OutputChange, Plan, ResourceChange
 from holdfast.terraform.tables.transient import Phase, RefusedCreate, shipped_table
 
 _SEEN_AGAIN = frozenset({"update", "delete", "read"})
-"""After these the state knows the object: the next plan looks at it and sees what was done."""
+"""After these the state has the resource: the next plan refreshes it and sees what was done."""
 
 
 class ApplyOutcome(Struct, frozen=True, kw_only=True):
-    """How an apply ended that ended by itself, with its state saved."""
+    """How an apply ended that exited by itself and saved its state."""
 
     errors: tuple[Diagnostic, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Addresses whose change ended in an error, and the action that did."""
+    """Addresses whose change failed, with the action."""
     open: frozenset[str] = frozenset()
     """Started, with no result in the log."""
     done: frozenset[str] = frozenset()
-    """Addresses of which a change, or one half of a replacement, was made."""
+    """Addresses with a completed change, or one half of a replacement."""
     steps_failed: bool = False
-    """A provisioner or a provider's action failed: what it did is in no state."""
+    """A provisioner or a provider action failed: no state has what it did."""
 
 
 def may_replan(end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...] | None:
-    """What says so, for a person to read; None when a person must look first."""
+    """Why, for the user; None if a person must look first."""
     if not end.errors or end.open or end.steps_failed:
         return None
     if any(action not in _SEEN_AGAIN and action != "create" for action in end.failed.values()):
         return None
     if creates_in_doubt(end, plan, refused):
         return None
-    rows = [_says(one, end, plan, refused) for one in end.errors]
+    rows = [_permission(error, end, plan, refused) for error in end.errors]
     return tuple(dict.fromkeys(row for row in rows if row is not None)) if None not in rows else None
 
 
 def creates_in_doubt(end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...]:
-    """Creates that failed and may have made their object all the same."""
+    """Creates that failed but may have created their resource."""
     creates = [address for address, action in end.failed.items() if action not in _SEEN_AGAIN]
-    return tuple(sorted(address for address in creates if not _shown_refused(address, end, plan, refused)))
+    return tuple(sorted(address for address in creates if not _is_refused(address, end, plan, refused)))
 
 
-def _shown_refused(address: str, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> bool:
-    """Every error of this address, and there is one, is known to come before anything is made."""
-    errors = [one for one in end.errors if one.address == address]
-    return bool(errors) and all(_refusal(one, plan, refused) is not None for one in errors)
+def _is_refused(address: str, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> bool:
+    """Whether every error of this address is known to occur before anything is created."""
+    errors = [error for error in end.errors if error.address == address]
+    return bool(errors) and all(_refusal(error, plan, refused) is not None for error in errors)
 
 
 def _refusal(error: Diagnostic, plan: Plan, refused: tuple[RefusedCreate, ...]) -> RefusedCreate | None:
@@ -63,16 +63,18 @@ def _refusal(error: Diagnostic, plan: Plan, refused: tuple[RefusedCreate, ...]) 
     text = _text(error)
     if shipped_table().permanent_row(text) is not None:
         return None
-    return next((row for row in refused if any(row.matches(one, text) for one in providers)), None)
+    return next((row for row in refused if any(row.matches(provider, text) for provider in providers)), None)
 
 
-def _says(error: Diagnostic, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> str | None:
+def _permission(
+    error: Diagnostic, end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]
+) -> str | None:
     row = shipped_table().transient_row(_text(error), Phase.PLAN)
     if row is not None:
         return row.id
     if error.address is not None and end.failed.get(error.address) == "create":
-        known = _refusal(error, plan, refused)
-        return f"{known.provider}: {known.text}" if known is not None else None
+        refusal = _refusal(error, plan, refused)
+        return f"{refusal.provider}: {refusal.text}" if refusal is not None else None
     return None
 
 
@@ -80,60 +82,54 @@ def _text(error: Diagnostic) -> str:
     return f"{error.summary} {error.detail}"
 
 
-# Is the new plan no more than the one before?
-
-
-def within(old: Plan, new: Plan, *, done: frozenset[str] = frozenset()) -> bool:
-    return not extra_changes(old, new, done=done)
-
-
 def extra_changes(old: Plan, new: Plan, *, done: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """What the new plan would do that the old one did not say, or that is done already. Fewer is fine."""
-    return tuple(dict.fromkeys(_beyond(old, new, done)))
+    """What the new plan would do that the old one did not, or that is done already. Fewer is fine."""
+    return tuple(dict.fromkeys(_extra_changes(old, new, done)))
 
 
-def _beyond(old: Plan, new: Plan, done: frozenset[str]) -> Iterator[str]:
+def _extra_changes(old: Plan, new: Plan, done: frozenset[str]) -> Iterator[str]:
     if new.errored:
         yield "the plan itself"
-    changes = {(one.address, one.deposed): one for one in old.changes}
+    changes = {(change.address, change.deposed): change for change in old.changes}
     for change in new.changes:
         before = changes.get((change.address, change.deposed))
         again = change.address in done and change.kind is not ChangeKind.READ
         if change.has_effect and (before is None or again or not _same(before, change)):
             yield change.address
-    outputs = {one.name: one for one in old.outputs}
+    outputs = {output.name: output for output in old.outputs}
     for output in new.outputs:
         if output.kind is not ChangeKind.NO_OP and not _same_output(outputs.get(output.name), output):
             yield f"output.{output.name}"
-    invocations = {(one.address, one.triggered_by, one.event, one.deferred) for one in old.action_invocations}
-    for one in new.action_invocations:
-        if (one.address, one.triggered_by, one.event, one.deferred) not in invocations:
-            yield one.address
+    shown = set(map(_invocation, old.action_invocations))
+    yield from (action.address for action in new.action_invocations if _invocation(action) not in shown)
+
+
+def _invocation(action: ActionInvocation) -> tuple[str | None, ...]:
+    return action.address, action.triggered_by, action.event, action.deferred
 
 
 def _same(old: ResourceChange, new: ResourceChange) -> bool:
-    """The same object becomes the same by the same way. A move or an import may be done by now."""
+    """Whether the resource gets the same values in the same way. A move or an import may be done by now."""
     return (
         old.kind is new.kind
         and old.mode == new.mode
         and old.provider == new.provider
         and (not new.moved or new.previous_address == old.previous_address)
         and (new.importing is None or new.importing == old.importing)
-        and _no_news(old.change, new.change)
+        and _covers(old.change, new.change)
     )
 
 
 def _same_output(old: OutputChange | None, new: OutputChange) -> bool:
-    """An output that was to be made may be there by now, and is then only changed."""
+    """An output that was to be created may exist by now, and is then updated."""
     if old is None or old.kind is ChangeKind.NO_OP or ChangeKind.UNKNOWN in {old.kind, new.kind}:
         return False
-    return (old.kind is ChangeKind.DELETE) == (new.kind is ChangeKind.DELETE) and _no_news(
-        old.change, new.change
-    )
+    both_delete = (old.kind is ChangeKind.DELETE) == (new.kind is ChangeKind.DELETE)
+    return both_delete and _covers(old.change, new.change)
 
 
-def _no_news(old: Change, new: Change) -> bool:
-    """Every value is the one that was shown, or was shown as known only after the apply."""
+def _covers(old: Change, new: Change) -> bool:
+    """Every new value is the one that was shown, or was shown as known after the apply."""
     return _covered(_read(old.after), _read(old.after_unknown), _read(new.after), _read(new.after_unknown))
 
 
@@ -143,7 +139,7 @@ def _covered(old: Any, old_unknown: Any, new: Any, new_unknown: Any) -> bool:
     if new_unknown is True:
         return False
     if isinstance(new, dict) and isinstance(old, dict):
-        # What is not known yet is missing in the values, and stands only in the mask.
+        # Unknown values are missing in the values, and only in the mask.
         names = {*old, *new, *_names(old_unknown), *_names(new_unknown)}
         return all(
             _covered(
@@ -162,7 +158,7 @@ def _covered(old: Any, old_unknown: Any, new: Any, new_unknown: Any) -> bool:
 
 
 _ABSENT = object()
-"""A key that is not there is something else than one without a value."""
+"""A missing key differs from a null value."""
 
 
 def _names(mask: Any) -> tuple[str, ...]:

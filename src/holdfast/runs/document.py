@@ -1,11 +1,13 @@
-"""Results as the JSON that machines read. Fields are only ever added; absent is null.
+"""Results as JSON. Fields are only added, never removed; absent is null.
 
-Texts in it pass the redactor where a document leaves: `secrets.redact` lists the fields that do not.
+Texts are redacted when a document is printed: `secrets.redact` lists the fields that are not.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+
+from msgspec import to_builtins
 
 from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
@@ -40,32 +42,26 @@ def result_document(result: StackResult) -> Document:
         "guard": {
             "decision": NAMES[type(result.decision)],
             "reasons": [
-                {
-                    "code": one.code,
-                    "address": one.address,
-                    "message": one.message,
-                    "rule": one.rule,
-                    "effect": one.effect.value,
-                }
-                for one in result.decision.reasons
+                {name: to_builtins(reason)[name] for name in ("code", "address", "message", "rule", "effect")}
+                for reason in result.decision.reasons
             ],
         }
         if result.plan is not None
         else None,
         "outputs": {
-            name: {"value": None if one.sensitive else one.value, "sensitive": one.sensitive}
-            for name, one in sorted(result.outputs.items())
+            name: {"value": None if output.sensitive else output.value, "sensitive": output.sensitive}
+            for name, output in sorted(result.outputs.items())
         },
         "duration_ms": round(result.duration * 1000),
-        "error": error_document(result.error),
-        "errors": [error_document(one) for one in result.problems],
+        "error": error_document(result.error) if result.error is not None else None,
+        "errors": [error_document(error) for error in result.problems],
         "notes": list(result.notes),
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
     }
 
 
 def resources_document(plan: Plan | None) -> list[Document]:
-    """What would happen, and to what: everything that has an effect, risk first."""
+    """Every change that has an effect, deletions first."""
     if plan is None:
         return []
     changes = [change for change in plan.changes if change.has_effect]
@@ -84,40 +80,31 @@ def resources_document(plan: Plan | None) -> list[Document]:
     ]
 
 
-def error_document(error: Problem | None) -> Document | None:
-    if error is None:
-        return None
-    return {
-        "code": error.code,
-        "message": error.message,
-        "hint": error.hint,
-        "file": error.place.file if error.place is not None else None,
-        "line": error.place.line if error.place is not None else None,
-    }
+def error_document(error: Problem) -> Document:
+    file, line, _ = error.place or (None, None, None)
+    return {"code": error.code, "message": error.message, "hint": error.hint, "file": file, "line": line}
 
 
 def change_document(results: tuple[StackResult, ...], report: Report | None = None) -> Document:
-    """`report` is what the checks found, without secrets."""
+    """`report` has the findings of the checks, redacted."""
     totals: Counter[str] = Counter()
     for result in results:
         if result.plan is not None:
             totals.update(result.plan.counts.document())
     statuses = Counter(result.status.value for result in results)
+    checks = report_document(report) if report is not None else None
+    if checks is not None:
+        checks.pop("version")
     return {
         "version": 1,
         "stacks": [result_document(result) for result in results],
-        "checks": _checks(report) if report is not None else None,
+        "checks": checks,
         "summary": {
             "stacks": len(results),
             **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
         },
     }
-
-
-def _checks(report: Report) -> Document:
-    """As `holdfast check --json` has it."""
-    return {name: part for name, part in report_document(report).items() if name != "version"}
 
 
 def summary_document(result: StackResult) -> Document:
@@ -132,8 +119,8 @@ def summary_document(result: StackResult) -> Document:
         "engine": engine_document(result.engine),
         "changes": plan.counts.document() if plan is not None else None,
         "resources": [
-            {"address": one["address"], "actions": one["actions"], "reason": one["reason"]}
-            for one in resources_document(plan)
+            {name: resource[name] for name in ("address", "actions", "reason")}
+            for resource in resources_document(plan)
         ],
     }
 
@@ -142,14 +129,7 @@ def errors_document(problems: tuple[Problem, ...]) -> Document:
     return {
         "version": 1,
         "errors": [
-            {
-                "code": one.code,
-                "message": one.message,
-                "hint": one.hint,
-                "file": one.place.file if one.place is not None else None,
-                "line": one.place.line if one.place is not None else None,
-                "column": one.place.column if one.place is not None else None,
-            }
-            for one in problems
+            {**error_document(error), "column": error.place.column if error.place is not None else None}
+            for error in problems
         ],
     }
