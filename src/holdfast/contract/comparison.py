@@ -76,7 +76,11 @@ class _Comparison:
         elif not exists or value is None:
             yield from self._missing(path, part, exists=exists)
         elif not _has_type(part, value):
-            yield DifferenceKind.WRONG, path, f"`{path}` must be {part.expected}, but is {self._shown(value)}"
+            yield (
+                DifferenceKind.WRONG,
+                path,
+                f"`{path}` must be {part.expected}, but is {self._describe(value)}",
+            )
         elif part.type is Type.OBJECT and isinstance(value, Mapping):
             yield from self._object(path, part, value)
         elif part.items is not None:
@@ -116,7 +120,7 @@ class _Comparison:
             has = ", ".join(f"`{key}`" for key, inner in value.items() if inner is not None) or "nothing"
             yield DifferenceKind.MISSING, path, f"`{path}` needs {expected}, but has {has}"
 
-    def _shown(self, value: object) -> str:
+    def _describe(self, value: object) -> str:
         kind = _kind(value)
         if self._hide or isinstance(value, Mapping | list | tuple):
             return kind

@@ -32,10 +32,10 @@ def managed_resources(module: Module) -> Iterator[tuple[Resource, Body]]:
     for resource in module.resources(mode="managed"):
         first.setdefault(resource.address, resource)
         bodies.setdefault(resource.address, []).append(resource.body)
-    return ((first[address], functools.reduce(_overridden, parts)) for address, parts in bodies.items())
+    return ((first[address], functools.reduce(_override, parts)) for address, parts in bodies.items())
 
 
-def _overridden(body: Body, by: Body) -> Body:
+def _override(body: Body, by: Body) -> Body:
     """As in Terraform: attributes, and all blocks of a type, are replaced; `lifecycle` is merged."""
     names = {attribute.name for attribute in by.attributes}
     types = {_type(block) for block in by.blocks} - {"lifecycle"}

@@ -95,9 +95,9 @@ class _ReportBuilder:
                 place=Place(file=evaluation.files[0]) if in_file else None,
                 stack=evaluation.stack,
             )
-            yield from self._own("HF905", crash)
+            yield from self._own_finding("HF905", crash)
 
-    def _own(self, id_: str, finding: Finding) -> Iterator[ReportedFinding]:
+    def _own_finding(self, id_: str, finding: Finding) -> Iterator[ReportedFinding]:
         rule = self._rules.get(id_)
         return self._reported(Evaluation(rule=rule), finding) if rule is not None else iter(())
 
@@ -174,7 +174,7 @@ class _ReportBuilder:
         for problem in invalid:
             if not problem.removed:
                 message = f"invalid waiver: {problem.message}"
-                yield from self._own("HF903", Finding(message=message, place=problem.place))
+                yield from self._own_finding("HF903", Finding(message=message, place=problem.place))
         every: tuple[AnyWaiver, ...] = (*lines, *self._settings.waivers)
         for entry in every:
             waiver = _waiver_of(entry)
@@ -183,10 +183,10 @@ class _ReportBuilder:
                 continue
             if is_expired(waiver, self._checkout.today):
                 message = f"{about} expired on {waiver.until}"
-                yield from self._own("HF901", Finding(message=message, place=waiver.place))
+                yield from self._own_finding("HF901", Finding(message=message, place=waiver.place))
             elif id(entry) not in self._used_waivers and self._is_covered(entry):
                 message = f"{about} has no effect"
-                yield from self._own("HF902", Finding(message=message, place=waiver.place))
+                yield from self._own_finding("HF902", Finding(message=message, place=waiver.place))
 
     def _is_covered(self, waiver: AnyWaiver) -> bool:
         """Whether the waiver's rule was evaluated on everything that the waiver covers."""
@@ -237,7 +237,7 @@ class _ReportBuilder:
             elif is_unknown(entry.rule, self._ids):
                 unknown.append((f"there is no rule `{entry.rule}`", entry.place, Severity.WARNING))
         for message, place, severity in unknown:
-            yield from self._own("HF907", Finding(message=message, place=place, severity=severity))
+            yield from self._own_finding("HF907", Finding(message=message, place=place, severity=severity))
 
 
 def _waiver_of(waiver: AnyWaiver) -> Waiver:

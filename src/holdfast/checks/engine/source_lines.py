@@ -33,7 +33,7 @@ _OPENS = r"<<[-~]?([A-Za-z_][\w-]*)\s*$"
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     """Compiled on first use, since few reports need them."""
     return re.compile(pattern, re.ASCII)
 
@@ -88,10 +88,10 @@ def _in_longer_texts(lines: Sequence[str]) -> set[int]:
             numbers.add(number)
             end = None if line.strip() == end or (end == "*/" and end in line) else end
             continue
-        opens = _compiled(_OPENS).search(line)
+        opens = _compile(_OPENS).search(line)
         if opens is not None:
             end = opens[1]
-        elif "/*" in line and "*/" not in (code := _compiled(_TEXT).sub("", line)) and "/*" in code:
+        elif "/*" in line and "*/" not in (code := _compile(_TEXT).sub("", line)) and "/*" in code:
             end = "*/"
     return numbers
 
@@ -100,15 +100,15 @@ def mask_values(line: str) -> str | None:
     """The line with its names only; None if it cannot be masked."""
     if len(line) > _LONGEST_LINE:
         return None
-    masked = line if _compiled(_HEADER).fullmatch(line) else _masked(line)
+    masked = line if _compile(_HEADER).fullmatch(line) else _mask(line)
     return None if masked is None or is_known(masked) else masked
 
 
-def _masked(line: str) -> str | None:
+def _mask(line: str) -> str | None:
     pieces: list[str] = []
     at, named, hidden = 0, False, False
     while at < len(line):
-        token = _compiled(_TOKEN).match(line, at)
+        token = _compile(_TOKEN).match(line, at)
         if token is None:
             return None
         kind, text, at = token.lastgroup or "", token[0], token.end()
@@ -123,4 +123,4 @@ def _masked(line: str) -> str | None:
 def _is_given(name: str, after: str) -> bool:
     """It comes first and is followed by a value or a block."""
     plain = len(name) <= _LONGEST_NAME and "." not in name
-    return plain and _compiled(_GIVEN).match(after) is not None
+    return plain and _compile(_GIVEN).match(after) is not None

@@ -145,7 +145,7 @@ def _read(
         yield InvalidWaiver(place=place, message="no rule")
         return
     rest = _GAP.sub(" ", text[rules.end() :])
-    fields = {name: _unquoted(value) for name, value in _FIELD.findall(rest)}
+    fields = {name: _unquote(value) for name, value in _FIELD.findall(rest)}
     first = _FIELD.search(rest)
     between = rest[: first.start()].strip() if first is not None else ""
     until = _day(fields.get("until", ""))
@@ -180,7 +180,7 @@ def is_unknown(rule: str, ids: frozenset[str]) -> bool:
     return not any(known.startswith(id_) for known in ids) if rule.endswith("*") else id_ not in ids
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     stripped = text.strip().removesuffix("*/").strip()
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
     return stripped[1:-1].strip() if quoted else stripped

@@ -58,17 +58,17 @@ def _cases(inputs: FormatInput) -> Iterator[_Case]:
 
 def _case(case: _Case) -> Iterator[str]:
     failures = case.failures
-    name = f"name={_quoted(f'{case.rule} {case.title}')} classname={_quoted(f'holdfast.{case.rule}')}"
+    name = f"name={_quote(f'{case.rule} {case.title}')} classname={_quote(f'holdfast.{case.rule}')}"
     yield f"    <testcase {name}>"
     if failures:
         first = (
             f"{len(failures)} findings: {failures[0].message}" if len(failures) > 1 else failures[0].message
         )
         body = "\n".join(map(_line, failures))
-        kind = _quoted(failures[0].severity)
-        yield f"      <failure message={_quoted(first)} type={kind}>{_text(body)}</failure>"
+        kind = _quote(failures[0].severity)
+        yield f"      <failure message={_quote(first)} type={kind}>{_text(body)}</failure>"
     elif case.reasons:
-        yield f"      <skipped message={_quoted('; '.join(dict.fromkeys(case.reasons)))}/>"
+        yield f"      <skipped message={_quote('; '.join(dict.fromkeys(case.reasons)))}/>"
     output = [*map(_line, case.others), *(f"not fully evaluated: {reason}" for reason in case.reasons)]
     if output:
         yield f"      <system-out>{_text(chr(10).join(map(one_line, output)))}</system-out>"
@@ -83,14 +83,14 @@ def _line(finding: ReportedFinding) -> str:
     return one_line(f"{place}: {finding.severity}: {finding.message}{about}{hint}")
 
 
-def _quoted(text: str) -> str:
-    return quoteattr(_allowed(one_line(text, 500))).replace("##[", "##&#91;")
+def _quote(text: str) -> str:
+    return quoteattr(_replace_forbidden(one_line(text, 500))).replace("##[", "##&#91;")
 
 
 def _text(text: str) -> str:
     """Without lines that GitHub Actions would take for commands."""
-    return _COMMAND.sub(r"\1&#58;", escape(_allowed(text)).replace("##[", "##&#91;"))
+    return _COMMAND.sub(r"\1&#58;", escape(_replace_forbidden(text)).replace("##[", "##&#91;"))
 
 
-def _allowed(text: str) -> str:
+def _replace_forbidden(text: str) -> str:
     return _FORBIDDEN.sub("\ufffd", text)

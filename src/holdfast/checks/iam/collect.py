@@ -113,7 +113,7 @@ class _PolicyCollector:
             if resource.type in uses_by_type():
                 self._resource(resource, bounding=resource.address in bounding)
         self._data_sources()
-        self._elsewhere()
+        self._add_others()
         self._json_files()
         partly = [
             (policy.file, policy.address or policy.file)
@@ -136,9 +136,9 @@ class _PolicyCollector:
             for body in bodies:
                 attribute = body.attribute(inner)
                 if attribute is not None:
-                    self._used(attribute.expression, use, resource)
+                    self._add_used(attribute.expression, use, resource)
 
-    def _used(
+    def _add_used(
         self, expression: Expression, use: PolicyUse, resource: Resource, *, part: bool = False
     ) -> None:
         """`part`: it is included in another document, which may have all the statements."""
@@ -204,9 +204,9 @@ class _PolicyCollector:
             text = encode_json(document)
             self._policies.append(make_policy(document, use, text, resource.place.file, resource.address))
         for expression in data_source.merged_documents(resource.body):
-            self._used(expression, use, resource, part=True)
+            self._add_used(expression, use, resource, part=True)
 
-    def _elsewhere(self) -> None:
+    def _add_others(self) -> None:
         """Documents in locals, module arguments, and resources that are not in the table."""
         for file in self._module.files:
             content = self._module.checkout.content(file.path) or b""
@@ -214,7 +214,7 @@ class _PolicyCollector:
                 continue
             marked = lines_with(_MARKS, content)
             for block in file.body.blocks:
-                if not _is_read(block) and not _is_foreign(block) and holds(block, marked):
+                if not _is_known_use(block) and not _is_foreign(block) and holds(block, marked):
                     for body in bodies(block):
                         for attribute in body.attributes:
                             self._expression(attribute, block, file.path)
@@ -271,7 +271,7 @@ def _may_be_document(part: Expression) -> bool:
             return False
 
 
-def _is_read(block: Block) -> bool:
+def _is_known_use(block: Block) -> bool:
     """A block whose documents were already found by their use."""
     kind = (block.type, block.labels[0] if block.labels else "")
     return (kind[0] == "resource" and kind[1] in uses_by_type()) or kind == ("data", DATA_SOURCE)

@@ -105,7 +105,7 @@ def _statement(statement: Statement, *, of_principals: bool) -> bool:
     if any(_may_be_any_action(item) for name in ("Action", "NotAction") for item in _items(fields, name)):
         return True
     principals = tuple(_items(fields, "Principal")) if of_principals else ()
-    return any(_may_be_anyone(principal) for principal in principals) or _decided_elsewhere(statement)
+    return any(_may_be_anyone(principal) for principal in principals) or _depends_on_unknown(statement)
 
 
 def _items(fields: Fields, name: str) -> tuple[Node, ...]:
@@ -125,7 +125,7 @@ def _may_be_anyone(principal: Node) -> bool:
     return principal.fields.more or any(_is_unknown(item) and item.content is not COMPUTED for item in named)
 
 
-def _decided_elsewhere(statement: Statement) -> bool:
+def _depends_on_unknown(statement: Statement) -> bool:
     """Whether an unknown condition, resource or provider decides if it is a finding."""
     dangerous = any(
         most_dangerous_action(word, table)

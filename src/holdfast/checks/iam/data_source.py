@@ -71,17 +71,17 @@ def merged_documents(body: Body) -> Iterator[Expression]:
     for name in _MERGED:
         attribute = body.attribute(name)
         if attribute is not None:
-            yield from _listed(attribute.expression)
+            yield from _each_document(attribute.expression)
 
 
-def _listed(expression: Expression) -> Iterator[Expression]:
+def _each_document(expression: Expression) -> Iterator[Expression]:
     match expression:
         case Tuple(items=items):
             for item in items:
-                yield from _listed(item)
+                yield from _each_document(item)
         case Call(name="compact" | "concat" | "flatten" | "distinct", arguments=arguments):
             for argument in arguments:
-                yield from _listed(argument)
+                yield from _each_document(argument)
         case _:
             yield expression
 

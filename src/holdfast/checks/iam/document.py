@@ -160,7 +160,7 @@ def display_text(text: object) -> str:
 def read_document(text: str, *, line: int = 1, columns: bool = True) -> Node | Malformed:
     """Parses JSON that starts on this line of its file. Without `columns`, only lines are recorded."""
     try:
-        return _from_json(parse_json(_filled(text)), line - 1, columns=columns)
+        return _from_json(parse_json(_quote_unknown_parts(text)), line - 1, columns=columns)
     except JSONDecodeError as error:
         message = error.msg[:1].lower() + error.msg[1:]
         return Malformed(message, error.lineno + line - 1, error.colno if columns else 0)
@@ -168,7 +168,7 @@ def read_document(text: str, *, line: int = 1, columns: bool = True) -> Node | M
         return Malformed("nested too deeply", line, 0)
 
 
-def _filled(text: str) -> str:
+def _quote_unknown_parts(text: str) -> str:
     """Puts an unknown part outside of strings in quotes, so that it can be parsed as a value."""
     if HOLE not in text:
         return text

@@ -85,7 +85,7 @@ class DocumentReader(PartialEvaluator):
     def _from_call(self, call: Call, file: str, depth: int) -> Iterator[WrittenDocument | Unresolved]:
         match call:
             case Call(name="jsonencode", arguments=(value,)):
-                yield from self._encoded(value, file)
+                yield from self._from_jsonencode(value, file)
             case Call(name="trimspace" | "tostring" | "sensitive" | "nonsensitive", arguments=(first,)):
                 yield from self.documents_in(first, file, depth + 1)
             case Call(name="try" | "coalesce", arguments=arguments):
@@ -97,7 +97,7 @@ class DocumentReader(PartialEvaluator):
             case _:
                 yield Unresolved(call)
 
-    def _encoded(self, value: Expression, file: str) -> Iterator[WrittenDocument]:
+    def _from_jsonencode(self, value: Expression, file: str) -> Iterator[WrittenDocument]:
         """The place of an encoded local is that of the local."""
         match value:
             case Reference(root="local", steps=(str() as name,)) if name in self.locals:

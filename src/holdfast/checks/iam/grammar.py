@@ -101,7 +101,7 @@ def _top(document: Node, kind: PolicyKind) -> Iterator[Issue]:
     fields = document.fields
     version, id_ = fields.get("Version"), fields.get("Id")
     if version is not None and version.known and version.content not in VERSIONS:
-        yield Issue(f"`Version` is `{_shown(version)}`; it must be {' or '.join(VERSIONS)}", version)
+        yield Issue(f"`Version` is `{_display(version)}`; it must be {' or '.join(VERSIONS)}", version)
     if id_ is not None and kind is PolicyKind.IDENTITY:
         yield Issue("`Id` is not allowed in an identity policy", id_, severe=False)
     elif id_ is not None and id_.known and not isinstance(id_.content, str):
@@ -170,7 +170,7 @@ def _effect(statement: Node) -> Iterator[Issue]:
     elif effect.known and effect.content not in _EFFECTS:
         near = same_word(str(effect.content), _EFFECTS)
         hint = f"Write `{near}`." if near else None
-        yield Issue(f"`Effect` is `{_shown(effect)}`; it must be Allow or Deny", effect, hint)
+        yield Issue(f"`Effect` is `{_display(effect)}`; it must be Allow or Deny", effect, hint)
 
 
 def _one_of(
@@ -276,7 +276,7 @@ def _may_be_resource(text: str, kind: PolicyKind) -> bool:
     return short or "${" in text or (text.startswith("arn:") and has_wildcard(text))
 
 
-def _shown(node: Node) -> str:
+def _display(node: Node) -> str:
     return str(node.content) if isinstance(node.content, str | int | float | bool) else "not text"
 
 

@@ -74,7 +74,7 @@ class PartialEvaluator:
         """Starts a document with a new budget of steps: a few lines can require endless work."""
         self._left[0] = _MOST_STEPS
 
-    def _may_go_on(self, steps: int = 1) -> bool:
+    def _spend(self, steps: int = 1) -> bool:
         self._left[0] -= steps
         return self._left[0] >= 0
 
@@ -93,16 +93,16 @@ class PartialEvaluator:
         if text is not None:
             return text
         if isinstance(value, Unknown):
-            content = self._partly(expression)
+            content = self._partial_text(expression)
             if content is not None:
                 return content
         return f"{HOLE}{BY_OBJECT}" if value is COMPUTED else HOLE
 
-    def _partly(self, expression: Expression) -> str | None:
+    def _partial_text(self, expression: Expression) -> str | None:
         match expression:
             case Reference(root="local") | Call(name="format"):
                 content = self.node(expression).content
-                is_text = isinstance(content, str) and self._may_go_on(len(content) // _A_STEP)
+                is_text = isinstance(content, str) and self._spend(len(content) // _A_STEP)
                 return content if is_text else None  # type: ignore[return-value] # just asked
             case _:
                 return None
@@ -119,13 +119,13 @@ class PartialEvaluator:
             case Tuple():
                 return Node(tuple(self.node(item) for item in expression.items), line, column)
             case Conditional():
-                return self._sides(expression)
+                return self._conditional(expression)
             case For(key=None):
-                return Node(tuple(self._repeated(expression)), line, column)
+                return Node(tuple(self._elements_of(expression)), line, column)
             case Call():
                 return self._call(expression)
             case Access():
-                return self._inside(expression)
+                return self._access(expression)
             case Reference(root="local", steps=(str() as name,)) if name in self.locals:
                 return self._local(expression, name)
             case Template(pieces=(single,)):
@@ -135,14 +135,14 @@ class PartialEvaluator:
             case _:
                 return node_from_value(evaluate(expression, self.scope), line, column)
 
-    def _sides(self, expression: Conditional) -> Node:
+    def _conditional(self, expression: Conditional) -> Node:
         decided = evaluate(expression.condition, self.scope)
         if isinstance(decided, bool):
             return self.node(expression.yes if decided else expression.no)
         ways = (self.node(expression.yes), self.node(expression.no))
         return Node(Alternatives(*ways), expression.line, expression.column)
 
-    def _repeated(self, expression: For) -> Iterator[Node]:
+    def _elements_of(self, expression: For) -> Iterator[Node]:
         """One value for each element; if these are unknown, one alternative."""
         evaluate(expression.collection, self.scope)  # so that the elements cost no more than one question may
         scopes = elements(expression, self.scope)
@@ -151,27 +151,27 @@ class PartialEvaluator:
             names = dict.fromkeys(
                 (expression.value_name, expression.key_name or expression.value_name), unknown
             )
-            yield _maybe(self.with_names(names).node(expression.value))
+            yield _possible(self.with_names(names).node(expression.value))
             return
         for scope in scopes:
-            if not self._may_go_on():
+            if not self._spend():
                 yield Node(UNKNOWN, expression.line, expression.column)
                 return
             included = True if expression.condition is None else evaluate(expression.condition, scope)
             if included is not False:
                 node = self.with_names(scope.names).node(expression.value)
-                yield node if included is True else _maybe(node)
+                yield node if included is True else _possible(node)
 
     def _call(self, call: Call) -> Node:  # noqa: PLR0911 - one line for each function
         line, column = call.line, call.column
         name = call.name.removeprefix("core::")
         match name, call.arguments:
             case "concat" | "setunion", _:
-                return Node(tuple(_joined(self._arguments(call))), line, column)
+                return Node(tuple(_join_lists(self._arguments(call))), line, column)
             case "flatten", (first,):
                 return Node(tuple(_flat(self.node(first))), line, column)
             case "merge", _:
-                return _merged(self._arguments(call), line, column)
+                return _merge_objects(self._arguments(call), line, column)
             case "format", (Literal(value=str() as form), *given) if form.count("%") == form.count("%s"):
                 return self._format(form, given, call)
             case "jsondecode", (first,):
@@ -203,7 +203,7 @@ class PartialEvaluator:
         """`jsondecode`: unknown, unless a subclass reads documents."""
         return Node(UNKNOWN, argument.line, argument.column)
 
-    def _inside(self, expression: Access) -> Node:
+    def _access(self, expression: Access) -> Node:
         node = self.node(expression.base)
         for step in expression.steps:
             if not isinstance(step, str) or isinstance(node.content, Unknown):
@@ -220,7 +220,7 @@ class PartialEvaluator:
 
     def _local(self, expression: Reference, name: str) -> Node:
         value = evaluate(expression, self.scope)
-        if not self._may_go_on(parts_of(value, _MOST_STEPS)):
+        if not self._spend(parts_of(value, _MOST_STEPS)):
             return Node(UNKNOWN, expression.line, expression.column)
         known = node_from_value(value, expression.line, expression.column)
         if name in self._within or is_fully_known(known):
@@ -232,32 +232,32 @@ class PartialEvaluator:
         return with_place(node, expression.line, expression.column)
 
 
-def _maybe(node: Node) -> Node:
+def _possible(node: Node) -> Node:
     return Node(Alternatives(node), node.line, node.column)
 
 
-def _joined(lists: Iterable[Node]) -> Iterator[Node]:
+def _join_lists(lists: Iterable[Node]) -> Iterator[Node]:
     """The items of all lists; an unknown list is one unknown item."""
     for node in lists:
         if isinstance(node.content, Alternatives) and node.content.options:
             for way in node.content.options:
-                yield from (_maybe(item) for item in way.items if item.content is not None)
+                yield from (_possible(item) for item in way.items if item.content is not None)
         else:
             yield from node.items
 
 
 def _flat(node: Node) -> Iterator[Node]:
     """The same for nested lists."""
-    for item in _joined((node,)):
+    for item in _join_lists((node,)):
         if is_list(item):
             yield from _flat(item)
         elif isinstance(item.content, Alternatives) and any(is_list(way) for way in item.content.options):
-            yield from (_maybe(inner) for way in item.content.options for inner in _flat(way))
+            yield from (_possible(inner) for way in item.content.options for inner in _flat(way))
         else:
             yield item
 
 
-def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
+def _merge_objects(objects: Iterable[Node], line: int, column: int) -> Node:
     """Merged objects, with every alternative; of a key in several, the last counts."""
     ways = [Fields(())]
     for node in objects:
@@ -265,12 +265,12 @@ def _merged(objects: Iterable[Node], line: int, column: int) -> Node:
         if len(ways) * len(options) > _MOST_WAYS:
             ways = [way._replace(more=True) for way in ways]
         else:
-            ways = [_over(way, option) for way in ways for option in options]
+            ways = [_merge_pair(way, option) for way in ways for option in options]
     nodes = tuple(Node(way, line, column) for way in ways)
     return nodes[0] if len(nodes) == 1 else Node(Alternatives(*nodes), line, column)
 
 
-def _over(first: Fields, last: Node) -> Fields:
+def _merge_pair(first: Fields, last: Node) -> Fields:
     if last.content is None:
         return first
     if not isinstance(last.content, Fields):
@@ -293,12 +293,12 @@ class _Objects(dict[str, object]):
 def _providers(module: Module, scope: Scope) -> dict[str, object]:
     """The identity providers of the module: their URL is part of their ARN."""
     providers: Mapping[str, object] = module.checkout.code.once(
-        ("identity providers", module.folder), lambda: _found_providers(module, scope)
+        ("identity providers", module.folder), lambda: _find_providers(module, scope)
     )
     return dict(providers)
 
 
-def _found_providers(module: Module, scope: Scope) -> dict[str, object]:
+def _find_providers(module: Module, scope: Scope) -> dict[str, object]:
     by_mode: dict[str, _Objects] = {}
     for resource in module.resources(_PROVIDER):
         url = value_of(resource.body, "url", scope)

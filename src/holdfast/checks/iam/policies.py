@@ -108,9 +108,9 @@ def read_variables_policies(variables: VariablesFile) -> Policies:
         for part in walk(attribute.expression):
             text = part.value if isinstance(part, Literal) and isinstance(part.value, str) else ""
             if '"Statement"' in text:
-                parts.append(_inline(variables, attribute.name, text, part))
+                parts.append(_inline_policies(variables, attribute.name, text, part))
             elif isinstance(part, Object) and has_statement(part):
-                parts.append(_object(variables, attribute.name, part))
+                parts.append(_object_policies(variables, attribute.name, part))
             elif (path := _named_file(variables, text)) is not None:
                 paths[path] = attribute.name
     folder = posixpath.dirname(variables.path) or "."
@@ -129,7 +129,7 @@ def has_statement(part: Object) -> bool:
     return any(isinstance(key, Literal) and key.value == "Statement" for key, _ in part.items)
 
 
-def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
+def _inline_policies(variables: VariablesFile, name: str, text: str, at: Expression) -> Policies:
     below = is_heredoc(variables.checkout.lines(variables.path), at.line, at.column)
     document = read_document(text, line=at.line + 1 if below else at.line, columns=False)
     address = f"var.{name}"
@@ -139,7 +139,7 @@ def _inline(variables: VariablesFile, name: str, text: str, at: Expression) -> P
     return _policies_in(variables, name, document, text)
 
 
-def _object(variables: VariablesFile, name: str, part: Object) -> Policies:
+def _object_policies(variables: VariablesFile, name: str, part: Object) -> Policies:
     """An object that is encoded where it is used."""
     document = node_from_value(constant(part), part.line, part.column)
     return _policies_in(variables, name, document, encode_json(document))

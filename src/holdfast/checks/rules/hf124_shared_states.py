@@ -20,7 +20,7 @@ from holdfast.stacks.stack import Stack
 def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
     chosen = {stack.name for stack in checkout.stacks} | {module.folder for module in checkout.modules}
     by_state: dict[StateIdentity, list[tuple[CheckedStack, str]]] = {}
-    for stack in _everything(checkout):
+    for stack in _stacks_and_root_modules(checkout):
         backend = backend_of_stack(stack)
         place = state_place_for(stack, backend.type, backend.settings, stack.stack.workspace)
         if backend.type == MANAGED:
@@ -41,7 +41,7 @@ def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
                 )
 
 
-def _everything(checkout: Checkout) -> Iterator[CheckedStack]:
+def _stacks_and_root_modules(checkout: Checkout) -> Iterator[CheckedStack]:
     """Every stack, then every root module without a stack, as if it were one."""
     for stack in checkout.all_stacks:
         yield CheckedStack(checkout=checkout, stack=stack)

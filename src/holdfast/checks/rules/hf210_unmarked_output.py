@@ -25,7 +25,7 @@ def _module(module: Module) -> Iterator[CheckResult]:
         secret = secret_in(value.expression, scope_of(module, block))
         if secret is not None:
             message, severity = _message_and_severity(
-                name, secret, root=bool(module.roots) or not _called(module)
+                name, secret, root=bool(module.roots) or not _is_called(module)
             )
             yield finding(block, message, address=f"output.{name}", severity=severity)
 
@@ -40,7 +40,7 @@ def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tu
     return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 
-def _called(module: Module) -> bool:
+def _is_called(module: Module) -> bool:
     """Whether another module of the repository calls it, so that it is not a root module."""
     code = module.checkout.code
     return any(

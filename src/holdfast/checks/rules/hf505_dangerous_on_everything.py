@@ -20,12 +20,12 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.IDENTITY, PolicyKind.UNCLEAR):
         return
     for statement in policy.statements:
-        if statement.allows and not _bounded(statement):
+        if statement.allows and not _is_bounded(statement):
             for action in statement.actions.known:
                 yield from _action(action, statement)
 
 
-def _bounded(statement: Statement) -> bool:
+def _is_bounded(statement: Statement) -> bool:
     """A condition may restrict the statement, and a principal makes it a resource policy."""
     conditions = statement.conditions
     named = bool(statement.principals) or statement.not_principal is not None
@@ -33,11 +33,11 @@ def _bounded(statement: Statement) -> bool:
         conditions.unsure
         or named
         or statement.node.fields.has("Principal")
-        or any(map(_bounds, conditions.tests))
+        or any(map(_is_bound, conditions.tests))
     )
 
 
-def _bounds(test: ConditionTest) -> bool:
+def _is_bound(test: ConditionTest) -> bool:
     if test.key in _NO_BOUND or (test.holds_without and test.key not in _ALWAYS_THERE):
         return False
     return (

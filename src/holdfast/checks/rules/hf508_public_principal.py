@@ -32,14 +32,14 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
     for statement in policy.statements:
         if not statement.allows or statement.conditions.restricts(*NARROWING):
             continue
-        if any(_revokes(other, statement) for other in policy.statements):
+        if any(_is_revoked_by(other, statement) for other in policy.statements):
             continue
         for principal in statement.principals:
             if principal.name == "*" and principal.type in _EVERYONE:
                 yield Issue(f"{policy.kind} allows everyone, and no condition restricts it", principal.at)
 
 
-def _revokes(other: Statement, allowed: Statement) -> bool:
+def _is_revoked_by(other: Statement, allowed: Statement) -> bool:
     """Whether a `Deny` revokes what is allowed, except for callers named in its conditions."""
     denies = not other.allows and other.sure and other.node.fields.get("Effect") is not None
     if not (denies and other.allows_everyone and other.conditions.tests) or other.conditions.unsure:

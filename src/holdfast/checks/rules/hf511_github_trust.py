@@ -25,7 +25,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
     for statement in policy.statements:
         host = _host(statement)
         if statement.allows and host is not None:
-            yield from _statement(statement, host)
+            yield from _check_statement(statement, host)
 
 
 def _host(statement: Statement) -> str | None:
@@ -33,7 +33,7 @@ def _host(statement: Statement) -> str | None:
     return github_host(named, (test.key for test in statement.conditions.tests))
 
 
-def _statement(statement: Statement, host: str) -> Iterator[Issue]:
+def _check_statement(statement: Statement, host: str) -> Iterator[Issue]:
     actions = statement.actions
     if actions.known and not actions.unsure and statement.matching_action(ASSUMES) is None:
         yield Issue(f"GitHub jobs need `{ASSUMES}`, which is not allowed", actions.known[0])
@@ -42,8 +42,8 @@ def _statement(statement: Statement, host: str) -> Iterator[Issue]:
         if test.holds_without:
             message = f"`{test.operator}` on `{host}:{claim}` is also true if the token has no such claim"
             yield Issue(message, test.at, severe=claim not in _ALWAYS)
-    yield from _audience(statement, tests, host)
-    yield from _subject(statement, tests, host)
+    yield from _check_audience(statement, tests, host)
+    yield from _check_subject(statement, tests, host)
 
 
 def _claims(conditions: Conditions, host: str) -> list[tuple[str, ConditionTest]]:
@@ -55,7 +55,7 @@ def _claims(conditions: Conditions, host: str) -> list[tuple[str, ConditionTest]
 Claims = list[tuple[str, ConditionTest]]
 
 
-def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
+def _check_audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     audience_tests = [test for claim, test in tests if claim == "aud"]
     if not audience_tests and not statement.conditions.unsure:
         yield Issue(f"no condition on `{host}:aud`", statement.at, severe=False)
@@ -66,14 +66,14 @@ def _audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]
                 yield Issue(f"the audience is `{text}`, not `sts.amazonaws.com`", value, severe=False)
 
 
-def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
+def _check_subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     subject_tests = [test for claim, test in tests if claim == "sub"]
     demanded = [test for test in subject_tests if test.demands]
     by_repository = any(claim in _REPOSITORY and _is_bound(test) for claim, test in tests)
     reported = any(test.holds_without for test in subject_tests)
     if not demanded and not by_repository and not reported and not statement.conditions.unsure:
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
-        yield _unrestricted(statement, subject_tests, host, by_owner=by_owner)
+        yield _unrestricted_issue(statement, subject_tests, host, by_owner=by_owner)
     for test in demanded:
         for value in test.values.all:
             severe, mild, never = subject_scope(str(value.content), patterns=test.patterns)
@@ -83,7 +83,7 @@ def _subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
                 yield Issue(mild, value, severe=False)
 
 
-def _unrestricted(
+def _unrestricted_issue(
     statement: Statement, subject_tests: list[ConditionTest], host: str, *, by_owner: bool
 ) -> Issue:
     if by_owner:

@@ -45,10 +45,10 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
         for principal in statement.principals:
             of_github = github_host((principal.name,), keys if HOLE in principal.name else ()) is not None
             if principal.type == "Federated" and not of_github:
-                yield from _allowed(principal, statement.conditions)
+                yield from _check_principal(principal, statement.conditions)
 
 
-def _allowed(principal: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
+def _check_principal(principal: PrincipalName, conditions: Conditions) -> Iterator[Issue]:
     demands = [
         test
         for test in conditions.tests
@@ -70,7 +70,7 @@ def _allowed(principal: PrincipalName, conditions: Conditions) -> Iterator[Issue
             f"the users of any application of {host} are allowed: restrict `aud` to yours", principal.at
         )
     else:
-        yield from _single_tenant(principal, host, by_others)
+        yield from _check_single_tenant(principal, host, by_others)
 
 
 def _names_owner(test: ConditionTest) -> bool:
@@ -78,7 +78,9 @@ def _names_owner(test: ConditionTest) -> bool:
     return not any(has_wildcard(word.partition(":")[2][:1]) for word in test.values.words)
 
 
-def _single_tenant(principal: PrincipalName, host: str, by_others: list[ConditionTest]) -> Iterator[Issue]:
+def _check_single_tenant(
+    principal: PrincipalName, host: str, by_others: list[ConditionTest]
+) -> Iterator[Issue]:
     whole = next((users for pattern, users in _OF_ONE if fnmatch.fnmatchcase(host, pattern)), None)
     if whole is not None and not by_others:
         yield Issue(f"{whole} is allowed: the audience does not restrict it", principal.at, severe=False)

@@ -68,18 +68,18 @@ def _identity_of(stack: CheckedStack) -> _StackIdentity:
 def _check(policies: Policies, own: _StackIdentity, stack: CheckedStack) -> Iterator[CheckResult]:
     for policy in policies.policies:
         for statement in policy.statements:
-            for issue in _statement(statement, own):
+            for issue in _check_statement(statement, own):
                 if issue is None:
                     yield _account_unknown(stack)
                 else:
                     yield finding_from_issue(policy, issue, Severity.WARNING, stack.name)
 
 
-def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | None]:
+def _check_statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | None]:
     """None: the document names an account, but the stack's own is not known."""
     crossing = any(word.lower().startswith("sts:") for word in statement.actions.words)
     for item in statement.resources.all:
-        yield from _partition(item, own)
+        yield from _check_partition(item, own)
         account = _account(item)
         if account is None or crossing or account == own.account or _is_published(item, account, own):
             continue
@@ -91,7 +91,7 @@ def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | No
                 item,
             )
     for principal in statement.principals:
-        yield from _partition(principal.at, own)
+        yield from _check_partition(principal.at, own)
         account = _account(principal.at)
         if statement.allows and account in own.others and account != own.account:
             yield Issue(
@@ -100,10 +100,10 @@ def _statement(statement: Statement, own: _StackIdentity) -> Iterator[Issue | No
             )
     for test in statement.conditions.tests:
         for item in test.values.all:
-            yield from _partition(item, own)
+            yield from _check_partition(item, own)
 
 
-def _partition(item: Node, own: _StackIdentity) -> Iterator[Issue]:
+def _check_partition(item: Node, own: _StackIdentity) -> Iterator[Issue]:
     arn = parse_arn(str(item.content))
     if arn is None or own.partition is None or arn.partition not in PARTITIONS:
         return

@@ -54,13 +54,13 @@ def is_source_or_document(name: str) -> bool:
 def in_git(classify: Classify, *marks: ContentKind) -> dict[str, Any]:
     """The fields of a `Rule` about files in Git; `marks`: what old versions may be, under any name."""
     return {
-        "repository": partial(_tree, classify),
-        "history": partial(_history, classify, frozenset(marks)),
+        "repository": partial(_check_tree, classify),
+        "history": partial(_check_history, classify, frozenset(marks)),
         "of_git": True,
     }
 
 
-def _tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]:
+def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]:
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
@@ -90,16 +90,18 @@ def _not_ignored(path: str, suspect: Suspect) -> Finding:
     return Finding(
         message=f"{suspect.what} (`{suspect.folder or name_of(path)}`) is not covered by `.gitignore`",
         place=Place(file=path),
-        hint=f"Add `{_ignored(path, suspect)}` to `.gitignore`.",
+        hint=f"Add `{_ignore_pattern(path, suspect)}` to `.gitignore`.",
         severity=Severity.WARNING,
     )
 
 
-def _ignored(path: str, suspect: Suspect) -> str:
+def _ignore_pattern(path: str, suspect: Suspect) -> str:
     return f"{posixpath.basename(suspect.folder)}/" if suspect.folder else name_of(path)
 
 
-def _history(classify: Classify, marks: frozenset[ContentKind], history: History) -> Iterator[CheckResult]:
+def _check_history(
+    classify: Classify, marks: frozenset[ContentKind], history: History
+) -> Iterator[CheckResult]:
     tracked = history.checkout.tracked or frozenset()
     reported: set[str] = set()
     for trace in history.traces:

@@ -142,7 +142,7 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     if call.name in _UNMASKED:
         return None
     if call.name == "nonsensitive":
-        secrets = (_revealed(argument, at, steps) for argument in call.arguments)
+        secrets = (_revealed_secret(argument, at, steps) for argument in call.arguments)
         secret = next(filter(None, secrets), None)
         if secret is None or _plain_parameter(secret.source):
             return None
@@ -152,7 +152,7 @@ def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     return _mark_only(secret) if call.name in _TELLS_NOTHING else secret
 
 
-def _revealed(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
+def _revealed_secret(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
     """The secret that a value reveals. `length(…)` and `var.password != ""` reveal none."""
     match expression:
         case Call() if expression.name in _TELLS_NOTHING:
@@ -164,7 +164,7 @@ def _revealed(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedS
         case Conditional():
             return _first((expression.yes, expression.no), at, steps)
         case Template():
-            return next(filter(None, (_revealed(piece, at, ()) for piece in expression.pieces)), None)
+            return next(filter(None, (_revealed_secret(piece, at, ()) for piece in expression.pieces)), None)
         case _:
             return secret_in(expression, at, steps)
 

@@ -98,7 +98,7 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
         return
     searched = _embedded_texts(text) if code else text
     suspects = sorted(
-        {**dict(_random(searched, words, bits)), **dict(_inline(searched, words, bits))}.items()
+        {**dict(_random_texts(searched, words, bits)), **dict(_inline_texts(searched, words, bits))}.items()
     )
     if not suspects:
         return
@@ -117,9 +117,9 @@ def _embedded_texts(text: str) -> str:
     pieces: list[str] = []
     at = 0
     for start, end in _heredocs(text) if "<<" in text else ():
-        pieces += (_quoted(text[at:start]), text[start:end])
+        pieces += (_quoted_texts(text[at:start]), text[start:end])
         at = end
-    pieces.append(_quoted(text[at:]))
+    pieces.append(_quoted_texts(text[at:]))
     return "".join(pieces)
 
 
@@ -138,7 +138,7 @@ def _heredocs(text: str) -> Iterator[tuple[int, int]]:
             at = later[number]
 
 
-def _quoted(text: str) -> str:
+def _quoted_texts(text: str) -> str:
     pieces: list[str] = []
     at = 0
     for match in _QUOTED.finditer(text):
@@ -149,7 +149,9 @@ def _quoted(text: str) -> str:
     return "".join(pieces)
 
 
-def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+def _random_texts(
+    text: str, words: tuple[str, ...], bits: float
+) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
         harmless = is_placeholder(secret) or is_command(secret) or secret.startswith("ENC[")
@@ -157,7 +159,9 @@ def _random(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[in
             yield start, (SecretKind.RANDOM, "")
 
 
-def _inline(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+def _inline_texts(
+    text: str, words: tuple[str, ...], bits: float
+) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for password_ in inline_passwords(text):
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)

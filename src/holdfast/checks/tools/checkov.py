@@ -72,7 +72,7 @@ def check(request: ToolRequest) -> Iterator[ToolResult]:
             yield request.failed("its settings are not valid YAML", hint=f"Fix {' or '.join(FILES)}.")
         return
     if has_code:
-        yield from _left_out(request, settings)
+        yield from _report_left_out(request, settings)
         yield from _check_code(request, program, settings)
     for plan in request.plans.values():
         yield from _check_plan(request, program, plan, settings)
@@ -86,7 +86,7 @@ def _settings(checkout: Checkout) -> CheckovSettings | None:
     return CheckovSettings()
 
 
-def _left_out(request: ToolRequest, settings: CheckovSettings) -> Iterator[ToolResult]:
+def _report_left_out(request: ToolRequest, settings: CheckovSettings) -> Iterator[ToolResult]:
     """Checks that the settings skip, and settings that are not passed on."""
     for id_ in settings.skipped:
         yield tool_rule(id_), Skipped(reason="skipped in the settings of Checkov")
@@ -276,8 +276,8 @@ def read_settings(text: str, file: str) -> CheckovSettings | None:
     values = {entry.key.replace("_", "-"): tuple(_texts(entry.value)) for entry in node.entries}
     known = _NO_EFFECT | {_CHECK, _SKIP, _PATHS, _OTHERS}
     return CheckovSettings(
-        checks=_listed(values.get(_CHECK, ())),
-        skipped=_listed(values.get(_SKIP, ())),
+        checks=_split_lists(values.get(_CHECK, ())),
+        skipped=_split_lists(values.get(_SKIP, ())),
         paths=values.get(_PATHS, ()),
         others=values.get(_OTHERS, ()),
         left_out=tuple(sorted(key for key in values if key not in known)),
@@ -299,6 +299,6 @@ def _texts(node: yaml.Node) -> Iterator[str]:
             return
 
 
-def _listed(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _split_lists(texts: tuple[str, ...]) -> tuple[str, ...]:
     """`A,B` is two."""
     return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())

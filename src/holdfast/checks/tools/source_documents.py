@@ -83,19 +83,19 @@ class _Reader:
             case "template_expr":
                 pieces = self._pieces(inner)
                 alone = _alone(pieces)
-                return _joined(pieces) if alone is None else self._value(alone)
+                return _join(pieces) if alone is None else self._value(alone)
             case "tuple":
                 return [self._value(child) for child in inner.children if child.type == "expression"]
             case "object":
                 return dict(self._items(inner))
             case _:
-                return self._computed(node)
+                return self._interpolated(node)
 
     def _constant(self, node: Node) -> Any:
         plain = "(" not in self._source.text(node)
         match expression(node, self._source):
             case Literal(value=str() as text):
-                return _escaped(text)
+                return _escape(text)
             case Literal(value=value):
                 return value
             case Unary(operator="!", operand=Literal(value=bool() as truth)) if plain:
@@ -103,7 +103,7 @@ class _Reader:
             case Unary(operator="-", operand=Literal(value=int() | float() as number)) if plain:
                 return -number
             case _:
-                return self._computed(node)
+                return self._interpolated(node)
 
     def _items(self, node: Node) -> Iterator[tuple[str, Any]]:
         for element in node.children:
@@ -116,7 +116,7 @@ class _Reader:
         bare = node.children[0].type == "variable_expr"
         return self._source.text(node) if bare else self._inside(node)
 
-    def _computed(self, node: Node) -> str:
+    def _interpolated(self, node: Node) -> str:
         return f"${{{self._source.text(node)}}}"
 
     def _inside(self, node: Node) -> str:
@@ -129,14 +129,14 @@ class _Reader:
             case "template_expr":
                 pieces = self._pieces(inner)
                 alone = _alone(pieces)
-                return _joined(pieces) if alone is None else self._inside(alone)
+                return _join(pieces) if alone is None else self._inside(alone)
             case "conditional":
                 condition, yes, no = (child for child in inner.children if child.type == "expression")
                 other = self._inside(no)
                 start = f"%{{if {self._source.text(condition)}}}{self._inside(yes)}"
                 return f"{start}%{{else}}{other}%{{endif}}" if other else f"{start}%{{endif}}"
             case _:
-                return self._computed(node)
+                return self._interpolated(node)
 
     # Templates.
 
@@ -145,7 +145,7 @@ class _Reader:
         if inner.type == "heredoc_template":
             return self._heredoc(inner)
         pieces = list(self._between(inner.children, inner.start_byte + 1, inner.end_byte - 1))
-        return [unquote(piece) if isinstance(piece, str) else piece for piece in _stripped(pieces)]
+        return [unquote(piece) if isinstance(piece, str) else piece for piece in _strip(pieces)]
 
     def _heredoc(self, node: Node) -> Pieces:
         marks = [child for child in node.children if child.type == "heredoc_identifier"]
@@ -155,7 +155,7 @@ class _Reader:
         pieces = list(self._between(node.children, begin, end))
         if self._source.text(node.children[0]) == "<<-":
             pieces = dedent(pieces)
-        return [unmark(piece) if isinstance(piece, str) else piece for piece in _stripped(pieces)]
+        return [unmark(piece) if isinstance(piece, str) else piece for piece in _strip(pieces)]
 
     def _between(self, children: list[Node], begin: int, end: int) -> Iterator[str | Expression]:
         """Literal parts, cut out of the source because the parser drops white space, and sequences."""
@@ -233,7 +233,7 @@ def _alone(pieces: Pieces) -> Node | None:
     return first.alone if isinstance(first, _Sequence) and not rest else None
 
 
-def _stripped(pieces: Pieces) -> Pieces:
+def _strip(pieces: Pieces) -> Pieces:
     stripped = list(pieces)
     for index, piece in enumerate(pieces):
         if isinstance(piece, _Sequence):
@@ -245,9 +245,9 @@ def _stripped(pieces: Pieces) -> Pieces:
     return stripped
 
 
-def _joined(pieces: Pieces) -> str:
-    return "".join(piece.text if isinstance(piece, _Sequence) else _escaped(str(piece)) for piece in pieces)
+def _join(pieces: Pieces) -> str:
+    return "".join(piece.text if isinstance(piece, _Sequence) else _escape(str(piece)) for piece in pieces)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("${", "$${").replace("%{", "%%{")

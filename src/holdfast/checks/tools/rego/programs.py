@@ -49,7 +49,7 @@ class Opa(_Program):
         rules = rules_of(policies)
         data = [f"--data={policy.path}" for policy in policies if not policy.is_test]
         query = _query(rules, "input")
-        with self._confined() as confined:
+        with self._open_capabilities() as confined:
             given = to_json([document.value for document in documents]).encode(errors="replace")
             finished = self._run(
                 *("eval", *confined, "--format=json", "--stdin-input", *data, query), given=given
@@ -57,11 +57,11 @@ class Opa(_Program):
         return _results(rules, opa_value(finished), len(documents))
 
     def test(self, policies: Sequence[PolicyFile]) -> Finished:
-        with self._confined() as confined:
+        with self._open_capabilities() as confined:
             return self._run("test", *confined, "--format=json", *(policy.path for policy in policies))
 
     @contextlib.contextmanager
-    def _confined(self) -> Iterator[tuple[str, ...]]:
+    def _open_capabilities(self) -> Iterator[tuple[str, ...]]:
         """The options that select Rego 1.0 and take away the forbidden built-in functions."""
         finished = self._run("capabilities", "--current")
         try:
