@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_documents import change, plan
 
-from holdfast.runs.auto_replan import extra_changes
+from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt, extra_changes, may_replan
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.tables.transient import RefusedCreate
 
