@@ -124,6 +124,7 @@ def test_a_wrong_reconcile_changes_nothing(killed: Program, service: LabService)
     assert "Created and not recorded: 1" in question
     assert re.search(rf"lab_object\.one +import {made(service)['one']}", question)
     assert "Nothing was changed" in shown
+    assert "reconcile a: declined" in killed.ok("audit", "show").text
     assert in_state(killed, "a") == set()
     assert open_run(killed) == run
     assert service.objects() == before

@@ -123,6 +123,7 @@ def test_without_a_sum_it_is_refused(holdfast: Program, given: Path, tmp_path: P
     (given / "SHA256SUMS").write_text(f"{sum_of(file)}  terraform2\n{sum_of(file)} my terraform\n")
     refused(holdfast, file, "HF-TOOL-1")
     assert not mark.exists()
+    refused(holdfast, given / "missing", "HF-TOOL-9", exit_code=64)
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,11 @@ async def reconcile(
         audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, reason)
     with audit_trail.audited(
         context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run
-    ):
-        return await _reconcile(context, stack, claim, given, confirm, reason)
+    ) as operation:
+        result = await _reconcile(context, stack, claim, given, confirm, reason)
+        if not result.settled:
+            operation.outcome = "declined"
+        return result
 
 
 async def _reconcile(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from holdfast.audit.break_glass import open_break_glass
 from holdfast.audit.entry import Entry, What
@@ -47,6 +47,10 @@ def record_plans(audit: Audit, tell: Listener, results: Sequence[StackResult]) -
             audit.record_all([_entry(result, what="plan") for result in results])
 
 
+class AuditedOperation(Struct):
+    outcome: str = "done"
+
+
 @contextlib.contextmanager
 def audited(
     identity: Identity,
@@ -57,19 +61,20 @@ def audited(
     reason: str | None = None,
     run: str | None = None,
     **details: str,
-) -> Iterator[None]:
-    """What a person does to a stack beside its runs: written before it is done, and again with its end."""
+) -> Iterator[AuditedOperation]:
+    """An operation on a stack other than a run: recorded before it starts, and again with its outcome."""
+    operation = AuditedOperation()
     run = run or identity.change
     entry = Entry(what=what, stack=stack, run=run, reason=reason, outcome=BEGUN, details=details)
     identity.audit.record(entry)
     try:
-        yield
+        yield operation
     except HoldfastError as error:
         with _told(tell, stack):
             identity.audit.record(structs.replace(entry, outcome="failed", error=error.problem.code))
         raise
     with _told(tell, stack):
-        identity.audit.record(structs.replace(entry, outcome="done"))
+        identity.audit.record(structs.replace(entry, outcome=operation.outcome))
 
 
 def record_holder_dead(audit: Audit, stack: str | None, run: str, reason: str) -> None:

@@ -77,6 +77,8 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
 
 def add_tool(home: Path, file: Path, *, checksum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
     """Verify, query the version, install. False when it was installed already."""
+    if not file.is_file():
+        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Pass a program or the vendor's zip.")
     expected = _expected_sum(file, checksum)
     with _staging(home) as staging:
         archive = staging / "download"
@@ -139,8 +141,6 @@ def _staging(home: Path) -> Iterator[Path]:
 
 def _copy(file: Path, target: Path) -> str:
     """Verify a copy of our own, so that it cannot change afterwards."""
-    if not file.is_file():
-        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Pass a program or the vendor's zip.")
     with file.open("rb") as source:
         return _write(source, target, what=str(file))
 
