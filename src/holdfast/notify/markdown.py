@@ -207,7 +207,11 @@ _PLAIN_STATUSES = frozenset(
 
 def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
     """The most severe first. Returns how many do not fit; `reserved` stays free for what follows."""
-    omitted = _add_troubles(page, report, reserved)
+    troubles = [_trouble(trouble) for trouble in report.troubles]
+    fitting = _fitting(page, "", troubles, reserved) or []
+    if fitting:
+        page.add("\n".join(fitting))
+    omitted = len(troubles) - len(fitting)
     started = False
     for stack in report.ordered:
         if not stack.needs_attention:
@@ -215,22 +219,14 @@ def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
         items = list(_items(stack))
         title = "" if started else "### Needs attention\n\n"
         head = f"{title}{_title(stack)}"
-        fitting = _fitting(page, head, items, reserved)
-        if fitting is None:
+        shown = _fitting(page, head, items, reserved)
+        if shown is None:
             omitted += max(1, len(items))
             continue
         started = True
-        page.add("\n".join([head, *fitting]))
-        omitted += len(items) - len(fitting)
+        page.add("\n".join([head, *shown]))
+        omitted += len(items) - len(shown)
     return omitted
-
-
-def _add_troubles(page: Page, report: ChangeReport, reserved: int) -> int:
-    items = [_trouble(trouble) for trouble in report.troubles]
-    fitting = _fitting(page, "", items, reserved) or []
-    if fitting:
-        page.add("\n".join(fitting))
-    return len(items) - len(fitting)
 
 
 def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str] | None:
@@ -241,13 +237,10 @@ def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str
 
 
 def _title(stack: StackReport) -> str:
-    return f"{SIGNS[verdict_of_stack(stack)]} **{code(stack.name, NAME_WIDTH)}** {_summary(stack)}\n"
-
-
-def _summary(stack: StackReport) -> str:
     environment = code(stack.environment, NAME_WIDTH) if stack.environment else ""
     production = "production" if stack.production else ""
-    return " · ".join(part for part in (environment, production, status_text(stack), stack.changes) if part)
+    summary = " · ".join(filter(None, (environment, production, status_text(stack), stack.changes)))
+    return f"{SIGNS[verdict_of_stack(stack)]} **{code(stack.name, NAME_WIDTH)}** {summary}\n"
 
 
 def status_text(stack: StackReport) -> str:

@@ -118,7 +118,7 @@ def _candidates_from_files(
         if module is None:
             unplaced.append(path)
         elif module in roots:
-            items.append(_candidate(path, module, up=_depth(module)))
+            items.append(_candidate(path, module, up=0 if module == ROOT else module.count("/") + 1))
     for group in _group_by_top(unplaced):
         items += _candidates_by_name(group, scan, roots)
     placed = {item.path for item in items}
@@ -144,10 +144,6 @@ def _candidate(
         parent=parent,
         part=part,
     )
-
-
-def _depth(folder: str) -> int:
-    return 0 if folder == ROOT else folder.count("/") + 1
 
 
 def _module_above(folder: str, scan: RepositoryScan, roots: set[str]) -> str | None:

@@ -104,7 +104,8 @@ def path_pattern(
         if len(column) == 1 and not _opens(kind, column[0], taken, last=index == len(columns) - 1):
             parts.append(column[0])
             continue
-        name = _unused(kind, taken)
+        names = (kind, *(f"{kind}{number}" for number in range(2, 100)))
+        name = next(candidate for candidate in names if candidate not in taken)
         taken.add(name)
         parts.append(f"{{{name}}}")
     return tuple(parts)
@@ -148,11 +149,6 @@ def _kind(
     if index == len(columns) - 1:
         return leaf
     return "service" if "account" in taken else "group"
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    names = (name, *(f"{name}{number}" for number in range(2, 100)))
-    return next(candidate for candidate in names if candidate not in taken)
 
 
 def environments_for(values: Iterable[str]) -> tuple[tuple[Environment, ...], tuple[str, ...]]:

@@ -45,7 +45,10 @@ def render_config(
     else:
         parts.append(_NO_STACKS)
     if held_back:
-        parts.append(_held_back(held_back, active))
+        parts.append(_HELD)
+    for entry in held_back:
+        parts.append(f"#\n# {entry.held_back}:\n")
+        parts += [f"#{line}\n" for line in _entry(entry, active).splitlines()]
     return "".join(parts)
 
 
@@ -82,8 +85,7 @@ def _environments(environments: Sequence[Environment]) -> str:
 
 
 def _entry(entry: StackEntry, active: frozenset[str]) -> str:
-    lines = [f"{key}: {yaml_value(value)}" for key, value in _keys(entry, active).items()]
-    first, *rest = lines
+    first, *rest = (f"{key}: {yaml_value(value)}" for key, value in _keys(entry, active).items())
     return "".join((f"  # {entry.why}\n", f"  - {first}\n", *(f"    {line}\n" for line in rest)))
 
 
@@ -110,11 +112,3 @@ def _keys(entry: StackEntry, active: frozenset[str]) -> dict[str, object]:
         "engine": engine,
     }
     return {key: value for key, value in keys.items() if value not in (None, [], {})}
-
-
-def _held_back(entries: Sequence[StackEntry], active: frozenset[str]) -> str:
-    text = [_HELD]
-    for entry in entries:
-        text.append(f"#\n# {entry.held_back}:\n")
-        text += [f"#{line}\n" for line in _entry(entry, active).splitlines()]
-    return "".join(text)

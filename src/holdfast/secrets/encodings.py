@@ -42,9 +42,7 @@ def encodings_of(text: str) -> frozenset[str]:
     """Every text that reveals the secret. None is shorter than five characters."""
     if not is_maskable(text):
         return frozenset()
-    encodings = {
-        encoded for plain in _plain(text) for encoded in (plain, *_escaped(plain), *_hexadecimal(plain))
-    }
+    encodings = {encoded for plain in _plain(text) for encoded in (plain, *_escaped(plain))}
     for plain in {text, text.strip()}:
         encodings.update(_base64(plain.encode("utf-8", "surrogatepass")))
     for line in secret_lines(text):
@@ -75,6 +73,8 @@ def _plain(text: str) -> set[str]:
 
 def _escaped(plain: str) -> Iterator[str]:
     yield from _in_json(plain)
+    digits = plain.encode("utf-8", "surrogatepass").hex()
+    yield from (digits, digits.upper())
     yield plain.replace("${", "$${").replace("%{", "%%{")
     yield html.escape(plain)
     yield html.escape(plain, quote=False)
@@ -97,11 +97,6 @@ def _in_json(plain: str) -> set[str]:
     once |= {_UNICODE.sub(lambda escape: f"\\u{escape[0][2:].upper()}", text) for text in once}
     once |= {text.replace("/", "\\/") for text in once}
     return once | {text.replace("\\", "\\\\").replace('"', '\\"') for text in once}
-
-
-def _hexadecimal(plain: str) -> tuple[str, str]:
-    digits = plain.encode("utf-8", "surrogatepass").hex()
-    return digits, digits.upper()
 
 
 def _base64(data: bytes) -> Iterator[str]:

@@ -60,7 +60,7 @@ class FormatTable:
         self._any = any_of(anchor for anchor, row in self._by_anchor.items() if row.case == "any")
 
     def spans(self, text: str, lowered: str) -> Iterator[Span]:
-        """`lowered` is the text in lower case, character for character."""
+        """The group `secret` of each match, or all of it. `lowered`: in lower case, equally long."""
         for pattern, searched in ((self._exact, text), (self._any, lowered)):
             at = 0
             while (anchor := pattern.search(searched, at)) is not None:
@@ -68,10 +68,5 @@ class FormatTable:
                 row = self._by_anchor[anchor[0]]
                 match = _compiled(row.pattern).match(text, max(0, anchor.start() - row.back))
                 if match is not None:
-                    yield _secret_span(match)
-
-
-def _secret_span(match: re.Match[str]) -> Span:
-    """The group called `secret` if it matched, otherwise all of it."""
-    named = "secret" in match.re.groupindex and match["secret"] is not None
-    return match.span("secret" if named else 0)
+                    named = "secret" in match.re.groupindex and match["secret"] is not None
+                    yield match.span("secret" if named else 0)

@@ -49,7 +49,9 @@ class JournalWriter:
         self._on_write = on_write
         self._head = _MAGIC + bytes.fromhex(key.id) + salt
         self._path = path
-        self._temporary: str | None = _temporary_path(path, salt)
+        folder, name = os.path.split(path)
+        # Blob stores ignore names that start with a dot.
+        self._temporary: str | None = os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as below
         self._broken: str | None = None
         self._file = os.open(
             self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -94,12 +96,6 @@ class JournalWriter:
         os.close(self._file)
         if self._temporary is not None:
             os.unlink(self._temporary)  # noqa: PTH108 - as above
-
-
-def _temporary_path(path: str, salt: bytes) -> str:
-    """Blob stores ignore names that start with a dot."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as above
 
 
 class Journal(NamedTuple):

@@ -109,7 +109,7 @@ class Leases:
             if renewed is not None:
                 return replace(lease, tag=renewed)
             # Another heartbeat of this process may have been first.
-            tag = self._ours(lease).tag
+            tag = self._ours(lease)
         raise _conflicts(lease.name)
 
     def require(self, lease: Lease) -> None:
@@ -126,41 +126,40 @@ class Leases:
             free = _Record(number=lease.number, holder=None, beat=_now())
             if self._encrypted.replace(_blob_name(lease.name), free.data(), tag=tag) is not None:
                 return
-            entry = self._read(lease.name)
-            if entry is None or not entry.record.held_as(lease):
+            record, tag = self._read(lease.name)
+            if record is None or not record.held_as(lease):
                 return
-            tag = entry.tag
         raise _conflicts(lease.name)
 
     def look(self, name: str) -> HeldByOther | None:
         """The current holder, if any."""
-        entry = self._read(name)
-        return self._held(entry.record) if entry is not None else None
+        record, _ = self._read(name)
+        return self._held(record) if record is not None else None
 
     def _take(
         self, name: str, holder: Holder, *, may: Callable[[HeldByOther], bool], declared: str | None
     ) -> Lease | HeldByOther:
         for _ in range(_ATTEMPTS):
-            entry = self._read(name)
-            if entry is None:
+            current, tag = self._read(name)
+            if current is None:
                 self._encrypted.create(_blob_name(name), _Record(number=0, holder=None, beat=_now()).data())
                 continue
-            held = self._held(entry.record)
+            held = self._held(current)
             if held is not None and held.holder.same(holder):
-                return _lease(name, held.holder, entry.record, entry.tag)
+                return _lease(name, held.holder, current, tag)
             if held is not None and not may(held):
                 return held
             record = _Record(
-                number=entry.record.number + 1,
+                number=current.number + 1,
                 holder=holder,
                 beat=_now(),
                 taken_from=TakenFrom(holder=held.holder, life=held.life.value, declared=declared)
                 if held is not None
                 else None,
             )
-            tag = self._encrypted.replace(_blob_name(name), record.data(), tag=entry.tag)
-            if tag is not None:
-                return _lease(name, holder, record, tag)
+            new_tag = self._encrypted.replace(_blob_name(name), record.data(), tag=tag)
+            if new_tag is not None:
+                return _lease(name, holder, record, new_tag)
         raise _conflicts(name)
 
     def _held(self, record: _Record) -> HeldByOther | None:
@@ -169,11 +168,12 @@ class Leases:
         life = self._life(record.holder.process)
         return HeldByOther(holder=record.holder, number=record.number, beat=record.beat, life=life)
 
-    def _ours(self, lease: Lease) -> _StoredLease:
-        entry = self._read(lease.name)
-        if entry is not None and entry.record.held_as(lease):
-            return entry
-        now = entry.record.holder if entry is not None else None
+    def _ours(self, lease: Lease) -> str:
+        """The tag of the lease in the store."""
+        record, tag = self._read(lease.name)
+        if record is not None and record.held_as(lease):
+            return tag
+        now = record.holder if record is not None else None
         by = f"{now.who} holds it ({now.what}, since {now.since})" if now is not None else "it was released"
         raise LeaseLost(
             "HF-STORE-9",
@@ -182,9 +182,10 @@ class Leases:
             "lease.",
         )
 
-    def _read(self, name: str) -> _StoredLease | None:
+    def _read(self, name: str) -> tuple[_Record | None, str]:
+        """The record and its tag."""
         blob = self._encrypted.read(_blob_name(name))
-        return _StoredLease(record=_record(name, blob), tag=blob.tag) if blob is not None else None
+        return (_record(name, blob), blob.tag) if blob is not None else (None, "")
 
 
 class _Record(Struct, frozen=True, kw_only=True):
@@ -202,11 +203,6 @@ class _Record(Struct, frozen=True, kw_only=True):
         for holder in _holders_in(document):
             holder["process"] = ProcessId(*holder["process"]).document()
         return to_json(document)
-
-
-class _StoredLease(Struct, frozen=True, kw_only=True):
-    record: _Record
-    tag: str
 
 
 def _lease(name: str, holder: Holder, record: _Record, tag: str) -> Lease:

@@ -125,14 +125,11 @@ class Backups:
         """Durable, because what follows may destroy the original. `name` is the id of its run."""
         name = name or clock.new_id()
         data, copy = _pack(new)
-        if not self._encrypted.create(_backup_name(stack, name), data):
-            return self._existing(stack, name, new.state)
-        return copy._replace(name=name)
-
-    def _existing(self, stack: str, name: str, state: bytes) -> StateSnapshot:
-        """From an earlier attempt whose answer was lost. It must have the same content."""
+        if self._encrypted.create(_backup_name(stack, name), data):
+            return copy._replace(name=name)
+        # From an earlier attempt whose answer was lost: it must have the same content.
         backup = self.read(stack, name)
-        if backup is None or backup.state != state:
+        if backup is None or backup.state != new.state:
             raise UnknownOutcome("HF-STORE-2", f"{stack}: a backup {name} with different content exists")
         return backup
 

@@ -11,7 +11,6 @@ from holdfast.kernel.errors import Exit, HoldfastError
 from holdfast.kernel.text import first_names, plural
 
 if TYPE_CHECKING:
-    from holdfast.cli.console import Console
     from holdfast.config.secret_refs import SecretRef
     from holdfast.secrets.sources.interface import ReadSecret
 
@@ -45,8 +44,7 @@ def check(invocation: Invocation, stacks: Stacks = None) -> Exit:
             "references": [_document(ref, answers[ref], names) for ref, names in used_by.items()],
             "summary": summary,
         },
-        lambda: _show(invocation, used_by, answers),
-        lambda: _sum_up(invocation.console, **summary),
+        lambda: _show(invocation, used_by, answers, summary),
         exit_code=Exit.FAILED if missing else Exit.DONE,
     )
 
@@ -68,6 +66,7 @@ def _show(
     invocation: Invocation,
     used_by: Mapping[SecretRef, Sequence[str]],
     answers: Mapping[SecretRef, ReadSecret | HoldfastError],
+    summary: Mapping[str, int],
 ) -> None:
     console = invocation.console
     for ref, names in used_by.items():
@@ -80,11 +79,10 @@ def _show(
                 console.line(f"     {answer.problem.hint}")
         else:
             console.line((" ✓ ", "green"), f"{ref}  by {answer.by}", used_in)
-
-
-def _sum_up(console: Console, *, stacks: int, present: int, missing: int) -> None:
-    if not present and not missing:
-        console.say(f" {plural(stacks, 'stack')}, no secret references")
+    stacks = plural(summary["stacks"], "stack")
+    if not answers:
+        console.say(f" {stacks}, no secret references")
         return
+    readable = plural(summary["present"], "secret")
     console.say("")
-    console.say(f" {plural(stacks, 'stack')}: {plural(present, 'secret')} readable, {missing} missing")
+    console.say(f" {stacks}: {readable} readable, {summary['missing']} missing")

@@ -24,7 +24,12 @@ def stacks(
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
     selection = repository.select(stacks or [], changed or [], since)
-    removed = _inspect_removed(invocation, selection) if selection.removed else ()
+    removed: tuple[RemovedStackReport, ...] = ()
+    if selection.removed:
+        from holdfast.changes.removed_stacks import inspect_removed
+        from holdfast.cli.context import CommandContext
+
+        removed = CommandContext(invocation).run(lambda context: inspect_removed(context, selection.removed))
     if invocation.as_json:
         invocation.document(
             {
@@ -36,15 +41,6 @@ def stacks(
     else:
         _show(invocation, selection, removed)
     return Exit.DONE
-
-
-def _inspect_removed(invocation: Invocation, selection: Selection) -> tuple[RemovedStackReport, ...]:
-    from holdfast.changes.removed_stacks import inspect_removed
-    from holdfast.cli.context import CommandContext
-
-    return CommandContext(invocation).run(
-        lambda change_context: inspect_removed(change_context, selection.removed)
-    )
 
 
 def _document(repository: Repository, selected: Selected) -> dict[str, object]:
