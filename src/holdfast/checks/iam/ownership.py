@@ -33,10 +33,10 @@ def checked_stack_account(stack: CheckedStack) -> str | None:
 
 def environment_accounts(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
     """Environment and account of all stacks, each pair once, in the order of the last stack with it."""
-    return checkout.code.once(("accounts of all",), lambda: _of_all(checkout))
+    return checkout.code.once(("accounts of all",), lambda: _find_environment_accounts(checkout))
 
 
-def _of_all(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
+def _find_environment_accounts(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
     pairs: dict[tuple[str | None, str | None], None] = {}
     for stack in checkout.all_stacks:
         pair = (stack.environment, stack_account(checkout, stack))
@@ -47,11 +47,13 @@ def _of_all(checkout: Checkout) -> tuple[tuple[str | None, str | None], ...]:
 
 def own_accounts(checkout: Checkout) -> frozenset[str]:
     """Every known account of the organization."""
-    accounts: frozenset[str] = checkout.code.once(("own accounts",), lambda: frozenset(_own(checkout)))
+    accounts: frozenset[str] = checkout.code.once(
+        ("own accounts",), lambda: frozenset(_find_own_accounts(checkout))
+    )
     return accounts
 
 
-def _own(checkout: Checkout) -> Iterator[str]:
+def _find_own_accounts(checkout: Checkout) -> Iterator[str]:
     yield from checkout.config.checks.accounts.values()
     for stack in checkout.all_stacks:
         if (account := stack_account(checkout, stack)) is not None:

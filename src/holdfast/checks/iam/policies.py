@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -37,6 +38,11 @@ class IamPolicy(Struct, frozen=True):
     @property
     def kind(self) -> PolicyKind:
         return self.use.kind
+
+    @property
+    def allowing(self) -> Iterator[Statement]:
+        """The statements that allow something."""
+        return (statement for statement in self.statements if statement.allows)
 
 
 def make_policy(

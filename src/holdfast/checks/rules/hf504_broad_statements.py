@@ -12,9 +12,9 @@ from holdfast.checks.model.interface import Rule, Severity
 def _check_actions(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind is PolicyKind.TRUST:
         return  # such a policy only limits what others allow, or the grammar rejects it
-    for statement in policy.statements:
+    for statement in policy.allowing:
         action = next((item for item in statement.actions.known if item.content in ("*", "*:*")), None)
-        if not statement.allows or action is None:
+        if action is None:
             continue
         where = " on every resource" if statement.any_resource is not None else ""
         named = bool(statement.principals) or statement.not_principal is not None
@@ -32,9 +32,7 @@ HF504 = Rule(
 def _check_exclusions(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds:
         return
-    for statement in policy.statements:
-        if not statement.allows:
-            continue
+    for statement in policy.allowing:
         if statement.not_action is not None:
             yield Issue("every action except those listed is allowed (`NotAction`)", statement.not_action)
         if statement.not_resource is not None:
@@ -53,8 +51,8 @@ HF506 = Rule(
 
 
 def _check_principals(policy: IamPolicy) -> Iterator[Issue]:
-    for statement in policy.statements:
-        if statement.allows and statement.not_principal is not None:
+    for statement in policy.allowing:
+        if statement.not_principal is not None:
             yield Issue("everyone except those listed is allowed (`NotPrincipal`)", statement.not_principal)
 
 

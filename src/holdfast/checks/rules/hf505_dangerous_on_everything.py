@@ -19,8 +19,8 @@ _ALWAYS_THERE: Final = ("iam:passedtoservice",)
 def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.IDENTITY, PolicyKind.UNCLEAR):
         return
-    for statement in policy.statements:
-        if statement.allows and not _is_bounded(statement):
+    for statement in policy.allowing:
+        if not _is_bounded(statement):
             for action in statement.actions.known:
                 yield from _action(action, statement)
 

@@ -29,8 +29,8 @@ _EVERYONE: Final = ("", "AWS", "CanonicalUser", "Service")
 def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
-    for statement in policy.statements:
-        if not statement.allows or statement.conditions.restricts(*NARROWING):
+    for statement in policy.allowing:
+        if statement.conditions.restricts(*NARROWING):
             continue
         if any(_is_revoked_by(other, statement) for other in policy.statements):
             continue

@@ -31,10 +31,10 @@ _OF_ONE_ACCOUNT = pattern(rf".*/AWSLogs/(?:[0-9]{{12}}|{HOLE}.*?)/.*")
 def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind.bounds or policy.kind.names_principals is False:
         return
-    for statement in policy.statements:
+    for statement in policy.allowing:
         kind = _kind(policy.kind, statement)
         guards = (*_SENDER, *_SENDER_OF_KEYS) if kind is PolicyKind.KEY else _SENDER
-        if statement.allows and not statement.conditions.restricts(*guards):
+        if not statement.conditions.restricts(*guards):
             yield from _services(statement, kind)
 
 

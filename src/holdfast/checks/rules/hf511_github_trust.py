@@ -22,9 +22,9 @@ _ALWAYS: Final = ("aud", "iss")
 def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
-    for statement in policy.statements:
+    for statement in policy.allowing:
         host = _host(statement)
-        if statement.allows and host is not None:
+        if host is not None:
             yield from _check_statement(statement, host)
 
 

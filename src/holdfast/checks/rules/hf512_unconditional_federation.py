@@ -38,8 +38,8 @@ _PODS: Final = "system:serviceaccount:"
 def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
-    for statement in policy.statements:
-        if not statement.allows or statement.conditions.unsure:
+    for statement in policy.allowing:
+        if statement.conditions.unsure:
             continue
         keys = [test.key for test in statement.conditions.tests]
         for principal in statement.principals:
