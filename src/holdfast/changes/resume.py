@@ -26,7 +26,7 @@ Ask = Callable[[StackResult], Awaitable[bool]]
 async def apply_remaining(
     context: ChangeContext, stack: Stack, intent: PlanIntent, ask: Ask | None
 ) -> StackResult:
-    """Without `ask` only what the dead run meant to do is done; what goes beyond waits for its own plan."""
+    """Without `ask`, apply only what the interrupted run had planned; the rest needs its own plan."""
     run = RunExecutor(
         context,
         PlanChecks(context.project, context.engines, context.control, (stack,), form=False),
@@ -36,10 +36,10 @@ async def apply_remaining(
     )
     try:
         require_owner(context.project, stack)
-        async with lanes.hold_lanes(context.store, context.control, context.identity, (stack,)) as holding:
-            return holding.explain_cancelled((await _rest(run, intent, ask),))[0]
+        async with lanes.hold_lanes(context.store, context.control, context.identity, (stack,)) as held:
+            return held.explain_cancelled((await _apply_rest(run, intent, ask),))[0]
     except (Busy, Refused) as error:
-        # The run is settled all the same; what is left of it waits for an apply of its own.
+        # The interrupted run is settled; the rest needs an apply of its own.
         run.refuse(error)
         return run.result
     finally:
@@ -50,7 +50,7 @@ async def apply_remaining(
         await audit_trail.flush(context.identity.audit, context.control.tell)
 
 
-async def _rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackResult:
+async def _apply_rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackResult:
     result = await run.plan(PlanOptions(destroy=_destroys(intent)))
     if result.status is not Status.PLANNED:
         return result
@@ -65,14 +65,14 @@ async def _rest(run: RunExecutor, intent: PlanIntent, ask: Ask | None) -> StackR
 
 
 def _destroys(intent: PlanIntent) -> bool:
-    """A run that only deleted is not followed by one that makes everything again."""
+    """A destroy is continued as a destroy: a normal plan would create everything again."""
     return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
 
 
 def changes_outside_intent(intent: PlanIntent, result: StackResult) -> tuple[str, ...]:
-    """What the new plan would change that the old one did not mean to touch."""
-    meant = {change.address for change in intent.changes}
+    """Addresses that the new plan would change and the old one did not."""
+    planned = {change.address for change in intent.changes}
     changes = result.plan.changes if result.plan is not None else ()
     return tuple(
-        sorted({change.address for change in changes if change.has_effect and change.address not in meant})
+        sorted({change.address for change in changes if change.has_effect and change.address not in planned})
     )

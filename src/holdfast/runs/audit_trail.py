@@ -1,4 +1,4 @@
-"""What goes into the audit log: what changes something, before it begins, and how everything ended."""
+"""Audit log entries of runs and state operations: before they start, and with their outcome."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def record_end(
     audit: Audit, tell: Listener, result: StackResult, *, what: What, override_reason: str | None
 ) -> None:
     """In the background; `flush` makes sure that it is written."""
-    with _told(tell, result.stack.name):
+    with _report_failure(tell, result.stack.name):
         audit.note(_entry(result, what=what, override_reason=override_reason))
 
 
 async def flush(audit: Audit, tell: Listener) -> None:
-    """At the end of a change: what could not be written is said, and harms nothing that was done."""
-    with _told(tell, None):
+    """At the end of a change. A failure is reported and changes no result."""
+    with _report_failure(tell, None):
         await asyncio.to_thread(audit.flush)
 
 
 def record_plans(audit: Audit, tell: Listener, results: Sequence[StackResult]) -> None:
     if results:
-        with _told(tell, None):
+        with _report_failure(tell, None):
             audit.record_all([_entry(result, what="plan") for result in results])
 
 
@@ -70,21 +70,21 @@ def audited(
     try:
         yield operation
     except HoldfastError as error:
-        with _told(tell, stack):
+        with _report_failure(tell, stack):
             identity.audit.record(structs.replace(entry, outcome="failed", error=error.problem.code))
         raise
-    with _told(tell, stack):
+    with _report_failure(tell, stack):
         identity.audit.record(structs.replace(entry, outcome=operation.outcome))
 
 
 def record_holder_dead(audit: Audit, stack: str | None, run: str, reason: str) -> None:
-    """Before anything follows from it: whoever says so is named."""
+    """Recorded before it has an effect."""
     audit.record(Entry(what="holder-dead", stack=stack, run=run, reason=reason, outcome="done"))
 
 
 def record(identity: Identity, tell: Listener, stack: str, *, what: What, **details: str) -> None:
-    """What harms nothing, and is to be known all the same."""
-    with _told(tell, stack):
+    """For a harmless operation: a failure to record it is only reported."""
+    with _report_failure(tell, stack):
         identity.audit.record(
             Entry(what=what, stack=stack, run=identity.change, outcome="done", details=details)
         )
@@ -93,7 +93,7 @@ def record(identity: Identity, tell: Listener, stack: str, *, what: What, **deta
 def with_break_glass(
     store: RunStore, tell: Listener, results: tuple[StackResult, ...]
 ) -> tuple[StackResult, ...]:
-    """What was done around the rules is shown until a normal apply has followed."""
+    """Results with notes on open break-glass acts: overrides, unlocks, holders declared dead."""
     try:
         acts = open_break_glass(store, [result.stack.name for result in results])
     except (HoldfastError, OSError) as error:
@@ -101,12 +101,9 @@ def with_break_glass(
         return results
     if not acts:
         return results
+    notes = {stack: tuple(f"break-glass: {act.shown}" for act in given) for stack, given in acts.items()}
     return tuple(
-        structs.replace(
-            result, notes=(*result.notes, *(f"break-glass: {one.shown}" for one in acts[result.stack.name]))
-        )
-        if result.stack.name in acts
-        else result
+        structs.replace(result, notes=(*result.notes, *notes.get(result.stack.name, ())))
         for result in results
     )
 
@@ -127,7 +124,7 @@ def _entry(result: StackResult, *, what: What, override_reason: str | None = Non
 
 
 @contextlib.contextmanager
-def _told(tell: Listener, stack: str | None) -> Iterator[None]:
+def _report_failure(tell: Listener, stack: str | None) -> Iterator[None]:
     try:
         yield
     except (HoldfastError, OSError) as error:

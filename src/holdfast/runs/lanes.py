@@ -1,7 +1,7 @@
-"""A lane has one change at a time: a change holds the lanes of its stacks from its first plan to its end.
+"""Concurrency lanes: one change at a time per lane, held from its first plan to its end.
 
-The holder is the process that was asked. When it is killed, the Terraform that it began may go on, and the
-lane stays busy until that is over too. On another machine nothing proves a death: only a person can say it.
+The holder is the process of the change. If it is killed, its Terraform may continue, and the lane stays busy
+until that ends too. On another machine no death can be proved: only a person can declare it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from msgspec import structs
 
 from holdfast.kernel.errors import Busy, HoldfastError
+from holdfast.kernel.text import plural
 from holdfast.plans.context import Control, Identity
 from holdfast.plans.events import Note
 from holdfast.plans.result import StackResult
@@ -40,42 +41,40 @@ async def hold_lanes(
     *,
     beat: float = BEAT_SECONDS,
 ) -> AsyncIterator[HeldLanes]:
-    """All lanes of these stacks, or an error that names who has one. Waits as long as the caller allows."""
+    """Hold all lanes of these stacks, or raise `Busy` with the holder. Waits as long as the caller allows."""
     wanted = tuple(stacks)
-    holding = HeldLanes(
-        store, control, identity, what=f"apply of {len(wanted)} stack{'s' if len(wanted) != 1 else ''}"
-    )
-    beating = asyncio.create_task(holding.keep(beat))
+    lanes = HeldLanes(store, control, _holder(identity, f"apply of {plural(len(wanted), 'stack')}"))
+    heartbeat = asyncio.create_task(lanes.keep(beat))
     try:
         end = clock.monotonic() + control.wait
         # Every change takes lanes in the same order, so that no two wait for each other.
         for lane in sorted({stack.lane for stack in wanted}):
-            await holding.take(lane, end)
-        yield holding
+            await lanes.take(lane, end)
+        yield lanes
     finally:
-        beating.cancel()
+        heartbeat.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await beating
-        await holding.release()
+            await heartbeat
+        await lanes.release()
 
 
 class HeldLanes:
-    """The lanes that this change has. Kept alive by `keep`; a lane that is lost stops the change."""
+    """The lanes of this change. `keep` sends the heartbeat; losing a lane stops the change."""
 
-    def __init__(self, store: RunStore, control: Control, identity: Identity, *, what: str) -> None:
+    def __init__(self, store: RunStore, control: Control, holder: Holder) -> None:
         self._store = store
         self._control = control
-        self._holder = _holder(identity, what)
+        self._holder = holder
         self._leases: dict[str, Lease] = {}
         self.lost: LeaseLost | None = None
 
     async def take(self, lane: str, end: float) -> None:
-        _ = self._store.key  # Asked for here: it may have something to say to the person.
+        _ = self._store.key  # Loaded here, because it may print a message.
         silence = _Silence()
         told = ""
         while True:
             got = await asyncio.to_thread(
-                self._store.leases.take, _name(lane), self._holder, spare=self._goes_on
+                self._store.leases.take, _name(lane), self._holder, spare=self._is_still_running
             )
             if isinstance(got, Lease):
                 self._leases[lane] = got
@@ -84,11 +83,11 @@ class HeldLanes:
                 raise lane_busy(self._store, lane, got)
             if told != got.holder.change:
                 told = got.holder.change
-                self._control.tell(Note(stack=None, text=f"waiting: {_who_has(lane, got)}"))
+                self._control.tell(Note(stack=None, text=f"waiting: {_holder_text(lane, got)}"))
             await asyncio.sleep(POLL_SECONDS)
 
     async def keep(self, beat: float) -> None:
-        """The heartbeat. A store that does not answer takes no lane away; another holder does."""
+        """The heartbeat. A lane is lost to another holder, not to a store that does not answer."""
         while True:
             await asyncio.sleep(beat)
             for lane, lease in list(self._leases.items()):
@@ -101,23 +100,24 @@ class HeldLanes:
                     continue
 
     async def release(self) -> None:
-        """What cannot be released now is free when this process is seen to be gone, or is declared dead."""
+        """A lane that cannot be released is free once this process is proved or declared dead."""
         for lane, lease in self._leases.items():
             try:
                 await asyncio.to_thread(self._store.leases.release, lease)
             except (HoldfastError, OSError) as error:
                 why = error.problem.message if isinstance(error, HoldfastError) else str(error)
-                note = f"lane `{lane}` could not be released: {why}"
-                self._control.tell(Note(stack=None, text=note))
+                self._control.tell(Note(stack=None, text=f"lane `{lane}` could not be released: {why}"))
 
     def explain_cancelled(self, results: tuple[StackResult, ...]) -> tuple[StackResult, ...]:
-        """What was stopped because a lane was lost says so."""
+        """Results that were cancelled because a lane was lost get that as their error."""
         if self.lost is None:
             return results
         error = self.lost.problem
         return tuple(
-            structs.replace(one, error=error, problems=(error,)) if one.status is Status.CANCELLED else one
-            for one in results
+            structs.replace(result, error=error, problems=(error,))
+            if result.status is Status.CANCELLED
+            else result
+            for result in results
         )
 
     def _stop(self, error: LeaseLost) -> None:
@@ -126,12 +126,12 @@ class HeldLanes:
         if not self._control.stop.level:
             self._control.stop.ask()
 
-    def _goes_on(self, dead: HeldByOther) -> bool:
+    def _is_still_running(self, dead: HeldByOther) -> bool:
         return bool(_at_work(self._store, dead.holder.change))
 
 
 class _Silence:
-    """Counted on this machine's clock from the last sign that was seen: other clocks may be wrong."""
+    """Measured with this machine's clock since the last new heartbeat: other clocks may be wrong."""
 
     def __init__(self) -> None:
         self._beat = ""
@@ -143,20 +143,14 @@ class _Silence:
         return clock.monotonic() - self._since > SILENT_SECONDS
 
 
-# What a person says of a change that is out of sight.
-
-
 def holders(store: RunStore) -> dict[str, str]:
-    """Every lane that somebody has, and the change that has it."""
-    found = {lane: store.leases.look(_name(lane)) for lane in _lanes(store)}
-    return {lane: one.holder.change for lane, one in found.items() if one is not None}
+    """The change that holds each lane, for lanes that are held."""
+    held = {lane: store.leases.look(_name(lane)) for lane in _lanes(store)}
+    return {lane: now.holder.change for lane, now in held.items() if now is not None}
 
 
 def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) -> tuple[str, ...]:
-    """Free the lanes of a change whose machine is gone, as a person says; the lanes that were freed.
-
-    One that is seen to live keeps them, whatever is said.
-    """
+    """Free the lanes of a change that a person declares dead; returns them. A live change keeps its lanes."""
     audit_trail.record_holder_dead(identity.audit, None, change, reason)
     leases = store.leases
     freed = []
@@ -164,9 +158,9 @@ def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) 
         now = leases.look(_name(lane))
         if now is None or now.holder.change != change:
             continue
-        said = f"{identity.who}: {reason}"
         ours = _holder(identity, f"freeing it from change {change}")
-        got = leases.take_over(_name(lane), ours, number=now.number, declared=said)
+        declared = f"{identity.who}: {reason}"
+        got = leases.take_over(_name(lane), ours, number=now.number, declared=declared)
         if isinstance(got, Lease):
             leases.release(got)
             freed.append(lane)
@@ -181,24 +175,24 @@ def lane_busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:
         claims = _claims(store, now.holder.change)
         named = claims[0].run if claims else now.holder.change
         hint = f"If its machine is gone: holdfast runs reconcile {named} --holder-dead --reason TEXT"
-    return Busy("HF-LOCK-4", _who_has(lane, now, _at_work(store, now.holder.change)), hint=hint)
+    return Busy("HF-LOCK-4", _holder_text(lane, now, _at_work(store, now.holder.change)), hint=hint)
 
 
-def _who_has(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> str:
+def _holder_text(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -> str:
     holder = now.holder
-    heard = f"last heartbeat {_words(clock.seconds_since(now.beat))} ago"
+    life = f"last heartbeat {_duration(clock.seconds_since(now.beat))} ago"
     if now.life is Liveness.DEAD:
-        heard = "its Holdfast process is gone, but Terraform is still running"
+        life = "its Holdfast process is gone, but Terraform is still running"
     elif now.life is Liveness.UNKNOWN:
-        heard = f"last heartbeat {_words(clock.seconds_since(now.beat))} ago on {holder.process.host}"
+        life = f"last heartbeat {_duration(clock.seconds_since(now.beat))} ago on {holder.process.host}"
     runs = "".join(f"; now on {claim.stack}, run {claim.run}" for claim in at_work)
     return (
         f"lane `{lane}` is held by change {holder.change} ({holder.who}, {holder.what}, "
-        f"for {_words(clock.seconds_since(holder.since))}, {heard}{runs})"
+        f"for {_duration(clock.seconds_since(holder.since))}, {life}{runs})"
     )
 
 
-def _words(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     whole = max(0, round(seconds)) if seconds != float("inf") else 0
     if whole < _MINUTE:
         return f"{whole} s"

@@ -116,31 +116,26 @@ _SECRETS = "secrets"
 
 
 def store_run_secrets(store: RunStore, run: str, values: Iterable[str]) -> None:
-    """Sealed beside the journal, so that whoever reads it later hides what was secret then."""
+    """Encrypted beside the journal, so that later readers can mask what was secret then."""
     store.runs.write(run, _SECRETS, json.dumps(sorted(set(values)), ensure_ascii=False).encode())
 
 
 def stored_run_secrets(store: RunStore, run: str) -> frozenset[str]:
-    found = store.runs.read(run, _SECRETS)
-    return frozenset(json.loads(found)) if found is not None else frozenset()
+    stored = store.runs.read(run, _SECRETS)
+    return frozenset(json.loads(stored)) if stored is not None else frozenset()
 
 
 def register_run_secrets(context: ChangeContext, run: str | None, name: str | None) -> None:
-    """What the run remembered, what its stack's states call sensitive, and its secret references."""
+    """The secrets that the run stored, sensitive values of its states, and local secret references."""
     if run is not None:
         context.redactor.register_all(stored_run_secrets(context.store, run))
     if name is None:
         return
-    version, backup = context.store.states.current(name), context.store.backups.last(name)
-    for state in (one.state for one in (version, backup) if one is not None):
-        context.redactor.register_all(sensitive_in_state(read_state(state)))
+    for snapshot in (context.store.states.current(name), context.store.backups.last(name)):
+        if snapshot is not None:
+            context.redactor.register_all(sensitive_in_state(read_state(snapshot.state)))
     stack = context.project.stacks.get(name)
-    # What lies behind a network is not asked for again; what the run itself remembered counts.
-    for reference in references_of(stack) if stack is not None else ():
-        if not is_local(reference):
-            continue
-        try:
+    # Remote secrets are not read again: those that the run used are stored with it.
+    for reference in filter(is_local, references_of(stack) if stack is not None else ()):
+        with contextlib.suppress(HoldfastError):
             context.redactor.register(context.secrets.read(reference))
-        except HoldfastError:
-            # Not available here either, as above.
-            continue
