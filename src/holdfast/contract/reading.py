@@ -24,7 +24,7 @@ PART_KEYS: Final = ("type", "required", "unless", "says", "one_of", "aliases", "
 _STRING_TYPES: Final = frozenset(Type) - {Type.ANY, Type.NUMBER, Type.BOOL, Type.LIST, Type.MAP, Type.OBJECT}
 
 
-class Broken(Struct, frozen=True, kw_only=True):
+class InvalidContract(Struct, frozen=True, kw_only=True):
     """A contract that cannot be used, and why."""
 
     problems: tuple[Problem, ...]
@@ -38,13 +38,13 @@ def built_in(name: str) -> Contract:
     return contract
 
 
-def read_contract(text: str, *, file: str) -> Contract | Broken:
+def read_contract(text: str, *, file: str) -> Contract | InvalidContract:
     """All mistakes at once. Pure, except that it may read a built-in contract to extend."""
     problems = Problems()
     node = yaml.read(text, file=file, problems=problems)
     contract = _ContractReader(file, problems).contract(node) if node is not None else None
     if problems or contract is None:
-        return Broken(problems=problems.sorted())
+        return InvalidContract(problems=problems.sorted())
     return contract
 
 

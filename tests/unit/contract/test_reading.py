@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.contract.reading import BUILT_IN, PART_KEYS, Broken, built_in, read_contract
+from holdfast.contract.reading import BUILT_IN, PART_KEYS, InvalidContract, built_in, read_contract
 from holdfast.contract.schema import Contract, Type
 
 
@@ -19,7 +19,7 @@ def read(text: str) -> Contract:
 
 def broken(text: str) -> list[tuple[int | None, str]]:
     found = read_contract(textwrap.dedent(text), file="c.yaml")
-    assert isinstance(found, Broken)
+    assert isinstance(found, InvalidContract)
     return [(one.place.line if one.place else None, one.message) for one in found.problems]
 
 

@@ -12,7 +12,7 @@ from holdfast.checks.model.interface import CheckResult, Finding, Skipped, findi
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, value
 from holdfast.config.settings import ContractUse
 from holdfast.contract.comparison import NOT_KNOWN, Difference, DifferenceKind, OutputValue, compare
-from holdfast.contract.reading import BUILT_IN, Broken, built_in, read_contract
+from holdfast.contract.reading import BUILT_IN, InvalidContract, built_in, read_contract
 from holdfast.contract.schema import Contract
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import UNKNOWN
@@ -30,11 +30,11 @@ def for_contracts(kind: DifferenceKind) -> dict[str, Any]:
     }
 
 
-def contract_of(checkout: Checkout, use: ContractUse) -> Contract | Broken:
+def contract_of(checkout: Checkout, use: ContractUse) -> Contract | InvalidContract:
     return checkout.code.once(("contract", use.schema), lambda: _contract(checkout, use))
 
 
-def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
+def _contract(checkout: Checkout, use: ContractUse) -> Contract | InvalidContract:
     if use.schema in BUILT_IN:
         return built_in(use.schema)
     text = checkout.text(use.schema)
@@ -45,7 +45,7 @@ def _contract(checkout: Checkout, use: ContractUse) -> Contract | Broken:
             hint=f"Use a file of the repository, or {' or '.join(f'`{name}`' for name in BUILT_IN)}.",
             place=use.place,
         )
-        return Broken(problems=(problem,))
+        return InvalidContract(problems=(problem,))
     return read_contract(text, file=use.schema)
 
 
@@ -110,7 +110,7 @@ def _differences(
     if use is None:
         return
     contract = contract_of(stack.checkout, use)
-    if isinstance(contract, Broken):
+    if isinstance(contract, InvalidContract):
         yield Skipped(reason=f"the contract {use.schema} cannot be used")
         return
     actual = outputs(contract)

@@ -13,7 +13,7 @@ from holdfast.checks.iam.document import HOLE, Fields, Issue, Malformed, Node, e
 from holdfast.checks.iam.expressions import (
     DATA_SOURCE,
     DocumentReader,
-    Unresolved,
+    UnresolvedDocument,
     WrittenDocument,
     data_source_names,
 )
@@ -227,7 +227,7 @@ class _PolicyCollector:
                 self._add(self._reader.object_document(part, file), None, address, name)
             elif _may_be_document(part):
                 for way in self._reader.documents_in(part, file):
-                    if isinstance(way, Unresolved):
+                    if isinstance(way, UnresolvedDocument):
                         continue
                     self._add(way, None, address, f"{name} {way.file}" if way.own_file else name)
 

@@ -49,7 +49,7 @@ class WrittenDocument(Struct, frozen=True):
     """One of several files that match, because a part of the name is unknown."""
 
 
-class Unresolved(Struct, frozen=True):
+class UnresolvedDocument(Struct, frozen=True):
     """An expression that cannot be followed to a document."""
 
     expression: Expression
@@ -60,13 +60,13 @@ class DocumentReader(PartialEvaluator):
 
     def documents_in(
         self, expression: Expression, file: str, depth: int = 0
-    ) -> Iterator[WrittenDocument | Unresolved]:
+    ) -> Iterator[WrittenDocument | UnresolvedDocument]:
         """Every document that an expression may evaluate to: one for each side of a condition."""
         if depth == 0:
             self.reset_budget()
         match expression:
             case _ if depth > _DEEPEST:
-                yield Unresolved(expression)
+                yield UnresolvedDocument(expression)
             case Conditional():
                 for side in (expression.yes, expression.no):
                     yield from self.documents_in(side, file, depth + 1)
@@ -80,9 +80,9 @@ class DocumentReader(PartialEvaluator):
             case Literal(value=None):
                 return
             case _:
-                yield Unresolved(expression)
+                yield UnresolvedDocument(expression)
 
-    def _from_call(self, call: Call, file: str, depth: int) -> Iterator[WrittenDocument | Unresolved]:
+    def _from_call(self, call: Call, file: str, depth: int) -> Iterator[WrittenDocument | UnresolvedDocument]:
         match call:
             case Call(name="jsonencode", arguments=(value,)):
                 yield from self._from_jsonencode(value, file)
@@ -93,9 +93,9 @@ class DocumentReader(PartialEvaluator):
                     yield from self.documents_in(argument, file, depth + 1)
             case Call(name="file" | "templatefile", arguments=(first, *given)):
                 documents = tuple(self._from_files(first, given[0] if given else None))
-                yield from documents or (Unresolved(call),)
+                yield from documents or (UnresolvedDocument(call),)
             case _:
-                yield Unresolved(call)
+                yield UnresolvedDocument(call)
 
     def _from_jsonencode(self, value: Expression, file: str) -> Iterator[WrittenDocument]:
         """The place of an encoded local is that of the local."""

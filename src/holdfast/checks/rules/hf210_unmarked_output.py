@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
-from holdfast.checks.secrets.held_secrets import outputs_in_plan, outputs_in_state
 from holdfast.checks.secrets.secret_flow import CarriedSecret, is_marked, scope_of, secret_in
+from holdfast.checks.secrets.stored_secrets import outputs_in_plan, outputs_in_state
 from holdfast.hcl.nodes import Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
 

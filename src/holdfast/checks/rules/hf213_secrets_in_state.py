@@ -14,7 +14,7 @@ from holdfast.checks.model.subjects import (
     value,
 )
 from holdfast.checks.secrets import secret_facts
-from holdfast.checks.secrets.held_secrets import StoredSecrets, secrets_in_plan, secrets_in_state
+from holdfast.checks.secrets.stored_secrets import StoredSecrets, secrets_in_plan, secrets_in_state
 
 _MOST = 6
 

@@ -7,7 +7,7 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Checkout
 from holdfast.config.settings import ContractUse
 from holdfast.contract.comparison import DifferenceKind
-from holdfast.contract.reading import Broken
+from holdfast.contract.reading import InvalidContract
 from holdfast.stacks.stack import matches
 
 HF401 = Rule(
@@ -36,7 +36,7 @@ def _check_contracts(checkout: Checkout) -> Iterator[Finding]:
             continue
         yield from _unmatched_patterns(checkout, target.name, use)
         contract = contract_of(checkout, use)
-        if isinstance(contract, Broken) and use.schema not in reported:
+        if isinstance(contract, InvalidContract) and use.schema not in reported:
             reported.add(use.schema)
             for problem in contract.problems:
                 yield finding(

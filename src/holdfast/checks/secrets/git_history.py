@@ -30,7 +30,7 @@ _WHOLE_FOLDERS = frozenset((".terraform", ".terragrunt-cache"))
 """Found by name, with everything in them."""
 
 
-class Version(NamedTuple):
+class FileVersion(NamedTuple):
     """An old version, and the first commit with it."""
 
     path: str
@@ -38,13 +38,13 @@ class Version(NamedTuple):
     date: str
 
 
-def versions_by_blob(commits: Iterable[Commit]) -> dict[str, Version]:
+def versions_by_blob(commits: Iterable[Commit]) -> dict[str, FileVersion]:
     """Every version by blob id, oldest first. Commits are given newest first."""
-    versions: dict[str, Version] = {}
+    versions: dict[str, FileVersion] = {}
     for commit in reversed(tuple(commits)):
         for path, blob in commit.blobs:
             if blob not in versions and _WHOLE_FOLDERS.isdisjoint(path.split("/")):
-                versions[blob] = Version(path, commit.id, commit.date)
+                versions[blob] = FileVersion(path, commit.id, commit.date)
     return versions
 
 
@@ -57,7 +57,7 @@ class HistoryScanner:
         self._lines: set[int] = set()
         self._secrets: set[str] = set()
 
-    def scan(self, version: Version, content: bytes | None, why_not: str | None = None) -> None:
+    def scan(self, version: FileVersion, content: bytes | None, why_not: str | None = None) -> None:
         if content is None:
             self.unread.append(UnreadVersion(version.path, f"an old version was not searched: {why_not}"))
             return
@@ -67,7 +67,7 @@ class HistoryScanner:
         elif b"\0" not in content[:_BINARY]:
             self.traces.extend(self._secrets_in(version, content.decode(errors="replace")))
 
-    def _secrets_in(self, version: Version, text: str) -> Iterator[HistoryMatch]:
+    def _secrets_in(self, version: FileVersion, text: str) -> Iterator[HistoryMatch]:
         numbers, part = self._new(text.split("\n"))
         for secret in known_in(part) if part else ():
             if secret.digest not in self._secrets:

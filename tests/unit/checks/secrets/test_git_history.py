@@ -12,7 +12,7 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
 from holdfast.checks.rules.hf901_own_findings import HF902 as NEEDLESS
-from holdfast.checks.secrets.git_history import HistoryScanner, Version, versions_by_blob
+from holdfast.checks.secrets.git_history import FileVersion, HistoryScanner, versions_by_blob
 
 TOKEN = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
 OTHER = "ghp_" + "5Ab8CdEf1GhIj6KlMnOp3QrStUvWx4YzAb8C"
@@ -21,7 +21,7 @@ BEGIN, END = "-----BEGIN RSA PRIVATE " + "KEY-----", "-----END RSA PRIVATE " + "
 STATE = b'{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "a", "resources": []}'
 PLAN = b'{"format_version": "1.2", "planned_values": {}, "resource_changes": []}'
 PACKED = b"PK\x03\x04\0\0..tfplan..tfstate.."
-AT = Version("old.txt", "a" * 40, "2025-03-04T05:06:07+00:00")
+AT = FileVersion("old.txt", "a" * 40, "2025-03-04T05:06:07+00:00")
 
 
 def the(id_: str) -> Rule:
@@ -95,9 +95,9 @@ def test_the_first_commit_that_brought_a_content_speaks_for_it() -> None:
         Commit(id="a", date="1", paths=(), blobs=((".terraform/x", "1"), ("a.tf", "3"))),
     )
     assert versions_by_blob(commits) == {
-        "3": Version("a.tf", "a", "1"),
-        "2": Version("b.tf", "c", "3"),
-        "1": Version("c.tf", "c", "3"),
+        "3": FileVersion("a.tf", "a", "1"),
+        "2": FileVersion("b.tf", "c", "3"),
+        "1": FileVersion("c.tf", "c", "3"),
     }
 
 
