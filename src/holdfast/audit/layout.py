@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
+from holdfast.secrets.encryption import WrongKey
 from holdfast.store.blobs import StoredBlob, to_json
 from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
@@ -32,10 +33,8 @@ def read_piece(store: RunStore, seq: int) -> Piece | None:
     """None if it does not exist. One that cannot be decrypted has the reason."""
     try:
         blob = store.encrypted.read(piece_name(seq))
-    except UnknownOutcome as error:
-        return Piece(seq=seq, lines=None, why=error.problem.message)
     except HoldfastError as error:
-        if error.problem.code != "HF-KEY-7":
+        if not isinstance(error, UnknownOutcome | WrongKey):
             raise
         return Piece(seq=seq, lines=None, why=error.problem.message)
     return Piece(seq=seq, lines=lines_in(blob.data)) if blob is not None else None

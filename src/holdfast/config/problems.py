@@ -41,18 +41,14 @@ class Problems:
             for (code, place), count in self._counts.items()
             if count > MAX_PER_PLACE
         ]
-        return tuple(sorted([*self._problems, *more], key=_by_place))
+        nowhere = Place(file="")
+        placed = [(problem.place or nowhere, problem) for problem in (*self._problems, *more)]
+        placed.sort(key=lambda pair: (pair[0].file, pair[0].line or 0, pair[0].column or 0))
+        return tuple(problem for _, problem in placed)
 
     def raise_any(self) -> None:
         if self._problems:
             raise ConfigError(self.sorted())
-
-
-def _by_place(problem: Problem) -> tuple[str, int, int]:
-    place = problem.place
-    if place is None:
-        return ("", 0, 0)
-    return (place.file, place.line or 0, place.column or 0)
 
 
 def closest(word: str, words: Iterable[str]) -> str | None:

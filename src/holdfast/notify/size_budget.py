@@ -28,7 +28,6 @@ def encoded(text: str) -> int:
 
 UNLIMITED = SizeBudget(size=None, measure=len)
 COMMENT = SizeBudget(size=COMMENT_SIZE, measure=characters)
-SUMMARY = SizeBudget(size=SUMMARY_SIZE, measure=encoded)
 
 
 class Page:

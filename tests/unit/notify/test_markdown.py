@@ -8,7 +8,7 @@ from reports_made import DIGEST, checked, failed, losing, plain, ready, refused,
 
 from holdfast.notify.markdown import Frame, markdown
 from holdfast.notify.report import ChangeReport, StackReport, Trouble, Verdict, verdict_of
-from holdfast.notify.size_budget import COMMENT, SUMMARY, SizeBudget, characters
+from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, characters, encoded
 
 GITHUBS_LIMIT = 65_536
 
@@ -164,7 +164,9 @@ def test_letters_that_count_double_are_counted_double() -> None:
 
 def test_the_summary_takes_what_a_comment_cannot() -> None:
     """A mebibyte, counted in bytes."""
-    text = markdown(report(*(big(number, 400) for number in range(180))), SUMMARY)
+    text = markdown(
+        report(*(big(number, 400) for number in range(180))), SizeBudget(size=SUMMARY_SIZE, measure=encoded)
+    )
     assert 900_000 < len(text.encode()) <= 1024 * 1024
 
 

@@ -108,15 +108,11 @@ def readable_states(
             troubles[f"{error.problem.code} {error.problem.message}"] = None
             continue
         if data is not None:
-            states.append(_checked(stack, data))
+            file = read_state(data)
+            states.append(CheckedState(stack=stack, contents=contents_of(file), file=file))
     missing = len(checkout.stacks) - len(states)
     what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
     return Available(items=tuple(states), missing=what if missing else None)
-
-
-def _checked(stack: CheckedStack, data: bytes) -> CheckedState:
-    file = read_state(data)
-    return CheckedState(stack=stack, contents=contents_of(file), file=file)
 
 
 def _state(repository: Repository, stack: CheckedStack) -> bytes | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from holdfast.cli.command import Invocation, Option, fields
 from holdfast.cli.parameters import Limit, OneRun, Reason, Yes, limit_from
@@ -12,10 +13,10 @@ from holdfast.kernel.text import plural
 if TYPE_CHECKING:
     from holdfast.cli.console import Console
     from holdfast.plans.context import ChangeContext
-    from holdfast.runs.approval import RecordedApproval
     from holdfast.runs.history import RunDetails
     from holdfast.runs.run import Run
 
+T = TypeVar("T")
 _MOST_CHANGES = 20
 HELP = "List runs, show their logs, approve, reject and reconcile them."
 COMMANDS = ("list", "show", "log", "approve", "reject", "reconcile")
@@ -27,15 +28,10 @@ def list_(
     stack: Annotated[str | None, Option("--stack", metavar="STACK", help="Only runs of this stack.")] = None,
 ) -> Exit:
     """List runs, newest first."""
-    from holdfast.cli.context import CommandContext
     from holdfast.runs import history
 
     most = limit_from(limit)
-
-    async def work(change_context: ChangeContext) -> tuple[Run, ...]:
-        return history.list_runs(change_context.store, limit=most, stack=stack)
-
-    runs = CommandContext(invocation).run(work)
+    runs = _read(invocation, lambda context: history.list_runs(context.store, limit=most, stack=stack))
     document = {"version": 1, "runs": [history.run_document(run) for run in runs]}
     return invocation.answer(document, lambda: _show_list(invocation.console, runs))
 
@@ -120,10 +116,8 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
     context = CommandContext(invocation)
     require_store(context.repository)
 
-    async def work(change_context: ChangeContext) -> RecordedApproval:
-        return await record_approval(change_context, run, ApprovalKind(decision), reason or "")
-
-    recorded = context.run(work)
+    kind, why = ApprovalKind(decision), reason or ""
+    recorded = context.run(lambda change_context: record_approval(change_context, run, kind, why))
 
     def show_recorded() -> None:
         console, done = invocation.console, "approved" if decision == "approve" else "rejected"
@@ -144,11 +138,16 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
 
 
 def _details(invocation: Invocation, run: str) -> RunDetails:
-    from holdfast.cli.context import CommandContext
     from holdfast.runs import history
 
-    async def work(change_context: ChangeContext) -> RunDetails:
-        return history.run_details(change_context, run)
+    return _read(invocation, lambda context: history.run_details(context, run))
+
+
+def _read(invocation: Invocation, read: Callable[[ChangeContext], T]) -> T:
+    from holdfast.cli.context import CommandContext
+
+    async def work(change_context: ChangeContext) -> T:
+        return read(change_context)
 
     return CommandContext(invocation).run(work)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.text import json_object
@@ -77,26 +79,27 @@ class VaultLogin:
 
     def _log_in(self, session: HttpSession) -> VaultToken:
         get, ref = self._environment.get, session.ref
-        address = _address(ref, get("VAULT_ADDR"))
-        namespace = get("VAULT_NAMESPACE")
+        address, namespace = _address(ref, get("VAULT_ADDR")), get("VAULT_NAMESPACE")
         at = f"at {address}" + (f", namespace {namespace}" if namespace else "")
+        unknown = VaultToken(address=address, value="", namespace=namespace, description=at)
 
         def given_token(value: str, origin: str) -> VaultToken:
             if not value.isprintable() or not value.isascii():
                 detail = f"{origin} contains characters that no token has"
                 raise errors.no_identity(ref, detail=detail, hint=_LOGIN_HINT)
-            return VaultToken(address=address, value=value, namespace=namespace, description=f"{origin} {at}")
+            return replace(unknown, value=value, description=f"{origin} {at}")
 
         if value := get("VAULT_TOKEN"):
             return given_token(value.strip(), "the token in VAULT_TOKEN")
         if (role := get("VAULT_ROLE_ID")) and (secret := get("VAULT_SECRET_ID")):
-            credentials = {"role_id": role, "secret_id": secret}
-            return _log_in_as(session, address, namespace, "approle", credentials, f"the AppRole {role} {at}")
+            client = replace(unknown, description=f"the AppRole {role} {at}")
+            return _log_in_as(session, client, "approle", {"role_id": role, "secret_id": secret})
         if role := get("VAULT_KUBERNETES_ROLE"):
             token_file = Path(get("VAULT_KUBERNETES_TOKEN_FILE") or _SERVICE_ACCOUNT)
-            credentials = {"role": role, "jwt": _read_file(ref, token_file)}
-            description = f"the Kubernetes role {role} {at}"
-            return _log_in_as(session, address, namespace, "kubernetes", credentials, description)
+            client = replace(unknown, description=f"the Kubernetes role {role} {at}")
+            return _log_in_as(
+                session, client, "kubernetes", {"role": role, "jwt": _read_file(ref, token_file)}
+            )
         home = get("HOME")
         if home and (Path(home) / ".vault-token").is_file():
             return given_token(_read_file(ref, Path(home) / ".vault-token"), "the token in ~/.vault-token")
@@ -104,36 +107,26 @@ class VaultLogin:
 
 
 def _log_in_as(
-    session: HttpSession,
-    address: str,
-    namespace: str | None,
-    method: str,
-    credentials: Mapping[str, str],
-    description: str,
+    session: HttpSession, client: VaultToken, method: str, credentials: Mapping[str, str]
 ) -> VaultToken:
     """Sent once: a secret id may be valid for a single use."""
     mount = (session.environment.get("VAULT_AUTH_MOUNT") or method).strip("/")
     answer = session.request(
         "POST",
-        f"{address}/v1/auth/{mount}/login",
-        headers={**_headers(namespace), "Content-Type": "application/json"},
+        f"{client.address}/v1/auth/{mount}/login",
+        headers={**_headers(client.namespace), "Content-Type": "application/json"},
         body=json.dumps(credentials).encode(),
         tries=1,
     )
     auth = json_object(answer.body).get("auth")
     if answer.status == _OK and isinstance(auth, dict) and isinstance(auth.get("client_token"), str):
         accessor = auth.get("accessor")
-        return VaultToken(
-            address=address,
-            value=auth["client_token"],
-            namespace=namespace,
-            description=description,
-            accessor=accessor if isinstance(accessor, str) else None,
-        )
+        known = accessor if isinstance(accessor, str) else None
+        return replace(client, value=auth["client_token"], accessor=known)
     detail = _quote_errors(answer, *credentials.values())
     raise errors.forbidden(
         session.ref,
-        by=description,
+        by=client.description,
         detail=f"login at auth/{mount} failed with status {answer.status}{f': {detail}' if detail else ''}",
         needs="Check the role and its secret; set VAULT_AUTH_MOUNT if the method is mounted elsewhere.",
     )
