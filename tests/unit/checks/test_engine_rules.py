@@ -12,9 +12,9 @@ from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import EngineOutput
-from holdfast.checks.rules.hf601_engine import HF601 as FORMAT
-from holdfast.checks.rules.hf601_engine import HF602 as VALIDITY
-from holdfast.checks.rules.hf601_engine import hunks
+from holdfast.checks.rules.code.hf601_engine import HF601 as FORMAT
+from holdfast.checks.rules.code.hf601_engine import HF602 as VALIDITY
+from holdfast.checks.rules.code.hf601_engine import hunks
 from holdfast.kernel.errors import Place, Problem
 
 CODE = 'locals {\n  a=1\n  b = 2\n}\n\n\noutput "x" {\n  value="secret-word"\n}\n'

@@ -53,7 +53,7 @@ def test_the_texts_of_a_rule_are_sentences(rule: Rule) -> None:
 def test_the_catalogue_names_every_file() -> None:
     """A file in `rules/` that the catalogue does not name would never be asked."""
     folder = Path(catalogue.__file__).parents[1] / "rules"
-    files = {file.stem for file in folder.glob("hf*.py")}
+    files = {f"{file.parent.name}.{file.stem}" for file in folder.glob("*/hf*.py")}
     assert files == set(catalogue.RULES.values())
     assert [rule.id for rule in RULES] == list(catalogue.RULES)
 

@@ -13,9 +13,9 @@ from holdfast.checks.boundary.ownership import owner_of_type
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule
 from holdfast.checks.model.report import Report
-from holdfast.checks.rules.hf101_gitops_resources import HF101 as WRITES
-from holdfast.checks.rules.hf101_gitops_resources import HF102 as READS
-from holdfast.checks.rules.hf103_gitops_provider import RULE as PROVIDER
+from holdfast.checks.rules.backends.hf101_gitops_resources import HF101 as WRITES
+from holdfast.checks.rules.backends.hf101_gitops_resources import HF102 as READS
+from holdfast.checks.rules.backends.hf103_gitops_provider import RULE as PROVIDER
 from holdfast.config.checks import BoundarySettings, Side
 
 HELM = 'resource "helm_release" "a" {\n  name = "a"\n}\n'

@@ -8,15 +8,15 @@ from checkouts import check, lines, messages, of, skips
 from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
-from holdfast.checks.rules.hf111_backend_type import HF111 as MISSING
-from holdfast.checks.rules.hf111_backend_type import HF112 as LOCAL
-from holdfast.checks.rules.hf111_backend_type import HF113 as NO_SUCH
-from holdfast.checks.rules.hf114_state_lock import HF114 as LOCK
-from holdfast.checks.rules.hf114_state_lock import HF115 as DYNAMO
-from holdfast.checks.rules.hf116_state_encryption import HF116 as CLEAR
-from holdfast.checks.rules.hf116_state_encryption import HF117 as KEY
-from holdfast.checks.rules.hf116_state_encryption import HF118 as NO_KEY
-from holdfast.checks.rules.hf119_disabled_safety_check import RULE as GUARD
+from holdfast.checks.rules.backends.hf111_backend_type import HF111 as MISSING
+from holdfast.checks.rules.backends.hf111_backend_type import HF112 as LOCAL
+from holdfast.checks.rules.backends.hf111_backend_type import HF113 as NO_SUCH
+from holdfast.checks.rules.backends.hf114_state_lock import HF114 as LOCK
+from holdfast.checks.rules.backends.hf114_state_lock import HF115 as DYNAMO
+from holdfast.checks.rules.backends.hf116_state_encryption import HF116 as CLEAR
+from holdfast.checks.rules.backends.hf116_state_encryption import HF117 as KEY
+from holdfast.checks.rules.backends.hf116_state_encryption import HF118 as NO_KEY
+from holdfast.checks.rules.backends.hf119_disabled_safety_check import RULE as GUARD
 
 JUDGES = (NO_SUCH, LOCK, DYNAMO, CLEAR, KEY, NO_KEY, GUARD)
 FOUND: dict[str, tuple[str, str]] = {

@@ -7,15 +7,15 @@ from checkouts import check, checkout, lines, messages, of, skips
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
-from holdfast.checks.rules.hf120_backend_credentials import RULE as SECRET
-from holdfast.checks.rules.hf121_backend_in_code import HF121 as IDENTITY
-from holdfast.checks.rules.hf121_backend_in_code import HF122 as PLACE
-from holdfast.checks.rules.hf123_state_name import RULE as NAME
-from holdfast.checks.rules.hf124_shared_states import HF124 as TWICE
-from holdfast.checks.rules.hf124_shared_states import HF125 as MIXED
-from holdfast.checks.rules.hf126_state_reads import HF126 as UNDECLARED
-from holdfast.checks.rules.hf126_state_reads import HF127 as ACROSS
-from holdfast.checks.rules.hf128_two_backends import RULE as DOUBLE
+from holdfast.checks.rules.backends.hf120_backend_credentials import RULE as SECRET
+from holdfast.checks.rules.backends.hf121_backend_in_code import HF121 as IDENTITY
+from holdfast.checks.rules.backends.hf121_backend_in_code import HF122 as PLACE
+from holdfast.checks.rules.backends.hf123_state_name import RULE as NAME
+from holdfast.checks.rules.backends.hf124_shared_states import HF124 as TWICE
+from holdfast.checks.rules.backends.hf124_shared_states import HF125 as MIXED
+from holdfast.checks.rules.backends.hf126_state_reads import HF126 as UNDECLARED
+from holdfast.checks.rules.backends.hf126_state_reads import HF127 as ACROSS
+from holdfast.checks.rules.backends.hf128_two_backends import RULE as DOUBLE
 
 
 def block(type_: str, settings: str = "") -> str:

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from holdfast.checks.engine.running import crash_location
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
-from holdfast.checks.rules.hf901_own_findings import HF908
+from holdfast.checks.rules.code.hf901_own_findings import HF908
 from holdfast.config.checks import Use
 from holdfast.config.problems import did_you_mean
 from holdfast.system import environment, processes

@@ -11,12 +11,12 @@ from checkouts import UNUSED, check, checkout, lines, messages, of
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import CheckedStack
-from holdfast.checks.rules.hf504_broad_statements import HF504 as EVERYTHING
-from holdfast.checks.rules.hf703_variables_and_version import HF703 as UNDECLARED
-from holdfast.checks.rules.hf901_own_findings import HF901 as EXPIRED
-from holdfast.checks.rules.hf901_own_findings import HF902 as NEEDLESS
-from holdfast.checks.rules.hf901_own_findings import HF903 as BROKEN
-from holdfast.checks.rules.hf901_own_findings import HF907 as UNKNOWN_RULE
+from holdfast.checks.rules.code.hf703_variables_and_version import HF703 as UNDECLARED
+from holdfast.checks.rules.code.hf901_own_findings import HF901 as EXPIRED
+from holdfast.checks.rules.code.hf901_own_findings import HF902 as NEEDLESS
+from holdfast.checks.rules.code.hf901_own_findings import HF903 as BROKEN
+from holdfast.checks.rules.code.hf901_own_findings import HF907 as UNKNOWN_RULE
+from holdfast.checks.rules.policies.hf504_broad_statements import HF504 as EVERYTHING
 from holdfast.kernel.errors import Place
 
 IDS = frozenset({"HF101", "HF201", "HF700"})

@@ -11,7 +11,7 @@ from holdfast.checks.model.contents import ContentKind
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Commit, History
-from holdfast.checks.rules.hf901_own_findings import HF902 as NEEDLESS
+from holdfast.checks.rules.code.hf901_own_findings import HF902 as NEEDLESS
 from holdfast.checks.secrets.git_history import FileVersion, HistoryScanner, versions_by_blob
 
 TOKEN = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"

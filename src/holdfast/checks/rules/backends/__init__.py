@@ -1,0 +1,1 @@
+"""GitOps boundary and backends: HF1xx."""

@@ -1,0 +1,1 @@
+"""Policy documents: HF5xx."""

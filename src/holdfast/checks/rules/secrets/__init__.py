@@ -1,0 +1,1 @@
+"""Secrets, and files that do not belong in Git: HF2xx."""
