@@ -84,8 +84,7 @@ class Engines:
         self, settings: EngineSettings, choose: Callable[[Stack], EngineSelection], *, scratch: Path
     ) -> None:
         self._settings = settings
-        self._choose = choose
-        self._choices: dict[str, EngineSelection] = {}
+        self.choose = choose
         self._engines: dict[EngineId, Engine] = {}
         self._expected = 1
         self.scratch = scratch
@@ -96,11 +95,6 @@ class Engines:
         """Held by the one run that fetches providers into the mirror."""
         self.validations: dict[str, asyncio.Task[None]] = {}
         """`validate` of each content of the code, shared by the stacks that use it."""
-
-    def choose(self, stack: Stack) -> EngineSelection:
-        if stack.name not in self._choices:
-            self._choices[stack.name] = self._choose(stack)
-        return self._choices[stack.name]
 
     def expect(self, stacks: int) -> None:
         """How many stacks the change has: for many, workers are started ahead."""

@@ -6,7 +6,7 @@ HoldfastError
 │   └── TerraformFailed    Terraform reported errors
 ├── Busy
 │   └── StateLocked        another process holds the state lock
-└── UnknownOutcome         an apply was interrupted (the functions `apply_…` and `provider_crashed`)
+└── UnknownOutcome         an apply was interrupted (`apply_interrupted`, `unfinished_apply`)
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given 
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")
 _HOLDER_NOT_NAMED = "This Terraform does not report who holds an http lock."
 _CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
-_MAY_EXIST = (
-    "These resources may exist without being in the state. See what is known: holdfast runs reconcile"
-)
 
 
 class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
@@ -167,32 +164,15 @@ def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutc
     )
 
 
-def provider_crashed(name: str, run: str, unfinished: tuple[str, ...]) -> UnknownOutcome:
-    """Terraform exited by itself; a provider crashed, and the outcome of its last calls is unknown."""
+def unfinished_apply(
+    code: str, name: str, run: str, what: str, unfinished: tuple[str, ...], more: str = ""
+) -> UnknownOutcome:
+    """Terraform exited by itself without the provider's answer about these resources."""
     return UnknownOutcome(
-        "HF-RUN-10",
-        f"{name}: a provider crashed during the apply. Outcome unknown: {', '.join(unfinished)}",
-        hint=f"{_MAY_EXIST} {run}",
-    )
-
-
-def apply_timed_out(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
-    """After time limit and grace period, Terraform did not wait for the provider's answer."""
-    return UnknownOutcome(
-        "HF-TIME-2",
-        f"{name}: the apply exceeded its time limit and did not stop within the grace period; {done}. "
-        f"Outcome unknown: {', '.join(unfinished)}",
-        hint=f"{_MAY_EXIST} {run}. engine.time_limits.grace in holdfast.yaml sets the grace period.",
-    )
-
-
-def apply_force_cancelled(name: str, run: str, unfinished: tuple[str, ...], done: str) -> UnknownOutcome:
-    """After a second interrupt, Terraform did not wait for the provider's answer."""
-    return UnknownOutcome(
-        "HF-RUN-7",
-        f"{name}: cancelled without waiting for resources in progress; {done}. "
-        f"Outcome unknown: {', '.join(unfinished)}",
-        hint=f"{_MAY_EXIST} {run}",
+        code,
+        f"{name}: {what}. Outcome unknown: {', '.join(unfinished)}",
+        hint="These resources may exist without being in the state. See what is known: "
+        f"holdfast runs reconcile {run}{more}",
     )
 
 

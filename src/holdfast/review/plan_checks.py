@@ -19,7 +19,7 @@ from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import merge_findings
 from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
 from holdfast.checks.model.globs import is_rule
-from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
+from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Severity, Tool
 from holdfast.checks.model.report import NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
 from holdfast.checks.tools.interface import TOOLS, load_tool
@@ -38,7 +38,6 @@ from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_files, policy_of
 from holdfast.plans.result import Output
 from holdfast.review.findings_by_stack import BROKEN, NO_TOOL_ANSWER, REGO, errors_for, guard_finding
-from holdfast.review.tool_batch import ToolBatcher
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import EngineId
@@ -338,3 +337,47 @@ def _files(code: Code, checkout: Checkout) -> Iterator[str]:
         yield from (path for path in paths if tree.kind(path) is PathKind.FILE)
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(code).paths
+
+
+Answers = tuple[tuple[Rule, CheckResult], ...]
+
+
+class ToolBatcher:
+    def __init__(self, tools: Sequence[Tool], checkout: Callable[[], Checkout]) -> None:
+        """The checkout is that of the plans alone: it has no code of its own."""
+        self._tools = tuple(tools)
+        self._checkout = checkout
+        self._waiting: list[tuple[CheckedPlan, asyncio.Future[Answers]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def check(self, plan: CheckedPlan) -> Answers:
+        if not self._tools:
+            return ()
+        answer: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
+        self._waiting.append((plan, answer))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_on())
+        return await answer
+
+    async def _ask_on(self) -> None:
+        while self._waiting:
+            together, self._waiting = self._waiting, []
+            try:
+                found = await asyncio.to_thread(self._asked, [plan for plan, _ in together])
+            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                for _, answer in together:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (_, answer), answers in zip(together, found, strict=True):
+                if not answer.done():
+                    answer.set_result(answers)
+
+    def _asked(self, plans: list[CheckedPlan]) -> list[Answers]:
+        """Where something is said of no stack in particular, each is asked alone: it may hold for one."""
+        checkout = self._checkout()
+        by_name = {plan.stack.name: plan for plan in plans}
+        said = tuple(one for tool in self._tools for one in tool.run(checkout, by_name))
+        if len(plans) > 1 and any(answer.stack is None for _, answer in said):
+            return [self._asked([plan])[0] for plan in plans]
+        return [tuple(one for one in said if one[1].stack in (None, name)) for name in by_name]

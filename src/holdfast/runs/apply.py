@@ -15,11 +15,9 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
     Cancelled,
     TerraformFailed,
-    apply_force_cancelled,
     apply_interrupted,
-    apply_timed_out,
-    provider_crashed,
     terraform_error,
+    unfinished_apply,
 )
 from holdfast.plans.events import Listener, Resource
 from holdfast.plans.plan_file import PlanFile
@@ -118,27 +116,28 @@ async def _apply_marked(
 ) -> StackResult:
     stack, terraform = planned.stack, plan_file.terraform
     watch = ApplyWatch(context.control.tell, stack.name, plan_file.plan)
-    heard = CommandOutput(on_event=watch.event)
-    given = terraform.workdir.variables_files if plan_file.ephemeral else ()
-    answer = await terraform.apply(given, heard, run)
+    output = CommandOutput(on_event=watch.event)
+    variables_files = terraform.workdir.variables_files if plan_file.ephemeral else ()
+    answer = await terraform.apply(variables_files, output, run)
     left = terraform.workdir.work.module / UNSAVED_FILE
     if left.exists():
-        raise _unsaved(context.store, stack, left, heard, answer)
+        raise _unsaved(context.store, stack, left, output, answer)
     if answer.killed:
         raise apply_interrupted(stack.name, run, answer)
     if answer.report.journal_failed is not None:
         raise _unjournalled(stack.name, run, answer.report.journal_failed, watch)
-    if watch.has_provider_crash(heard.diagnostics):
-        raise provider_crashed(stack.name, run, watch.unfinished)
+    if watch.has_provider_crash(output.diagnostics):
+        crashed = "a provider crashed during the apply"
+        raise unfinished_apply("HF-RUN-10", stack.name, run, crashed, watch.unfinished)
     notes = await _record_after(context, stack, terraform)
     if answer.code != 0:
-        raise _failure(context.project.config, plan_file, answer, heard, watch, run)
+        raise _failure(context.project.config, plan_file, answer, output, watch, run)
     return structs.replace(
         planned,
         status=Status.APPLIED,
         outputs={
-            name: Output(value=output.value, sensitive=output.sensitive)
-            for name, output in heard.outputs.items()
+            name: Output(value=value.value, sensitive=value.sensitive)
+            for name, value in output.outputs.items()
         },
         notes=(*planned.notes, *notes),
     )
@@ -147,41 +146,40 @@ async def _apply_marked(
 class ApplyFailed(TerraformFailed):
     """An apply that ended by itself, its state saved: all that is known of it decides what may follow."""
 
-    def __init__(self, said: TerraformFailed, end: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
-        first, *others = said.problems
+    def __init__(self, error: TerraformFailed, end: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
+        first, *others = error.problems
         if doubtful:
-            first = first._replace(hint=_may_exist(doubtful))
+            hint = (
+                f"These may have been created anyway: {', '.join(doubtful)}. Check with the provider, import "
+            )
+            first = first._replace(hint=f"{hint}what exists and is not in the state, then plan again.")
         super().__init__(first.code, first.message, problems=(first, *others))
         self.end = end
-
-
-def _may_exist(addresses: tuple[str, ...]) -> str:
-    return (
-        f"These may have been created anyway: {', '.join(addresses)}. Check with the provider, import "
-        "what exists and is not in the state, then plan again."
-    )
 
 
 def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
     """Holdfast's own table and the rows of the configuration."""
     own = config.engine.retries.refused_creates
-    return (*shipped_refused(), *(RefusedCreate(provider=one.provider, text=one.text) for one in own))
+    return (*shipped_refused(), *(RefusedCreate(provider=row.provider, text=row.text) for row in own))
 
 
 def _failure(
     config: Config,
     plan_file: PlanFile,
     answer: CommandResult,
-    heard: CommandOutput,
+    output: CommandOutput,
     watch: ApplyWatch,
     run: str,
 ) -> HoldfastError:
     name = plan_file.terraform.workdir.stack.name
     done = f"{watch.finished} of {watch.total} changes were made and saved"
     if answer.timed_out and answer.force_cancelled and watch.unfinished:
-        return apply_timed_out(name, run, watch.unfinished, done)
+        what = f"the apply exceeded its time limit and did not stop within the grace period; {done}"
+        more = ". engine.time_limits.grace in holdfast.yaml sets the grace period."
+        return unfinished_apply("HF-TIME-2", name, run, what, watch.unfinished, more)
     if answer.force_cancelled and watch.unfinished:
-        return apply_force_cancelled(name, run, watch.unfinished, done)
+        what = f"cancelled without waiting for resources in progress; {done}"
+        return unfinished_apply("HF-RUN-7", name, run, what, watch.unfinished)
     if answer.timed_out:
         return Failed(
             "HF-TIME-1",
@@ -190,15 +188,15 @@ def _failure(
         )
     if answer.interrupted:
         return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint="Plan again to see what is left.")
-    said = terraform_error(plan_file.terraform.workdir, "apply", answer, heard)
-    if not isinstance(said, TerraformFailed):
-        return said
-    end = watch.end(one for one in heard.diagnostics if one.is_error)
-    return ApplyFailed(said, end, creates_in_doubt(end, plan_file.plan, refused_creates(config)))
+    error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
+    if not isinstance(error, TerraformFailed):
+        return error
+    end = watch.end(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
+    return ApplyFailed(error, end, creates_in_doubt(end, plan_file.plan, refused_creates(config)))
 
 
 def _unsaved(
-    store: RunStore, stack: Stack, left: Path, heard: CommandOutput, answer: CommandResult
+    store: RunStore, stack: Stack, left: Path, output: CommandOutput, answer: CommandResult
 ) -> UnknownOutcome:
     """Terraform could not write the state: this copy is all there is."""
     try:
@@ -208,7 +206,7 @@ def _unsaved(
         where = f"it is in {left}, and Holdfast could not store it elsewhere: {error}"
     details = (
         *answer.report.refusals,
-        *(" ".join(one.detail.split()) for one in heard.diagnostics if one.detail),
+        *(" ".join(diagnostic.detail.split()) for diagnostic in output.diagnostics if diagnostic.detail),
     )
     why = f" ({details[0]})" if details else ""
     return UnknownOutcome(
@@ -309,7 +307,7 @@ class ApplyWatch:
     def has_provider_crash(self, diagnostics: Iterable[Diagnostic]) -> bool:
         """A provider died in the middle of making something: it may be there, and in no state."""
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
-        return making and any(is_provider_crash(one) for one in diagnostics)
+        return making and any(map(is_provider_crash, diagnostics))
 
     def end(self, errors: Iterable[Diagnostic]) -> ApplyOutcome:
         """What is known of each change once the stream has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import MaskedStruct
@@ -95,18 +95,11 @@ def choose_run(ids: Iterable[str], wanted: str) -> str:
     return matching[0]
 
 
-class Holder(Struct, frozen=True, kw_only=True):
-    """What is known of the process of a run whose stack is still claimed."""
-
-    working: bool
-    proved_dead: bool
-
-
-def unrecorded_status(holder: Holder | None, journal: Journal) -> Status:
+def unrecorded_status(journal: Journal, *, working: bool = False, dead: bool = True) -> Status:
     """The status of a run without a record: what its journal proves, else unknown. Pure."""
-    if holder is not None and holder.working:
+    if working:
         return Status.APPLYING
-    outcome = outcome_from_journal(journal, dead=holder is None or holder.proved_dead)
+    outcome = outcome_from_journal(journal, dead=dead)
     return outcome.status if outcome is not None else Status.UNKNOWN
 
 
@@ -116,14 +109,12 @@ def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:
         return recorded
     journal = store.runs.journal(run_id, store.key)
     if claim is not None:
-        holder = Holder(
-            working=is_working(store, claim),
-            proved_dead=holder_liveness(store, claim, journal).proved_dead,
-        )
-        return structs.replace(run_from_claim(claim), status=unrecorded_status(holder, journal))
+        dead = holder_liveness(store, claim, journal).proved_dead
+        status = unrecorded_status(journal, working=is_working(store, claim), dead=dead)
+        return structs.replace(run_from_claim(claim), status=status)
     started = journal.started.get("at") if journal.started is not None else None
     times = {Status.APPLYING: started} if isinstance(started, str) else {}
-    return Run(id=run_id, status=unrecorded_status(None, journal), times=times)
+    return Run(id=run_id, status=unrecorded_status(journal), times=times)
 
 
 def _intent_document(intent: Intent | None) -> dict[str, object] | None:

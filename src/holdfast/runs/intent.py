@@ -22,21 +22,9 @@ from holdfast.terraform.tables.import_ids import attributes_needed
 
 _VERSION = 1
 NAMING = (
-    "name",
-    "name_prefix",
-    "bucket",
-    "identifier",
-    "domain_name",
-    "display_name",
-    "function_name",
-    "cluster_identifier",
-    "namespace",
-    "resource_group_name",
-    "project",
-    "region",
-    "location",
-    "zone",
-)
+    "name", "name_prefix", "bucket", "identifier", "domain_name", "display_name", "function_name",
+    "cluster_identifier", "namespace", "resource_group_name", "project", "region", "location", "zone",
+)  # fmt: skip
 """By these a person finds a resource whose id is not known."""
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _MASK = msgspec.json.Decoder(dict[str, msgspec.Raw] | bool | None)

@@ -6,13 +6,13 @@ import pytest
 
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.status import Status
-from holdfast.runs.history import Holder, choose_run, journal_document, log_lines, log_text, unrecorded_status
+from holdfast.runs.history import choose_run, journal_document, log_lines, log_text, unrecorded_status
 from holdfast.store.journal import EMPTY, Journal
 from holdfast.terraform.engine.worker import NOT_STARTED
 
-AT_WORK = Holder(working=True, proved_dead=False)
-DEAD = Holder(working=False, proved_dead=True)
-SILENT = Holder(working=False, proved_dead=False)
+AT_WORK = {"working": True, "dead": False}
+DEAD = {"working": False, "dead": True}
+SILENT = {"working": False, "dead": False}
 STARTED: dict[str, object] = {"at": "2026-01-01T00:00:00+00:00"}
 
 
@@ -48,13 +48,13 @@ CUT = Journal(started=STARTED, lines=(), ended=None, whole=False)
         (DEAD, EMPTY, Status.FAILED),
         (SILENT, EMPTY, Status.UNKNOWN),
         (DEAD, CUT, Status.UNKNOWN),
-        (None, CUT, Status.UNKNOWN),
-        (None, EMPTY, Status.FAILED),
+        ({}, CUT, Status.UNKNOWN),
+        ({}, EMPTY, Status.FAILED),
     ],
 )
-def test_the_status_is_what_is_proved(holder: Holder | None, journal: Journal, status: Status) -> None:
+def test_the_status_is_what_is_proved(holder: dict[str, bool], journal: Journal, status: Status) -> None:
     """Without a record, what the journal proves counts; else the outcome is unknown."""
-    assert unrecorded_status(holder, journal) is status
+    assert unrecorded_status(journal, **holder) is status
 
 
 def test_a_run_is_meant_by_the_beginning_of_its_id() -> None:
