@@ -34,12 +34,15 @@ class _Candidate(Struct, frozen=True, kw_only=True):
     """A possible stack, before its pattern is known. `up`: how many parts of its path lead to its module."""
 
     path: str
-    parts: tuple[str, ...]
     module: str
     shared: tuple[str, ...] = ()
     up: int | None = None
     parent: str = ROOT
     part: int = 0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(name_from_path(self.path).split("/"))
 
 
 class Layout(Struct, frozen=True, kw_only=True):
@@ -74,7 +77,7 @@ def layout_from_scan(scan: RepositoryScan) -> Layout:
         entries += _entries(group, tree, RuleKind.VARIABLES)
     plain = sorted(roots - {item.module for item in items})
     folders = [
-        _Candidate(path=folder, parts=tuple(folder.split("/")), module=folder)
+        _Candidate(path=folder, module=folder)
         for folder in plain
         if folder != ROOT and folder not in shared_only
     ]
@@ -118,7 +121,9 @@ def _candidates_from_files(
         if module is None:
             unplaced.append(path)
         elif module in roots:
-            items.append(_candidate(path, module, up=0 if module == ROOT else module.count("/") + 1))
+            items.append(
+                _Candidate(path=path, module=module, up=0 if module == ROOT else module.count("/") + 1)
+            )
     for group in _group_by_top(unplaced):
         items += _candidates_by_name(group, scan, roots)
     placed = {item.path for item in items}
@@ -131,19 +136,6 @@ def _candidates_from_files(
     }
     without_module = tuple(path for path in unplaced if path not in placed)
     return with_shared, {folder: paths for folder, paths in shared_only.items() if paths}, without_module
-
-
-def _candidate(
-    path: str, module: str, *, up: int | None = None, parent: str = ROOT, part: int = 0
-) -> _Candidate:
-    return _Candidate(
-        path=path,
-        parts=tuple(name_from_path(path).split("/")),
-        module=module,
-        up=up,
-        parent=parent,
-        part=part,
-    )
 
 
 def _module_above(folder: str, scan: RepositoryScan, roots: set[str]) -> str | None:
@@ -174,10 +166,10 @@ def _candidates_by_name(paths: list[str], scan: RepositoryScan, roots: set[str])
             modules = [join_path(parent, parts[part]) for parts in split]
             if all(_is_own_module(scan.modules.get(folder)) for folder in modules):
                 return [
-                    _candidate(path, module, parent=parent, part=part)
+                    _Candidate(path=path, module=module, parent=parent, part=part)
                     for path, module in zip(paths, modules, strict=True)
                 ]
-    return [_candidate(path, ROOT, up=0) for path in paths] if ROOT in roots else []
+    return [_Candidate(path=path, module=ROOT, up=0) for path in paths] if ROOT in roots else []
 
 
 def _is_own_module(module: ScannedModule | None) -> bool:

@@ -34,45 +34,34 @@ def doctor(invocation: Invocation) -> Exit:
     except HoldfastError as error:
         config_error = error
     engines = repository.engines if repository is not None else InstalledEngines(invocation.environment)
-    installed = engines.all()
     chosen = _choices(repository) if repository is not None else []
-    if invocation.as_json:
-        invocation.document(
-            {
-                "version": 1,
-                "holdfast": __version__,
-                "python": platform.python_version(),
-                "home": str(invocation.environment.home),
-                "ci": invocation.environment.ci,
-                "git": _git(invocation),
-                "engines": [
-                    {
-                        "kind": engine.kind.value,
-                        "product": engine.product.value,
-                        **fields(engine, "version", "path"),
-                    }
-                    for engine in installed
-                ],
-                "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
-                "stacks": chosen,
-                "errors": [
-                    fields(problem, "code", "message", "hint")
-                    for problem in (config_error.problems if config_error else ())
-                ],
-            }
-        )
-        return _exit(config_error, chosen)
-    _show(invocation, engines, chosen)
-    if config_error is not None:
-        invocation.console.problems(config_error.problems, config_error.exit)
-    return _exit(config_error, chosen)
-
-
-def _exit(config_error: HoldfastError | None, chosen: list[dict[str, object]]) -> Exit:
-    """Without a configuration there is nothing wrong: doctor also describes a machine."""
+    problems = config_error.problems if config_error is not None else ()
+    exit_code = Exit.USAGE if any(choice["error"] for choice in chosen) else Exit.DONE
+    # Without a configuration there is nothing wrong: doctor also describes a machine.
     if config_error is not None and config_error.problem.code != "HF-CONF-1":
-        return config_error.exit
-    return Exit.USAGE if any(choice["error"] for choice in chosen) else Exit.DONE
+        exit_code = config_error.exit
+
+    def show() -> None:
+        _show(invocation, engines, chosen)
+        if config_error is not None:
+            invocation.console.problems(problems, config_error.exit)
+
+    document = {
+        "version": 1,
+        "holdfast": __version__,
+        "python": platform.python_version(),
+        "home": str(invocation.environment.home),
+        "ci": invocation.environment.ci,
+        "git": _git(invocation),
+        "engines": [
+            {"kind": engine.kind.value, "product": engine.product.value, **fields(engine, "version", "path")}
+            for engine in engines.all()
+        ],
+        "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
+        "stacks": chosen,
+        "errors": [fields(problem, "code", "message", "hint") for problem in problems],
+    }
+    return invocation.answer(document, show, exit_code=exit_code)
 
 
 def _choices(repository: Repository) -> list[dict[str, object]]:
