@@ -46,8 +46,8 @@ def require_plan_intent(claim: Claim) -> PlanIntent:
 async def inspect(context: ChangeContext, stack: Stack, claim: Claim, journal: Journal) -> CrashReport:
     """Read-only. A state that cannot be read is part of the report."""
     try:
-        async with open_workdir(context, stack, for_state=True) as ready:
-            content = _newer(context.store.errored(stack.name), await state_now(context, ready))
+        async with open_workdir(context, stack, for_state=True) as workdir:
+            content = _newer(context.store.errored(stack.name), await state_now(context, workdir))
             seen = read_contents(content)
     except HoldfastError as error:
         content = None
@@ -90,13 +90,13 @@ def collect(
     )
 
 
-async def state_now(context: ChangeContext, ready: StackWorkdir) -> bytes | None:
+async def state_now(context: ChangeContext, workdir: StackWorkdir) -> bytes | None:
     """None if there is no state; empty bytes if its file is empty."""
-    if ready.home.managed or ready.home.file is not None:
-        content = state_without_terraform(context.store, ready)
-        there = ready.home.file is not None and ready.home.file.exists()
+    if workdir.home.managed or workdir.home.file is not None:
+        content = state_without_terraform(context.store, workdir)
+        there = workdir.home.file is not None and workdir.home.file.exists()
         return content if content or there else None
-    terraform = Terraform(context, ready)
+    terraform = Terraform(context, workdir)
     await terraform.init()
     return await terraform.state_pull() or None
 

@@ -26,7 +26,7 @@ from holdfast.recovery.change_outcome import InstanceKey, OutcomeKind
 from holdfast.recovery.cleanup import kill_orphans, restore_state, retry_past_stale_lock
 from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
 from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
-from holdfast.recovery.reconcile_lock import exclusive, require_holder_dead, start_import_journal
+from holdfast.recovery.reconcile_lock import hold_reconcile_lock, require_holder_dead, start_import_journal
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, collect_journal
 from holdfast.runs.outcome import close_run, finish_from_journal
@@ -126,7 +126,7 @@ async def _reconcile(
     if proved is not None:
         return Reconciled(claim=claim, report=None, notes=proved)
     require_plan_intent(claim)
-    with exclusive(context.store, context.identity, claim, declared=reason):
+    with hold_reconcile_lock(context.store, context.identity, claim, declared=reason):
         return await _import_unrecorded(context, stack, claim, journal, given, confirm, declared=reason)
 
 
@@ -141,9 +141,9 @@ async def _import_unrecorded(
     declared: str | None,
 ) -> Reconciled:
     notes = [*await kill_orphans(journal)]
-    async with open_workdir(context, stack, for_state=True) as ready:
-        notes += await restore_state(context, ready, claim)
-        content = await state_now(context, ready)
+    async with open_workdir(context, stack, for_state=True) as workdir:
+        notes += await restore_state(context, workdir, claim)
+        content = await state_now(context, workdir)
         report = collect(context.store, claim, journal, content)
         if report.evidence.unseen is not None:
             raise UnknownOutcome(
@@ -159,7 +159,7 @@ async def _import_unrecorded(
                 f"{', '.join(resolution.unasked)}: no import is needed there",
                 hint="Use --import only for resources whose outcome is unknown.",
             )
-        work = _Work(context, ready, report, resolution, declared=declared is not None)
+        work = _Work(context, workdir, report, resolution, declared=declared is not None)
         if not await work.confirm(confirm):
             return Reconciled(
                 claim=claim, report=report, resolution=resolution, settled=False, notes=tuple(notes)
@@ -193,7 +193,7 @@ class _Work:
     def __init__(
         self,
         context: ChangeContext,
-        ready: StackWorkdir,
+        workdir: StackWorkdir,
         report: CrashReport,
         resolution: Resolution,
         *,
@@ -201,11 +201,11 @@ class _Work:
     ) -> None:
         self._context = context
         self._declared = declared
-        self._ready = ready
+        self._workdir = workdir
         self._report = report
         self._resolution = resolution
         self._run = report.claim.run
-        self._terraform = Terraform(context, ready)
+        self._terraform = Terraform(context, workdir)
 
     async def confirm(self, confirm: Confirm) -> bool:
         """Plan the imports and ask; nothing is changed before that.
@@ -228,7 +228,7 @@ class _Work:
 
     async def _release_stale_lock(self) -> None:
         """Also without imports: the next plan needs the lock, and reports a lock held by others."""
-        home = self._ready.home
+        home = self._workdir.home
         if self._resolution.imports or home.managed or home.file is not None:
             return
         with contextlib.suppress(StateLocked, TerraformFailed):
@@ -257,7 +257,7 @@ class _Work:
         wanted = [(item, key) for item in self._resolution.imports for key in item.conflict.put_back]
         if not wanted:
             return ()
-        state = await state_now(self._context, self._ready)
+        state = await state_now(self._context, self._workdir)
         if state is None:
             return ()
         changed, done = state, []
@@ -281,13 +281,13 @@ class _Work:
 
     async def _write(self, before: bytes, after: bytes) -> None:
         """Under the claim, with a backup of the current state, and with the next serial."""
-        context, stack = self._context, self._ready.stack
+        context, stack = self._context, self._workdir.stack
         was = read_state(before)
         content = raise_serial(after, was.serial + 1) if isinstance(was, State) else b""
         will_be = read_state(content)
         if not isinstance(was, State) or not isinstance(will_be, State):
             raise Failed("HF-REC-7", f"{stack.name}: the state cannot be read; it was not changed")
-        if self._ready.home.managed:
+        if self._workdir.home.managed:
             numbers = context.store.states.numbers(stack.name)
             new = StateSnapshot.of(content, will_be, run=self._run, who=context.identity.who, why="reconcile")
             if context.store.states.add(stack.name, new, after=numbers[-1] if numbers else 0) is None:
@@ -297,19 +297,19 @@ class _Work:
             stack.name,
             StateSnapshot.of(before, was, run=self._run, who=context.identity.who, why="before a reconcile"),
         )
-        await self._with_lock(lambda: push_content(context, self._ready, content, run=self._run))
+        await self._with_lock(lambda: push_content(context, self._workdir, content, run=self._run))
 
     async def _plan_imports(self) -> Plan:
         """A plan of exactly the imports; any other change is refused."""
         wanted = self._resolution.imports
         try:
-            self._ready.work.private_file(_BLOCKS, import_blocks(wanted))
+            self._workdir.work.private_file(_BLOCKS, import_blocks(wanted))
             options = PlanOptions(targets=tuple(item.address for item in wanted))
             await self._with_lock(lambda: self._terraform.plan(options))
         finally:
-            remove_files(self._ready.work, (_BLOCKS,))
+            remove_files(self._workdir.work, (_BLOCKS,))
         plan, _ = await self._terraform.show()
-        _require_only_imports(self._ready.stack, plan, wanted)
+        _require_only_imports(self._workdir.stack, plan, wanted)
         return plan
 
     async def _with_lock(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -318,29 +318,29 @@ class _Work:
     async def _apply_imports(self) -> None:
         """Journalled under its own id; the outcome belongs to the interrupted run."""
         output = CommandOutput()
-        again = has_ephemeral_variables(self._context.project.code, self._ready.stack)
-        given = self._ready.variables_files if again else ()
+        again = has_ephemeral_variables(self._context.project.code, self._workdir.stack)
+        given = self._workdir.variables_files if again else ()
         answer = await self._terraform.apply(
             given, output, self._run, journal=start_import_journal(self._context.store, self._report.claim)
         )
         if answer.killed or answer.code != 0:
-            said = terraform_error(self._ready, "apply", answer, output)
+            said = terraform_error(self._workdir, "apply", answer, output)
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._ready.stack.name}: the imports did not finish: {said.problem.message}",
+                f"{self._workdir.stack.name}: the imports did not finish: {said.problem.message}",
                 hint=f"Nothing is lost. Try again: holdfast runs reconcile {self._run}",
             )
-        now = await state_now(self._context, self._ready)
+        now = await state_now(self._context, self._workdir)
         contents = read_contents(now)
         missing = [item.address for item in self._resolution.imports if item.address not in contents.current]
         if missing:
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._ready.stack.name}: imported, but not in the state: {', '.join(missing)}",
+                f"{self._workdir.stack.name}: imported, but not in the state: {', '.join(missing)}",
                 hint=f"Try again: holdfast runs reconcile {self._run}",
             )
         state_continuity.record(
-            self._context.store, self._ready.stack.name, self._ready.home, read_state(now or b"")
+            self._context.store, self._workdir.stack.name, self._workdir.home, read_state(now or b"")
         )
 
 

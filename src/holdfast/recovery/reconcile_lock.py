@@ -46,7 +46,9 @@ def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, decla
 
 
 @contextlib.contextmanager
-def exclusive(store: RunStore, identity: Identity, claim: Claim, *, declared: str | None) -> Iterator[None]:
+def hold_reconcile_lock(
+    store: RunStore, identity: Identity, claim: Claim, *, declared: str | None
+) -> Iterator[None]:
     """`declared` is why the user declares another holder dead; a live holder is never displaced."""
     leases, name = store.leases, f"reconcile/{encode_name(claim.stack)}"
     holder = Holder(

@@ -1,4 +1,4 @@
-"""Reading, bringing and taking over the state of one stack."""
+"""Operations on the state of one stack: pull, outputs, push, adopt, unlock."""
 
 from __future__ import annotations
 
@@ -32,40 +32,37 @@ _PUSHED = "holdfast.pushed.tfstate"
 
 
 async def pull(context: ChangeContext, stack: Stack) -> bytes:
-    """The state as Terraform gives it; empty when there is none."""
-    async with open_workdir(context, stack, for_state=True) as ready:
+    """The state as Terraform reads it; empty if there is none."""
+    async with open_workdir(context, stack, for_state=True) as workdir:
         seen = context.store.last_seen(stack.name)
-        state_continuity.require_readable(stack, ready.home, seen)
-        if ready.home.managed:
-            content = state_without_terraform(context.store, ready) or b""
+        state_continuity.require_readable(stack, workdir.home, seen)
+        if workdir.home.managed:
+            content = state_without_terraform(context.store, workdir) or b""
         else:
-            terraform = Terraform(context, ready)
+            terraform = Terraform(context, workdir)
             await terraform.init()
             content = await terraform.state_pull()
-        if seen is not None and seen.place == ready.home.place:
-            state_continuity.require_same_place(stack, ready.home, seen, read_state(content))
+        if seen is not None and seen.place == workdir.home.place:
+            state_continuity.require_same_place(stack, workdir.home, seen, read_state(content))
         return content
 
 
 async def outputs(context: ChangeContext, stack: Stack) -> bytes:
-    async with open_workdir(context, stack) as ready:
+    async with open_workdir(context, stack) as workdir:
         seen = context.store.last_seen(stack.name)
-        state_continuity.require_readable(stack, ready.home, seen)
-        terraform = Terraform(context, ready)
+        state_continuity.require_readable(stack, workdir.home, seen)
+        terraform = Terraform(context, workdir)
         await terraform.init()
-        found = await terraform.outputs()
-        if found.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
+        document = await terraform.outputs()
+        if document.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
             state = read_state(await terraform.state_pull())
-            state_continuity.require_same_place(stack, ready.home, seen, state)
-        context.redactor.register_all(sensitive_in_outputs(found))
-        return found
+            state_continuity.require_same_place(stack, workdir.home, seen, state)
+        context.redactor.register_all(sensitive_in_outputs(document))
+        return document
 
 
 async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State:
-    """Bring a state into the stack's backend: a file, or what the last apply could not save.
-
-    Terraform itself checks lineage and serial.
-    """
+    """Push a file, or the state that the last apply could not save. Terraform checks lineage and serial."""
     content = _content(context.store, stack, file)
     state = read_state(content)
     context.redactor.register_all(sensitive_in_state(state))
@@ -75,22 +72,24 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
             "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
         )
     async with (
-        _ours(context.store, context.control, context.identity, stack) as run,
-        open_workdir(context, stack, for_state=True) as ready,
+        _hold_for_push(context.store, context.control, context.identity, stack) as run,
+        open_workdir(context, stack, for_state=True) as workdir,
     ):
         with audit_trail.audited(
             context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
         ):
-            now = await push_content(context, ready, content, run=run)
+            now = await push_content(context, workdir, content, run=run)
     _settle_unsaved(context.store, stack, state)
     return now
 
 
 @contextlib.asynccontextmanager
-async def _ours(store: RunStore, control: Control, identity: Identity, stack: Stack) -> AsyncIterator[str]:
-    """The stack is claimed for the push. A dead run's claim stays its own: the push is made in its name.
+async def _hold_for_push(
+    store: RunStore, control: Control, identity: Identity, stack: Stack
+) -> AsyncIterator[str]:
+    """Claim the stack for the push. The claim of a dead run stays: the push is made for that run.
 
-    When Terraform had come to its own end, what it could not save is all that was missing.
+    If its Terraform exited by itself, only the unsaved state was missing, and the run is closed.
     """
     holder = claim_on(store, stack.name)
     if holder is None or is_working(store, holder):
@@ -104,18 +103,18 @@ async def _ours(store: RunStore, control: Control, identity: Identity, stack: St
 
 
 async def push_content(
-    context: ChangeContext, ready: StackWorkdir, content: bytes, *, run: str | None = None
+    context: ChangeContext, workdir: StackWorkdir, content: bytes, *, run: str | None = None
 ) -> State:
-    """Under a claim: what was there is copied first, and what is there afterwards is looked at."""
-    stack, state = ready.stack, read_state(content)
-    terraform = Terraform(context, ready)
+    """Push under a claim, and check that the backend returns what was pushed."""
+    stack, state = workdir.stack, read_state(content)
+    terraform = Terraform(context, workdir)
     try:
-        with _damage_aside(ready.home.file):
+        with _damage_aside(workdir.home.file):
             await terraform.init()
-            files.write(ready.work.module / _PUSHED, content)
+            files.write(workdir.work.module / _PUSHED, content)
             await terraform.state_push(_PUSHED, run or context.identity.change)
     finally:
-        remove_files(ready.work, (_PUSHED,))
+        remove_files(workdir.work, (_PUSHED,))
     now = read_state(await terraform.state_pull())
     if not isinstance(now, State) or not isinstance(state, State) or not _same_content(state, now):
         raise Failed(
@@ -123,17 +122,17 @@ async def push_content(
             f"{stack.name}: the state was pushed, but the backend returns a different one",
             hint="Check the backend before you do anything else with this stack.",
         )
-    state_continuity.record(context.store, stack.name, ready.home, now)
+    state_continuity.record(context.store, stack.name, workdir.home, now)
     return now
 
 
 def _same_content(pushed: State, now: State) -> bool:
-    """Into an empty remote backend Terraform brings the content under a lineage of its own."""
+    """Terraform gives the content a new lineage when it pushes it to an empty remote backend."""
     return now.lineage == pushed.lineage or now.outline == pushed.outline
 
 
 def _settle_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
-    """Only the unsaved state itself, or one that follows it, lets the stack go on."""
+    """Only the unsaved state itself, or a later one, resolves it."""
     kept = store.errored(stack.name)
     if kept is None:
         return
@@ -164,7 +163,7 @@ def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
 def _damage_aside(file: Path | None) -> Iterator[None]:
     """An empty or unreadable local state would stop the push: it is renamed, never deleted.
 
-    When the push fails it is put back, because a state that is not there counts as new.
+    If the push fails it is put back, because a missing state counts as new.
     """
     if file is None or not file.exists() or isinstance(read_state(file.read_bytes()), State):
         yield
@@ -186,7 +185,7 @@ class Adopted(Struct, frozen=True, kw_only=True):
 
 
 def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, who: str) -> Adopted:
-    """Take over a state that lies beside a module without a backend: copy, verify, rename the original."""
+    """Adopt the state next to a module without a backend: copy, verify, rename the original."""
     source = _adoptable(code, stack, workspace)
     content = source.read_bytes()
     state = read_state(content)
@@ -197,8 +196,8 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
             f"{source} cannot be adopted: {reason}",
             hint="Restore it from its backup first (terraform.tfstate.backup).",
         )
-    _refuse_kept(store, stack)
-    if not _kept(store, stack, state, content, who) or source.read_bytes() != content:
+    _require_no_managed_state(store, stack)
+    if not _store_first_version(store, stack, state, content, who) or source.read_bytes() != content:
         store.states.withdraw(stack.name, 1)
         raise Failed(
             "HF-STATE-7",
@@ -215,12 +214,12 @@ def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, w
     return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
 
 
-def _kept(store: RunStore, stack: Stack, state: State, content: bytes, who: str) -> bool:
-    """As the first version, and read back."""
+def _store_first_version(store: RunStore, stack: Stack, state: State, content: bytes, who: str) -> bool:
+    """Store the first version, and read it back."""
     new = StateSnapshot.of(content, state, run=None, who=who, why="adopt")
     if store.states.add(stack.name, new, after=0) is None:
-        # Somebody was first: what is there is theirs, and must not be taken away again.
-        _refuse_kept(store, stack)
+        # Another process was first: its state must not be withdrawn.
+        _require_no_managed_state(store, stack)
     kept = store.states.current(stack.name)
     return kept is not None and kept.state == content
 
@@ -255,9 +254,9 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
 
 
 def start_empty(store: RunStore, code: Code, stack: Stack) -> None:
-    """A person says that what lies beside the module, or lay elsewhere, is not this stack's."""
+    """The user declares that the state next to the module, or in an earlier backend, is not this stack's."""
     if not _has_backend(code, stack):
-        _refuse_kept(store, stack)
+        _require_no_managed_state(store, stack)
     state_continuity.record_empty(store, stack.name)
 
 
@@ -265,7 +264,7 @@ def _has_backend(code: Code, stack: Stack) -> bool:
     return code_backend(code, stack.module) is not None or bool(stack.backend and stack.backend.type)
 
 
-def _refuse_kept(store: RunStore, stack: Stack) -> None:
+def _require_no_managed_state(store: RunStore, stack: Stack) -> None:
     kept = store.states.current(stack.name)
     if kept is not None:
         raise Refused(
@@ -276,10 +275,10 @@ def _refuse_kept(store: RunStore, stack: Stack) -> None:
 
 
 def resources_of(state: bytes) -> tuple[str, ...] | None:
-    """Addresses of what a state holds; None when it cannot be told."""
+    """Addresses of the managed resources in a state; None if it cannot be read."""
     match read_state(state):
         case State(resources=resources) if resources is not None:
-            return tuple(one.address for one in resources if one.mode == "managed")
+            return tuple(resource.address for resource in resources if resource.mode == "managed")
         case State() | UnreadableState():
             return None
         case _:
@@ -287,7 +286,7 @@ def resources_of(state: bytes) -> tuple[str, ...] | None:
 
 
 async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str) -> None:
-    """Terraform compares the id where its backend can. A stack that a run of ours has is not touched."""
+    """Terraform compares the id if its backend can. Refused while a run of Holdfast claims the stack."""
     claim = claim_on(context.store, stack.name)
     if claim is not None and is_working(context.store, claim):
         raise stack_busy(claim)
@@ -297,12 +296,12 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
             f"{stack.name}: run {claim.run} was interrupted; reconcile it instead of removing its lock",
             hint=f"holdfast runs reconcile {claim.run}",
         )
-    async with open_workdir(context, stack, for_state=True) as ready:
-        if ready.home.managed:
+    async with open_workdir(context, stack, for_state=True) as workdir:
+        if workdir.home.managed:
             raise Refused(
                 "HF-LOCK-6", f"{stack.name}: its state is managed by Holdfast; there is no lock to release"
             )
-        terraform = Terraform(context, ready)
+        terraform = Terraform(context, workdir)
         await terraform.init()
         with audit_trail.audited(
             context.identity, context.control.tell, stack.name, what="unlock", reason=reason, lock=lock
