@@ -23,10 +23,16 @@ from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.recovery.change_outcome import InstanceKey, OutcomeKind
-from holdfast.recovery.cleanup import kill_orphans, restore_state, retry_past_stale_lock
+from holdfast.recovery.cleanup import (
+    hold_reconcile_lock,
+    kill_orphans,
+    require_holder_dead,
+    restore_state,
+    retry_past_stale_lock,
+    start_import_journal,
+)
 from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
 from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
-from holdfast.recovery.reconcile_lock import hold_reconcile_lock, require_holder_dead, start_import_journal
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, collect_journal
 from holdfast.runs.outcome import close_run, finish_from_journal

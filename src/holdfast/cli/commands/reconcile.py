@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 
-from holdfast.changes.resume import apply_remaining
+from holdfast.changes.change import apply_remaining
 from holdfast.cli.command import Invocation, fields
 from holdfast.cli.context import CommandContext
 from holdfast.cli.parameters import wait_from
