@@ -1,4 +1,4 @@
-"""Results of a change as the report that people are told. Every text in it has passed the redactor."""
+"""The report of a change from its results. Every text in it is redacted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.checks.formats.interface import summary_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES
-from holdfast.kernel.errors import Problem
+from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -47,7 +47,7 @@ def change_report(
     clean: Clean,
     checked: Report | None = None,
 ) -> ChangeReport:
-    """`clean` is the redactor's; `headline` says what was selected; `checked` is what the checks found."""
+    """`clean` redacts; `headline` says what was selected; `checked` has the findings of the checks."""
     plain = _plain(clean)
     own = not_yet_reported(checked, results) if checked is not None else ()
     left = _MOST_OF_ALL_PLANS
@@ -60,38 +60,35 @@ def change_report(
         operation=operation,
         headline=plain(headline),
         stacks=tuple(stacks),
-        findings=tuple(_finding(one, plain) for one in own if one.severity is Severity.ERROR),
+        findings=tuple(_finding(error, plain) for error in own if error.severity is Severity.ERROR),
         warnings=tuple(
-            _finding(one, plain) for one in own if one.severity is Severity.WARNING and one.file is None
+            _finding(warning, plain)
+            for warning in own
+            if warning.severity is Severity.WARNING and warning.file is None
         ),
         checks_summary=summary_text(checked) if checked is not None else "",
     )
 
 
-def _finding(one: ReportedFinding, plain: Clean) -> Trouble:
-    where = ", ".join(part for part in (one.stack, one.address) if part) if one.file is None else ""
-    return Trouble(
-        code=plain(one.rule.id),
-        message=plain(f"{one.message} ({where})" if where else one.message),
-        hint=plain(one.hint) if one.hint else None,
-        file=plain(one.file) if one.file is not None else None,
-        line=one.line,
-    )
+def _finding(finding: ReportedFinding, plain: Clean) -> Trouble:
+    message, place = finding.message, None
+    if finding.file is not None:
+        place = Place(finding.file, finding.line)
+    elif where := ", ".join(part for part in (finding.stack, finding.address) if part):
+        message = f"{message} ({where})"
+    return _trouble(Problem(finding.rule.id, message, finding.hint, place), plain)
 
 
 def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clean) -> ChangeReport:
-    """Of a change that could not even begin. Else an older report would go on saying "may be merged"."""
+    """For a change that could not start: an older report must not keep saying "May be merged"."""
     plain = _plain(clean)
     return ChangeReport(
-        operation=operation,
-        headline="",
-        stacks=(),
-        troubles=tuple(_trouble(one, plain) for one in problems),
+        operation=operation, headline="", stacks=(), troubles=tuple(_trouble(one, plain) for one in problems)
     )
 
 
 def _plain(clean: Clean) -> Clean:
-    """Looked at twice: what does not show may have been part of a secret, or may have hidden one."""
+    """Redacted twice: invisible characters may be part of a secret, or hide one."""
 
     def plain(text: str) -> str:
         cleaned = clean(text)
@@ -142,7 +139,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
 
 def _trouble(error: Problem, plain: Clean) -> Trouble:
     return Trouble(
-        code=error.code,
+        code=plain(error.code),
         message=plain(error.message),
         hint=plain(error.hint) if error.hint else None,
         file=plain(error.place.file) if error.place is not None else None,
@@ -151,14 +148,14 @@ def _trouble(error: Problem, plain: Clean) -> Trouble:
 
 
 def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
-    """What would be destroyed or forgotten, or is not understood; deletes before replacements."""
+    """Changes that delete or forget a resource, or are not supported; deletions before replacements."""
     found = [one for one in plan.changes if one.destroys or one.kind in _LOSING or not one.understood]
     for change in sorted(found, key=lambda one: (one.replaces, address_order(one.address))):
         yield Risk(address=plain(change.address), what=plain(f"{change.explanation}{_forced(change, plain)}"))
 
 
 def _forced(change: ResourceChange, plain: Clean) -> str:
-    """What an attribute becomes that cannot be changed in place."""
+    """The attributes that force a replacement."""
     if not change.replaces:
         return ""
     forcing = [one for one in differences(change, clean=plain).shown if one.forces_replacement]
@@ -167,7 +164,7 @@ def _forced(change: ResourceChange, plain: Clean) -> str:
 
 
 def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
-    """The plan, what destroys first, as far as there is room; and whether there was more."""
+    """The plan, deletions first, as far as there is room; and whether it was cut."""
     chosen: list[str] = []
     for line in _lines(plan, plain):
         most -= len(line) + 1

@@ -56,11 +56,7 @@ class StateHome(MaskedStruct, frozen=True, kw_only=True):
 
 
 def state_home(
-    stack: Stack,
-    code: CodeBackend | None,
-    settings: Mapping[str, object],
-    *,
-    root: Path,
+    stack: Stack, code: CodeBackend | None, settings: Mapping[str, object], *, root: Path
 ) -> StateHome:
     """`settings` are the configured ones, with secrets resolved to `Secret`."""
     configured = stack.backend.type if stack.backend is not None else None
@@ -165,11 +161,7 @@ def _local(
 
 
 def _remote(
-    stack: Stack,
-    kind: str,
-    code: CodeBackend | None,
-    settings: Mapping[str, object],
-    override: str | None,
+    stack: Stack, kind: str, code: CodeBackend | None, settings: Mapping[str, object], override: str | None
 ) -> StateHome:
     by_environment = SECRET_VARIABLES.get(kind, {})
     plain: dict[str, object] = {}

@@ -69,11 +69,7 @@ def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
 
 
 def collect(
-    store: RunStore,
-    claim: Claim,
-    journal: Journal,
-    content: bytes | None,
-    seen: Contents | None = None,
+    store: RunStore, claim: Claim, journal: Journal, content: bytes | None, seen: Contents | None = None
 ) -> CrashReport:
     intent = require_plan_intent(claim)
     before = state_before(store, claim, intent)

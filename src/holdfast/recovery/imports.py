@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from holdfast.recovery.change_outcome import (
-    CREATED,
-    MAY_EXIST,
-    ChangeOutcome,
-    OutcomeKind,
-    StateConflict,
-)
+from holdfast.recovery.change_outcome import CREATED, MAY_EXIST, ChangeOutcome, OutcomeKind, StateConflict
 from holdfast.recovery.evidence import Evidence
 from holdfast.runs.intent import PlannedChange
 from holdfast.terraform.addresses import key_text
@@ -48,13 +42,13 @@ class Unresolved(Struct, frozen=True, kw_only=True):
 class Resolution(Struct, frozen=True, kw_only=True):
     imports: tuple[Import, ...]
     unresolved: tuple[Unresolved, ...]
-    unasked: tuple[str, ...]
+    unneeded: tuple[str, ...]
     """Addresses that were given an id and need none: a mistake in the arguments."""
 
     @property
     def complete(self) -> bool:
         """Nothing is left for a person to look up."""
-        return not self.unasked and all(resource.harmless for resource in self.unresolved)
+        return not self.unneeded and all(resource.harmless for resource in self.unresolved)
 
 
 def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
@@ -68,7 +62,7 @@ def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
     return Resolution(
         imports=tuple(item for item in resolved if isinstance(item, Import)),
         unresolved=tuple(item for item in resolved if isinstance(item, Unresolved)),
-        unasked=tuple(sorted(left)),
+        unneeded=tuple(sorted(left)),
     )
 
 

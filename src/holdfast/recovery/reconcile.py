@@ -39,7 +39,6 @@ from holdfast.runs.outcome import close_run, finish_from_journal
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.store.journal import Journal
-from holdfast.store.run_store import RunStore
 from holdfast.store.states import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
@@ -60,12 +59,6 @@ _BLOCKS = "zz_holdfast_imports.tf"
 T = TypeVar("T")
 
 _STATE_ONLY = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
-
-
-class HolderDeclaredDead(Struct, frozen=True, kw_only=True):
-    """The user states that the holder of a stack is dead, and why."""
-
-    reason: str
 
 
 class Proposal(MaskedStruct, frozen=True, kw_only=True):
@@ -97,16 +90,16 @@ async def reconcile(
     claim: Claim,
     *,
     given: Mapping[str, str],
-    declared: HolderDeclaredDead | None,
+    declared: str | None,
     confirm: Confirm,
 ) -> Reconciled:
-    reason = declared.reason if declared is not None else None
-    if reason is not None:
-        audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, reason)
+    """`declared` is why the user declares the holder dead; `given` are the user's import ids."""
+    if declared is not None:
+        audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, declared)
     with audit_trail.audited(
         context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run
     ) as operation:
-        result = await _reconcile(context, stack, claim, given, confirm, reason)
+        result = await _reconcile(context, stack, claim, given, confirm, declared)
         if not result.settled:
             operation.outcome = "declined"
         return result
@@ -118,22 +111,25 @@ async def _reconcile(
     claim: Claim,
     given: Mapping[str, str],
     confirm: Confirm,
-    reason: str | None,
+    declared: str | None,
 ) -> Reconciled:
     journal = collect_journal(context.store, claim)
     proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None:
-        require_holder_dead(context.store, context.identity, claim, reason)
+        require_holder_dead(context.store, context.identity, claim, declared)
         # The run is over; its last lines may have arrived in the meantime.
         journal = collect_journal(context.store, claim)
         proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None and claim.intent.plan is None:
-        proved = _free_without_intent(context.store, claim)
+        # An operation of one step: there is nothing to import, the stack is freed.
+        what = f"the {claim.intent.operation} of run {claim.run}"
+        proved = (f"it is unknown whether {what} took effect; check the state",)
+        close_run(context.store, claim, Status.FAILED, proved[0])
     if proved is not None:
         return Reconciled(claim=claim, report=None, notes=proved)
     require_plan_intent(claim)
-    with hold_reconcile_lock(context.store, context.identity, claim, declared=reason):
-        return await _import_unrecorded(context, stack, claim, journal, given, confirm, declared=reason)
+    with hold_reconcile_lock(context.store, context.identity, claim, declared=declared):
+        return await _import_unrecorded(context, stack, claim, journal, given, confirm, declared)
 
 
 async def _import_unrecorded(
@@ -143,7 +139,6 @@ async def _import_unrecorded(
     journal: Journal,
     given: Mapping[str, str],
     confirm: Confirm,
-    *,
     declared: str | None,
 ) -> Reconciled:
     notes = [*await kill_orphans(journal)]
@@ -159,10 +154,10 @@ async def _import_unrecorded(
                 f"or holdfast state push {stack.name} FILE",
             )
         resolution = imports(report.evidence, given)
-        if resolution.unasked:
+        if resolution.unneeded:
             raise UsageError(
                 "HF-REC-8",
-                f"{', '.join(resolution.unasked)}: no import is needed there",
+                f"{', '.join(resolution.unneeded)}: no import is needed there",
                 hint="Use --import only for resources whose outcome is unknown.",
             )
         work = _Work(context, workdir, report, resolution, declared=declared is not None)
@@ -175,15 +170,6 @@ async def _import_unrecorded(
     return Reconciled(
         claim=claim, report=report, resolution=resolution, put_back=put_back, notes=tuple(notes)
     )
-
-
-def _free_without_intent(store: RunStore, claim: Claim) -> tuple[str, ...]:
-    """A one-step operation without an intent: there is nothing to import, the stack is freed."""
-    note = (
-        f"it is unknown whether the {claim.intent.operation} of run {claim.run} took effect; check the state"
-    )
-    close_run(store, claim, Status.FAILED, note)
-    return (note,)
 
 
 def _summary(resolution: Resolution, declared: str | None) -> str:

@@ -320,13 +320,7 @@ class ApplyWatch:
         )
 
     def _tell(
-        self,
-        event: stream.ApplyEvent,
-        action: str,
-        *,
-        done: bool,
-        failed: bool = False,
-        seconds: float = 0.0,
+        self, event: stream.ApplyEvent, action: str, *, done: bool, failed: bool = False, seconds: float = 0.0
     ) -> None:
         self._listener(
             Resource(

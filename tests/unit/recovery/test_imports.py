@@ -15,7 +15,7 @@ def test_an_id_that_a_person_gives_wins() -> None:
         (A, "mine", True),
         (B, "found", True),
     ]
-    assert resolution.unasked == ("lab_object.typo",)
+    assert resolution.unneeded == ("lab_object.typo",)
     assert not resolution.complete
     assert imports(evidence, {A: "mine", B: "found"}).complete
 

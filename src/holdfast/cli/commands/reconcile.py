@@ -16,7 +16,7 @@ from holdfast.kernel.errors import Exit, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult, exit_code
 from holdfast.recovery.crash_report import known, started
-from holdfast.recovery.reconcile import HolderDeclaredDead, Proposal, Reconciled, reconcile
+from holdfast.recovery.reconcile import Proposal, Reconciled, reconcile
 from holdfast.runs import lanes
 from holdfast.runs.claims import Claim, all_claims
 from holdfast.runs.document import result_document
@@ -143,7 +143,7 @@ class _Reconcile:
             stack,
             claim,
             given=imports,
-            declared=HolderDeclaredDead(reason=reason) if reason else None,
+            declared=reason or None,
             confirm=self._confirm,
         )
         if not done.settled or claim.intent.plan is None:
