@@ -104,10 +104,10 @@ class PlanChecks:
         errors = [finding for finding in report.unwaived if finding.severity is Severity.ERROR]
         decisive = policy_of(self._project.config, stack).findings in {Effect.APPROVE, Effect.DENY}
         if code is not None and (decisive or any(tool.name == REGO for tool in self._tools)):
-            errors += errors_for(await code, self._checked(stack))
+            errors += errors_for(await code, self._checked[stack.name])
         form = self._formats.get(plan_file.terraform.identity)
         if form is not None and decisive and self._format_can_be_error:
-            errors += errors_for(await form, self._checked(stack))
+            errors += errors_for(await form, self._checked[stack.name])
         if self._control.stop.level and any(finding.rule.id == NO_TOOL_ANSWER for finding in errors):
             # The tool was stopped with everything else; it did not fail.
             what = f"{stack.name}: stopped during the checks; this plan was not applied"
@@ -123,7 +123,7 @@ class PlanChecks:
             self._outputs[stack.name] = self._or_crash_report(lambda: self._output_report(stack, outputs))
 
     def _output_report(self, stack: Stack, outputs: Mapping[str, Output]) -> Report:
-        checked = self._checked(stack)
+        checked = self._checked[stack.name]
         values = {name: (output.value, output.sensitive) for name, output in outputs.items()}
         results = tuple(
             (_rule(id_), structs.replace(result, stack=checked.name))
@@ -232,7 +232,7 @@ class PlanChecks:
     # A plan
 
     async def _planned(self, stack: Stack, plan_file: PlanFile) -> Report:
-        checked = self._checked(stack)
+        checked = self._checked[stack.name]
         plan = CheckedPlan(stack=checked, plan=plan_file.plan, document=plan_file.json)
         inputs = CheckInputs(
             plans=Available(items=(plan,)), tool_results=await self._tool_batcher.check(plan)
@@ -261,11 +261,8 @@ class PlanChecks:
         """The checkout with these stacks and without their code."""
         return structs.replace(self._checkout, stacks=stacks, modules=(), variables_files=())
 
-    def _checked(self, stack: Stack) -> CheckedStack:
-        return self._by_name[stack.name]
-
     @functools.cached_property
-    def _by_name(self) -> dict[str, CheckedStack]:
+    def _checked(self) -> dict[str, CheckedStack]:
         return {stack.name: stack for stack in self._checkout.stacks}
 
     def _wanted_tools(self) -> Iterator[Tool]:

@@ -100,7 +100,7 @@ def unrecorded_status(journal: Journal, *, working: bool = False, dead: bool = T
     if working:
         return Status.APPLYING
     outcome = outcome_from_journal(journal, dead=dead)
-    return outcome.status if outcome is not None else Status.UNKNOWN
+    return outcome[0] if outcome is not None else Status.UNKNOWN
 
 
 def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:

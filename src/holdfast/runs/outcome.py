@@ -7,7 +7,6 @@ proves is recorded and the stack is free again; anything else is refused as an u
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.plans.context import Control
@@ -111,33 +110,25 @@ def proven_status(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status
     if dead and operation in _STATE_ONLY:
         return Status.FAILED, f"run {claim.run}: the {operation} was interrupted; check the state"
     outcome = outcome_from_journal(journal, dead=dead)
-    return (outcome.status, f"run {claim.run} {outcome.text}") if outcome is not None else None
+    return (outcome[0], f"run {claim.run} {outcome[1]}") if outcome is not None else None
 
 
-class ProvenOutcome(Enum):
-    """What a journal can prove of a run whose Holdfast is gone."""
+def outcome_from_journal(journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
+    """The status of a run whose Holdfast is gone, and what happened; None: the journal proves nothing.
 
-    APPLIED = Status.APPLIED, "continued after Holdfast was killed, and was applied"
-    NEVER_STARTED = Status.FAILED, "ended before Terraform was started"
-    FAILED = Status.FAILED, "continued after Holdfast was killed, and failed"
-    NOT_STARTED = Status.FAILED, "could not start Terraform"
-
-    def __init__(self, status: Status, text: str) -> None:
-        self.status = status
-        self.text = text
-
-
-def outcome_from_journal(journal: Journal, *, dead: bool) -> ProvenOutcome | None:
-    """`dead`: no process can start it any more. None: the journal proves nothing."""
+    `dead`: no process can start it any more.
+    """
     ended = journal.ended
     if ended is None:
         never = dead and journal.started is None and journal.whole
-        return ProvenOutcome.NEVER_STARTED if never else None
+        return (Status.FAILED, "ended before Terraform was started") if never else None
     if ended.get("code") == NOT_STARTED:
-        return ProvenOutcome.NOT_STARTED
+        return Status.FAILED, "could not start Terraform"
     if ended.get("code") == 0 and not ended.get("unsaved"):
-        return ProvenOutcome.APPLIED
-    return ProvenOutcome.FAILED if failed_cleanly(journal) else None
+        return Status.APPLIED, "continued after Holdfast was killed, and was applied"
+    if failed_cleanly(journal):
+        return Status.FAILED, "continued after Holdfast was killed, and failed"
+    return None
 
 
 def failed_cleanly(journal: Journal) -> bool:
