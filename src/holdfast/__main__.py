@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     arguments = sys.argv[1:]
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from holdfast.system.streams import open_closed  # noqa: PLC0415 - hardly ever needed
+        from holdfast.system.standard_streams import open_closed  # noqa: PLC0415 - hardly ever needed
 
         open_closed()
     if arguments == ["--version"]:

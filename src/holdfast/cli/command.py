@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import Exit, Failed, HoldfastError
 from holdfast.system import environment as system_environment
-from holdfast.system import streams
+from holdfast.system import standard_streams
 from holdfast.system.environment import Environment
 from holdfast.system.files import file_error
 
@@ -218,13 +218,13 @@ def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> in
         console.warn("stopped")
         return int(Exit.FAILED)
     except BrokenPipeError:
-        streams.give_up_output()
+        standard_streams.give_up_output()
         return int(Exit.FAILED)
     except Exception as error:  # noqa: BLE001 - the outermost loop: a user never sees a traceback
         if invocation.verbose:
             console.trace(error)
         show_error(invocation, file_error(error) if isinstance(error, OSError) else _bug(error))
-        streams.flush_or_give_up()
+        standard_streams.flush_or_give_up()
         return int(Exit.FAILED)
     return int(exit_)
 
@@ -245,7 +245,7 @@ def show_error(invocation: Invocation, error: HoldfastError) -> None:
             invocation.document(errors_document(error.problems))
             sys.stdout.flush()
         except OSError:  # The output itself may be what failed.
-            streams.give_up_output()
+            standard_streams.give_up_output()
         else:
             return
     invocation.console.problems(error.problems, error.exit)

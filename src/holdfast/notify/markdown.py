@@ -197,7 +197,7 @@ NAME_WIDTH = 160
 TEXT_WIDTH = 700
 _ADDRESS_WIDTH = 300
 _MAX_ITEMS = 400
-_MAX_NAMED = 20
+_MAX_REMAINING = 20
 _CODE = re.compile(r"HF-[A-Z]+-[0-9]{1,4}\Z")
 _STATUS_TEXTS = {"planned": "ready", "unchanged": "no changes", "waiting": "needs an approval"}
 _PLAIN_STATUSES = frozenset(
@@ -265,10 +265,10 @@ def _items(stack: StackReport) -> Iterator[str]:
         yield f"- {code(risk.address, _ADDRESS_WIDTH)} {quoted(risk.what, TEXT_WIDTH)}{by}"
     if len(stack.risks) > _MAX_ITEMS:
         yield f"- and {len(stack.risks) - _MAX_ITEMS} more"
-    for address in stack.remains[:_MAX_NAMED]:
+    for address in stack.remains[:_MAX_REMAINING]:
         yield f"- still in the state: {code(address, _ADDRESS_WIDTH)}"
-    if len(stack.remains) > _MAX_NAMED:
-        yield f"- and {len(stack.remains) - _MAX_NAMED} more"
+    if len(stack.remains) > _MAX_REMAINING:
+        yield f"- and {len(stack.remains) - _MAX_REMAINING} more"
     for note in stack.notes:
         yield f"- {quoted(note, TEXT_WIDTH)}"
     if (step := _next_step(stack)) is not None:
