@@ -83,7 +83,10 @@ def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clea
     """For a change that could not start: an older report must not keep saying "May be merged"."""
     plain = _plain(clean)
     return ChangeReport(
-        operation=operation, headline="", stacks=(), troubles=tuple(_trouble(one, plain) for one in problems)
+        operation=operation,
+        headline="",
+        stacks=(),
+        troubles=tuple(_trouble(problem, plain) for problem in problems),
     )
 
 
@@ -102,7 +105,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
     plan = result.plan if result.status is not Status.APPLIED else None
     diff, cut = _diff(plan, plain, most) if plan is not None else ((), False)
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
-    told = {(one.code, one.message) for one in result.decision.reasons}
+    told = {(reason.code, reason.message) for reason in result.decision.reasons}
     name = f"{result.stack.name}: "
     # A missing approval is not repeated: the rules and the next step name it.
     problems = [
@@ -120,14 +123,14 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
         risks=tuple(_risks(plan, plain)) if plan is not None else (),
         rules=tuple(
             Rule(
-                code=one.code,
-                message=plain(one.message),
-                address=plain(one.address) if one.address else None,
-                rule=plain(one.rule),
+                code=reason.code,
+                message=plain(reason.message),
+                address=plain(reason.address) if reason.address else None,
+                rule=plain(reason.rule),
             )
-            for one in result.decision.reasons
+            for reason in result.decision.reasons
         ),
-        troubles=tuple(_trouble(one, plain) for one in problems),
+        troubles=tuple(_trouble(problem, plain) for problem in problems),
         notes=tuple(map(plain, result.notes)),
         remains=tuple(map(plain, result.removed_resources or ())),
         diff=diff,
@@ -149,8 +152,12 @@ def _trouble(error: Problem, plain: Clean) -> Trouble:
 
 def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
     """Changes that delete or forget a resource, or are not supported; deletions before replacements."""
-    found = [one for one in plan.changes if one.destroys or one.kind in _LOSING or not one.understood]
-    for change in sorted(found, key=lambda one: (one.replaces, address_order(one.address))):
+    risky = (
+        change
+        for change in plan.changes
+        if change.destroys or change.kind in _LOSING or not change.understood
+    )
+    for change in sorted(risky, key=lambda change: (change.replaces, address_order(change.address))):
         yield Risk(address=plain(change.address), what=plain(f"{change.explanation}{_forced(change, plain)}"))
 
 
@@ -158,8 +165,12 @@ def _forced(change: ResourceChange, plain: Clean) -> str:
     """The attributes that force a replacement."""
     if not change.replaces:
         return ""
-    forcing = [one for one in differences(change, clean=plain).shown if one.forces_replacement]
-    texts = [f"{one.path}: {one.before or 'null'} → {one.after or 'null'}" for one in forcing[:2]]
+    shown = differences(change, clean=plain).shown
+    forcing = [difference for difference in shown if difference.forces_replacement]
+    texts = [
+        f"{attribute.path}: {attribute.before or 'null'} → {attribute.after or 'null'}"
+        for attribute in forcing[:2]
+    ]
     return f" ({'; '.join(texts)})" if texts else ""
 
 
@@ -175,9 +186,14 @@ def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
 
 
 def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
-    changes = [one for one in plan.changes if one.has_effect]
+    changes = [change for change in plan.changes if change.has_effect]
     for change in sorted(
-        changes, key=lambda one: (not one.destroys, one.kind is ChangeKind.READ, address_order(one.address))
+        changes,
+        key=lambda change: (
+            not change.destroys,
+            change.kind is ChangeKind.READ,
+            address_order(change.address),
+        ),
     ):
         yield from _lines_of_change(change, plain)
     for output in plan.outputs:
@@ -194,20 +210,20 @@ def _lines_of_change(change: ResourceChange, plain: Clean) -> Iterator[str]:
     yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(change.explanation)}"
     if change.kind in (ChangeKind.DELETE, ChangeKind.FORGET):
         return
-    found = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
-    for one in found.shown:
-        if change.kind is not ChangeKind.CREATE or one.after != KNOWN_AFTER_APPLY:
-            yield from _lines_of_attribute(one, plain)
-    if found.hidden:
-        yield f"      … and {found.hidden} more attributes"
+    compared = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
+    for difference in compared.shown:
+        if change.kind is not ChangeKind.CREATE or difference.after != KNOWN_AFTER_APPLY:
+            yield from _lines_of_attribute(difference, plain)
+    if compared.hidden:
+        yield f"      … and {compared.hidden} more attributes"
 
 
-def _lines_of_attribute(one: Difference, plain: Clean) -> Iterator[str]:
-    path = plain(one.path)
-    forces = "   (forces replacement)" if one.forces_replacement else ""
-    if one.before is not None:
-        yield f"-     {path}: {one.before}"
-    if one.after is not None:
-        yield f"+     {path}: {one.after}{forces}"
-    elif forces or one.before is None:
+def _lines_of_attribute(difference: Difference, plain: Clean) -> Iterator[str]:
+    path = plain(difference.path)
+    forces = "   (forces replacement)" if difference.forces_replacement else ""
+    if difference.before is not None:
+        yield f"-     {path}: {difference.before}"
+    if difference.after is not None:
+        yield f"+     {path}: {difference.after}{forces}"
+    elif forces or difference.before is None:
         yield f"{_CHANGES}     {path}: null{forces}"

@@ -206,8 +206,8 @@ def _holds_secret(value: object) -> bool:
 def states_beside(module: Path) -> tuple[Path, ...]:
     """States beside a module without a backend, left by Terraform runs outside of Holdfast."""
     beside = module / "terraform.tfstate"
-    found = [beside] if beside.is_file() else []
+    states = [beside] if beside.is_file() else []
     workspaces = module / "terraform.tfstate.d"
     if workspaces.is_dir():
-        found += sorted(workspaces.glob("*/terraform.tfstate"))
-    return tuple(found)
+        states += sorted(workspaces.glob("*/terraform.tfstate"))
+    return tuple(states)

@@ -40,7 +40,7 @@ _FORMATTED = {
 
 
 class _Group(Struct, frozen=True, kw_only=True):
-    """The stacks of one root module that one engine runs: one of them stands for all."""
+    """The stacks of one root module that one engine runs: one of them is checked for all."""
 
     engine: EngineId
     stacks: tuple[CheckedStack, ...]
@@ -134,7 +134,7 @@ def _formattable(checkout: Checkout, paths: Iterable[str], engine: EngineId) -> 
 
 
 async def _check(context: ChangeContext, group: _Group, *, fix: bool) -> EngineOutput:
-    """The first stack that works stands for all: they have the same code."""
+    """The first stack that works is checked for all: they have the same code."""
     async with context.engines.slots:
         why = ""
         for stack in group.stacks:

@@ -76,7 +76,7 @@ def compare(
     known = before if before is not None and before.unseen is None else None
     scene = _Scene(
         log=log,
-        written=unseen is None and not _untouched(intent, state),
+        written=unseen is None and not _is_unchanged(intent, state),
         moved=not _unmoved(intent, state, known),
         state=state if unseen is None else known or NO_STATE,
         before=known,
@@ -102,7 +102,7 @@ def _why_unseen(intent: PlanIntent, state: Contents) -> str | None:
     return state.unseen
 
 
-def _untouched(intent: PlanIntent, state: Contents) -> bool:
+def _is_unchanged(intent: PlanIntent, state: Contents) -> bool:
     """Every write raises the serial, and a plan is applied to the serial it was made for."""
     return state.absent or (state.serial == intent.serial and (state.lineage or "") == intent.lineage)
 

@@ -316,10 +316,10 @@ class _Work:
             given, output, self._run, journal=start_import_journal(self._context.store, self._report.claim)
         )
         if answer.killed or answer.code != 0:
-            said = terraform_error(self._workdir, "apply", answer, output)
+            error = terraform_error(self._workdir, "apply", answer, output)
             raise UnknownOutcome(
                 "HF-REC-9",
-                f"{self._workdir.stack.name}: the imports did not finish: {said.problem.message}",
+                f"{self._workdir.stack.name}: the imports did not finish: {error.problem.message}",
                 hint=f"Nothing is lost. Try again: holdfast runs reconcile {self._run}",
             )
         now = await state_now(self._context, self._workdir)

@@ -18,37 +18,43 @@ NO_TOOL_ANSWER = "HF908"
 
 def errors_for(report: Report, stack: CheckedStack) -> Iterator[ReportedFinding]:
     """The errors that count against this stack."""
-    return (one for one in report.unwaived if one.severity is Severity.ERROR and _concerns(one, stack))
-
-
-def _concerns(one: ReportedFinding, stack: CheckedStack) -> bool:
-    """What is said of nothing in particular is that somebody could not look: that concerns everyone."""
-    if one.stacks:
-        return stack.name in one.stacks
-    if one.file is None:
-        return one.rule.id in {BROKEN, NO_TOOL_ANSWER}
-    folder = one.file.rpartition("/")[0] or "."
-    return folder in stack.folders or one.file in stack.stack.variables_files or _of_contract(one, stack)
-
-
-def _of_contract(one: ReportedFinding, stack: CheckedStack) -> bool:
-    """It is said of the contract of the stack's target, or of the line that names it."""
-    target = stack.stack.target
-    use = target.contract if target is not None else None
-    return use is not None and (
-        one.file == use.schema or (one.file, one.line) == (use.place.file, use.place.line)
+    return (
+        finding
+        for finding in report.unwaived
+        if finding.severity is Severity.ERROR and _concerns(finding, stack)
     )
 
 
-def guard_finding(one: ReportedFinding) -> StackFinding:
+def _concerns(finding: ReportedFinding, stack: CheckedStack) -> bool:
+    """A finding without a place concerns every stack if it says that something was not checked."""
+    if finding.stacks:
+        return stack.name in finding.stacks
+    if finding.file is None:
+        return finding.rule.id in {BROKEN, NO_TOOL_ANSWER}
+    folder = finding.file.rpartition("/")[0] or "."
+    return (
+        folder in stack.folders or finding.file in stack.stack.variables_files or _of_contract(finding, stack)
+    )
+
+
+def _of_contract(finding: ReportedFinding, stack: CheckedStack) -> bool:
+    """Whether it is about the contract of the stack's target, or the line that names it."""
+    target = stack.stack.target
+    use = target.contract if target is not None else None
+    return use is not None and (
+        finding.file == use.schema or (finding.file, finding.line) == (use.place.file, use.place.line)
+    )
+
+
+def guard_finding(finding: ReportedFinding) -> StackFinding:
     """As the guard is told of it."""
     return StackFinding(
-        rule=one.rule.id,
-        message=one.message,
-        where=str(Place(file=one.file, line=one.line)) if one.file is not None else None,
-        address=one.address,
-        policy=one.rule.tool == REGO,
-        id=one.id,
+        rule=finding.rule.id,
+        message=finding.message,
+        where=str(Place(file=finding.file, line=finding.line)) if finding.file is not None else None,
+        address=finding.address,
+        policy=finding.rule.tool == REGO,
+        id=finding.id,
     )
 
 

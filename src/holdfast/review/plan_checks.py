@@ -360,21 +360,21 @@ class ToolBatcher:
         while self._waiting:
             together, self._waiting = self._waiting, []
             try:
-                found = await asyncio.to_thread(self._asked, [plan for plan, _ in together])
-            except Exception as error:  # noqa: BLE001 - whoever waits must hear of it
+                results = await asyncio.to_thread(self._run_tools, [plan for plan, _ in together])
+            except Exception as error:  # noqa: BLE001 - the waiting callers get it
                 for _, answer in together:
                     if not answer.done():
                         answer.set_exception(error)
                 continue
-            for (_, answer), answers in zip(together, found, strict=True):
+            for (_, answer), answers in zip(together, results, strict=True):
                 if not answer.done():
                     answer.set_result(answers)
 
-    def _asked(self, plans: list[CheckedPlan]) -> list[Answers]:
-        """Where something is said of no stack in particular, each is asked alone: it may hold for one."""
+    def _run_tools(self, plans: list[CheckedPlan]) -> list[Answers]:
+        """If a result names no stack, each plan is checked alone: it may concern only one."""
         checkout = self._checkout()
         by_name = {plan.stack.name: plan for plan in plans}
-        said = tuple(one for tool in self._tools for one in tool.run(checkout, by_name))
-        if len(plans) > 1 and any(answer.stack is None for _, answer in said):
-            return [self._asked([plan])[0] for plan in plans]
-        return [tuple(one for one in said if one[1].stack in (None, name)) for name in by_name]
+        results = tuple(result for tool in self._tools for result in tool.run(checkout, by_name))
+        if len(plans) > 1 and any(answer.stack is None for _, answer in results):
+            return [self._run_tools([plan])[0] for plan in plans]
+        return [tuple(result for result in results if result[1].stack in (None, name)) for name in by_name]

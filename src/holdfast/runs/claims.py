@@ -136,14 +136,19 @@ def collect_journal(store: RunStore, claim: Claim) -> Journal:
         ship_rest(store.blobs, claim.run, spooled)
     if output is not None:
         store.runs.write(claim.run, TAIL, output)
-        output_buffer.remove_buffer(str((journal.started or {}).get("spill")))
+        output_buffer.remove_buffer(str(_buffer_name(journal)))
     return store.runs.journal(claim.run, store.key)
+
+
+def _buffer_name(journal: Journal) -> object:
+    """`spill` in journals of the first release."""
+    started = journal.started or {}
+    return started.get("output_buffer", started.get("spill"))
 
 
 def _unread_output(journal: Journal) -> bytes | None:
     """Output of Terraform that no process had read: only on the machine of the dead run."""
-    started = journal.started
-    name = started.get("spill") if started is not None else None
+    started, name = journal.started, _buffer_name(journal)
     if not isinstance(name, str) or started is None or journal.ended is not None:
         return None
     if process_table.liveness(_supervisor(started)) is not Liveness.DEAD:

@@ -233,24 +233,24 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
             hint=f"To push a state to it: holdfast state push {stack.name} FILE",
         )
     module = root / stack.module
-    found = states_beside(module)
+    states = states_beside(module)
     if workspace is not None:
         folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
         wanted = folder / "terraform.tfstate"
-        if wanted not in found:
+        if wanted not in states:
             raise UsageError("HF-STATE-9", f"there is no state of a workspace {workspace} in {stack.module}")
         return wanted
-    if not found:
+    if not states:
         raise UsageError("HF-STATE-9", f"there is no terraform.tfstate in {stack.module}")
-    if len(found) > 1:
-        names = ", ".join(str(path.relative_to(root)) for path in found)
+    if len(states) > 1:
+        names = ", ".join(str(path.relative_to(root)) for path in states)
         raise UsageError(
             "HF-STATE-9",
             f"there are several states in {stack.module}: {names}",
             hint="Choose one: --workspace NAME for a state in terraform.tfstate.d, "
             "--workspace default for terraform.tfstate.",
         )
-    return found[0]
+    return states[0]
 
 
 def start_empty(store: RunStore, code: Code, stack: Stack) -> None:

@@ -44,7 +44,7 @@ class VersionInfo(Struct, frozen=True, kw_only=True):
     def shown(self) -> str:
         """For messages."""
         if self.name == CURRENT:
-            return f"the state as it is now (serial {self.serial})"
+            return f"the current state (serial {self.serial})"
         return f"version {self.name} (serial {self.serial}){', the current one' if self.current else ''}"
 
 

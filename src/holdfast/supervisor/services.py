@@ -127,7 +127,7 @@ class JournalRecorder:
             files.private_folder(path.parent)
             self._writer = JournalWriter(str(path), self._key, self._run, on_write=on_write)
             process = process_table.this_process().document()
-            self._append(STARTED, {"process": process, "at": _now(), "spill": self.output_buffer})
+            self._append(STARTED, {"process": process, "at": _now(), "output_buffer": self.output_buffer})
         except (OSError, HoldfastError) as error:
             return self._not_started(f"the journal cannot be written: {error}")
         if self._shipper is not None:
@@ -246,10 +246,10 @@ class ManagedStateBackend:
             raise Refusal(409, f"the stack {self._stack} belongs to another run now")
         from holdfast.terraform.statefile.model import State, read_state  # noqa: PLC0415 - only an apply writes
 
-        found = read_state(state)
-        if not isinstance(found, State):
+        parsed = read_state(state)
+        if not isinstance(parsed, State):
             raise Refusal(400, "this is not a state")
-        new = StateSnapshot.of(state, found, run=self._run, who=self._who, why=self._why)
+        new = StateSnapshot.of(state, parsed, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)
         if version is None:
             raise Refusal(409, f"another run wrote the state of {self._stack}")

@@ -37,8 +37,10 @@ def never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "sleep", sleep)
 
 
-def begun(process: ProcessId, *, spill: str | None = None) -> tuple[bytes, dict[str, object]]:
-    return STARTED, {"process": process.document(), "at": "x", "spill": spill}
+def begun(
+    process: ProcessId, *, output: str | None = None, key: str = "output_buffer"
+) -> tuple[bytes, dict[str, object]]:
+    return STARTED, {"process": process.document(), "at": "x", key: output}
 
 
 def spooled(at: ChangeContext, run: str = "01RUN") -> Path:
@@ -163,28 +165,41 @@ def test_a_living_run_ships_its_journal_itself(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def spill(tmp_path: Path) -> Path:
+def output_buffer(tmp_path: Path) -> Path:
     """What Terraform had said, more of it than the journal has."""
     path = tmp_path / f"holdfast-{os.getuid()}-01RUN-abcd"
     path.write_bytes(b"one\ntwo\n")
     return path
 
 
-def test_what_terraform_said_last_is_taken_into_the_store(tmp_path: Path, spill: Path) -> None:
+@pytest.mark.parametrize("key", ["output_buffer", "spill"])
+def test_what_terraform_said_last_is_taken_into_the_store(
+    tmp_path: Path, output_buffer: Path, key: str
+) -> None:
     """Words that nobody had read when everybody was killed are kept, encrypted, and gone from memory."""
     at = change_context(tmp_path)
-    journal(tmp_path / "store" / journal_name("01RUN"), begun(DEAD, spill=str(spill)), (LINES, b"one"))
+    journal(
+        tmp_path / "store" / journal_name("01RUN"),
+        begun(DEAD, output=str(output_buffer), key=key),
+        (LINES, b"one"),
+    )
     assert collect_journal(at.store, claim(DEAD)).lines == (b"one", b"two")
     assert at.store.runs.read("01RUN", TAIL) == b"one\ntwo\n"
-    assert not spill.exists()
+    assert not output_buffer.exists()
     assert collect_journal(at.store, claim(DEAD)).lines == (b"one", b"two")
 
 
 @pytest.mark.parametrize("supervisor", [ELSEWHERE, ALIVE, DEAD._replace(boot="before", space="container")])
-def test_words_of_one_who_may_live_are_left_alone(tmp_path: Path, spill: Path, supervisor: ProcessId) -> None:
+def test_words_of_one_who_may_live_are_left_alone(
+    tmp_path: Path, output_buffer: Path, supervisor: ProcessId
+) -> None:
     """A file of the same name may belong to somebody else, or still be written to."""
     at = change_context(tmp_path)
-    journal(tmp_path / "store" / journal_name("01RUN"), begun(supervisor, spill=str(spill)), (LINES, b"one"))
+    journal(
+        tmp_path / "store" / journal_name("01RUN"),
+        begun(supervisor, output=str(output_buffer)),
+        (LINES, b"one"),
+    )
     assert collect_journal(at.store, claim(DEAD)).lines == (b"one",)
     assert at.store.runs.read("01RUN", TAIL) is None
-    assert spill.exists()
+    assert output_buffer.exists()

@@ -322,14 +322,14 @@ def test_a_dead_holder_keeps_its_lane_while_terraform_works(tmp_path: Path) -> N
     taken(ours, DEAD)
     take(ours.store, claim(DEAD, change="01DEAD"))
     path = tmp_path / "store" / journal_name("01RUN")
-    journal(path, (STARTED, {"process": ALIVE.document(), "spill": None}))
+    journal(path, (STARTED, {"process": ALIVE.document(), "output_buffer": None}))
     with pytest.raises(Busy) as caught:
         asyncio.run(hold(ours, in_lane("a")))
     assert "its Holdfast process is gone, but Terraform is still running; now on a, run 01RUN" in str(
         caught.value
     )
     path.unlink()
-    journal(path, (STARTED, {"process": DEAD.document(), "spill": None}))
+    journal(path, (STARTED, {"process": DEAD.document(), "output_buffer": None}))
     asyncio.run(hold(ours, in_lane("a")))
 
 

@@ -23,7 +23,10 @@ from holdfast.store.journal import EMPTY, ENDED, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.terraform.engine.selection import EngineSelection
 
-BEGUN: tuple[bytes, dict[str, object]] = (STARTED, {"process": DEAD.document(), "at": "x", "spill": None})
+BEGUN: tuple[bytes, dict[str, object]] = (
+    STARTED,
+    {"process": DEAD.document(), "at": "x", "output_buffer": None},
+)
 
 
 def held(at: ChangeContext, one: Claim) -> Claim:

@@ -92,8 +92,8 @@ def test_without_room_in_memory_terraform_is_stopped_once(
 ) -> None:
     """Words that Terraform cannot write are lost: it is asked to stop before, and what it said stays."""
 
-    def full(spill: str) -> None:
-        raise OSError(28, "no room", spill)
+    def full(buffer: str) -> None:
+        raise OSError(28, "no room", buffer)
 
     journal = journalled(tmp_path)
     assert journal.begin() is None
