@@ -170,7 +170,7 @@ def test_an_update_that_was_made_all_the_same_leaves_nothing_to_do(with_lab: Pro
         service.misbehave(Fault(operation="update", what="fail-after", status=503))
         result = with_lab.results("apply", "--yes")["a"]
         assert result["status"] == "applied"
-        assert len(notes_about(result, "nothing left to do")) == 1
+        assert len(notes_about(result, "no changes left")) == 1
         assert result["outputs"]["it"]["value"] == "kept"
         assert len(service.calls("update")) == 1
 
