@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Argument, Option
@@ -33,18 +32,11 @@ Since = Annotated[
     str | None,
     Option("--since", metavar="REF", help="Only stacks affected by changes since the merge-base with REF."),
 ]
-Destroy = Annotated[bool, Option("--destroy", help="Plan the destruction of every resource in the stack.")]
 Targets = Annotated[
     list[str] | None, Option("--target", metavar="ADDR", help="Only this resource address; repeatable.")
 ]
 Replace = Annotated[
     list[str] | None, Option("--replace", metavar="ADDR", help="Replace this resource; repeatable.")
-]
-RefreshOnly = Annotated[
-    bool, Option("--refresh-only", help="Only update the state to match the real resources.")
-]
-Out = Annotated[
-    Path | None, Option("--out", metavar="DIR", help="Save the plans as an encrypted bundle, to apply later.")
 ]
 Yes = Annotated[bool, Option("--yes", help="Do not ask for confirmation.")]
 Wait = Annotated[

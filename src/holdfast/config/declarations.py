@@ -109,8 +109,6 @@ class TextOrMapping(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """One key of the file."""
-
     shape: Shape | Group
     doc: str
     """Markdown, for the reference page and (without links) for the schema."""

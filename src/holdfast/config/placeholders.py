@@ -161,8 +161,6 @@ Piece = Literal | Placeholder | Star
 
 
 class Named(Struct, frozen=True, kw_only=True):
-    """One segment of the path."""
-
     pieces: tuple[Piece, ...]
 
     @property

@@ -118,8 +118,6 @@ class Credentials(_CredentialSettings, frozen=True, kw_only=True):
 
 
 class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
-    """One entry of `stacks`."""
-
     schema_rules: ClassVar[Mapping[str, Any]] = {
         "if": {"required": ["variables"], "properties": {"variables": {"type": "string"}}},
         "then": {"not": {"required": ["folder"]}},

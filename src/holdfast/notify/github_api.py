@@ -60,8 +60,6 @@ def _rate_limit_pause(headers: Mapping[str, str], attempt: int, now: float) -> f
 
 
 class RetriesExhaustedError(Exception):
-    """No time or tries are left."""
-
     def __init__(self, needed: float) -> None:
         super().__init__(f"another {needed:.0f} seconds would be needed")
         self.needed = needed

@@ -282,7 +282,6 @@ def _trouble(trouble: Trouble) -> str:
 
 
 def _next_step(stack: StackReport) -> str | None:
-    """The next command."""
     if stack.status == "refused" and stack.decision == "deny":
         command = f'holdfast apply --plan DIR --override {stack.digest or "DIGEST"} --reason "why"'
         before = "" if stack.digest else f"plan with {code('--out DIR')}, then "

@@ -31,7 +31,6 @@ def config_path(here: Path, git_root: Path | None) -> Path:
 
 
 def require_new(file: Path) -> None:
-    """Refuse to replace a configuration."""
     if file.exists():
         raise UsageError(
             "HF-INIT-1",

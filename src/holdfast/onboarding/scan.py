@@ -42,8 +42,6 @@ _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re
 
 
 class ScannedModule(Struct, frozen=True, kw_only=True):
-    """A folder with code."""
-
     folder: str
     backend: CodeBackend | None = None
     backend_place: Place | None = None
@@ -61,7 +59,6 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     uses_workspace: bool = False
     """The code reads `terraform.workspace`."""
     states: tuple[str, ...] = ()
-    """Local state files in its folder."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -95,7 +92,6 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     """Paths are relative to the root and use `/`; the root itself is `.`."""
 
     name: str
-    """The name of the repository's folder."""
     files: frozenset[str] = frozenset()
     """Code and variables files, which patterns can match."""
     modules: Mapping[str, ScannedModule] = field(default_factory=dict)

@@ -50,8 +50,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 class FormatTable:
-    """Formats, ready for searching."""
-
     __slots__ = ("_any", "_by_anchor", "_exact")
 
     def __init__(self, formats: Iterable[Format]) -> None:

@@ -116,7 +116,6 @@ class Redactor:
         return frozenset(self._values)
 
     def clean(self, text: str) -> str:
-        """The text without secrets."""
         kept: list[str] = []
         at = 0
         for start, end in merge_spans(self.spans(text)):

@@ -56,8 +56,6 @@ def plan_options(
 
 
 class Change:
-    """One invocation of plan, apply or destroy."""
-
     def __init__(
         self,
         invocation: Invocation,

@@ -38,7 +38,6 @@ def chosen_format(invocation: Invocation, format_: str | None) -> str:
 
 
 def show_rules(invocation: Invocation, explain: str | None, wanted: str) -> Exit:
-    """List all rules, or explain one."""
     if wanted not in ("text", "json"):
         raise UsageError(
             "HF-USE-4",

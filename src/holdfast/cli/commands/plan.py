@@ -6,17 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Invocation, Option
-from holdfast.cli.parameters import (
-    Changed,
-    Destroy,
-    Out,
-    RefreshOnly,
-    Replace,
-    Since,
-    Stacks,
-    Targets,
-    wait_from,
-)
+from holdfast.cli.parameters import Changed, Replace, Since, Stacks, Targets, wait_from
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
 
@@ -25,11 +15,18 @@ def plan(  # noqa: PLR0917 - one parameter per option
     stacks: Stacks = None,
     changed: Changed = None,
     since: Since = None,
-    destroy: Destroy = False,
+    destroy: Annotated[
+        bool, Option("--destroy", help="Plan the destruction of every resource in the stack.")
+    ] = False,
     target: Targets = None,
     replace: Replace = None,
-    refresh_only: RefreshOnly = False,
-    out: Out = None,
+    refresh_only: Annotated[
+        bool, Option("--refresh-only", help="Only update the state to match the real resources.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        Option("--out", metavar="DIR", help="Save the plans as an encrypted bundle, to apply later."),
+    ] = None,
     detailed_exitcode: Annotated[
         bool, Option("--detailed-exitcode", help="Exit 2 if there are changes.")
     ] = False,

@@ -57,7 +57,6 @@ def run_reconcile(
 
 
 def _imports(texts: list[str]) -> dict[str, str]:
-    """Ids by address."""
     imports: dict[str, str] = {}
     for text in texts:
         match = _ADDRESS_AND_ID.fullmatch(text.strip())
