@@ -272,6 +272,7 @@ def test_waves_are_confirmed_one_by_one(world: World) -> None:
         *("plan app", "ask app", "apply app"),
     ]
     assert steps(world, "close") == ["close app", "close net", "close db", "close other"]
+    assert steps(world, "budget") == []
 
 
 def test_waves_of_a_destroy_run_in_reverse(world: World) -> None:
@@ -465,6 +466,12 @@ def test_saved_plans_are_a_destroy_only_if_all_are(world: World, destroy: set[st
     """A mixed bundle is applied in the usual order."""
     world.bundles(DB, NET, destroy=frozenset(destroy))
     assert {run.operation for run in world.runs.values()} == {what}
+
+
+def test_an_empty_bundle_destroys_nothing(world: World) -> None:
+    """It is an apply of no stacks."""
+    assert world.bundles() == ()
+    assert [event.operation for event in world.told if isinstance(event, ChangeStarted)] == ["apply"]
 
 
 def test_a_stack_that_others_need_is_not_destroyed_from_a_bundle(
