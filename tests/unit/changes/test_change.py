@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from bundle_made import bundle
 from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
-from results_made import stack
+from results_made import result, stack
 
 from holdfast.changes import bundles
 from holdfast.changes.change import gather_all
@@ -16,6 +18,7 @@ from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
+from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 
 
@@ -117,3 +120,74 @@ def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(
     with pytest.raises(Refused, match=says) as caught:
         asyncio.run(bundles.require_same_dependencies(known, PLAIN, found))
     assert caught.value.problem.code == "HF-BUND-8"
+
+
+# Bundles that a plan writes
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"),
+    [
+        (Status.PLANNED, True),
+        (Status.UNCHANGED, True),
+        (Status.REFUSED, True),
+        (Status.WAITING, True),
+        (Status.BLOCKED, False),
+        (Status.FAILED, False),
+    ],
+)
+def test_every_plan_that_can_be_applied_later_is_saved_with_its_author(
+    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: Status, *, kept: bool
+) -> None:
+    """Also an allowed one: it can be rejected. A state that the change planned itself is not read again."""
+    saved = bundle("a")
+
+    async def state_of(_: ChangeContext, of: Stack) -> StateIdentity:
+        raise AssertionError(of.name)
+
+    def to_saved(*_: object, dependencies: dict[str, StateIdentity], **__: object) -> SavedPlan:
+        assert dependencies == {"network": saved.dependencies["network"]}
+        return saved
+
+    monkeypatch.setattr(bundles, "_state_of", state_of)
+    monkeypatch.setattr(bundles, "to_saved_plan", to_saved)
+    runs: Any = {
+        name: SimpleNamespace(
+            stack=of, plan_file=SimpleNamespace(prior=saved.dependencies["network"]), result=result(of, found)
+        )
+        for name, of, found in (
+            ("network", stack("network"), Status.FAILED),
+            ("a", stack("a", "network"), status),
+        )
+    }
+    out = tmp_path / "out"
+    out.mkdir()
+    asyncio.run(bundles.write_bundles(opened, out, runs, {name: run.result for name, run in runs.items()}))
+    assert (out / "a").exists() is kept
+    assert not (out / "network").exists()
+    author = opened.store.approvals.author(saved.digest)
+    assert author == (opened.identity.audit.who.document() if kept else None)
+
+
+def test_a_plan_is_not_saved_if_the_state_of_a_dependency_cannot_be_read(
+    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It fails alone, and the bundle says so."""
+
+    async def state_of(*_: object) -> StateIdentity:
+        raise Refused("HF-TEST-1", "no answer")
+
+    of = stack("a", "network")
+    failed = result(of, Status.FAILED, "HF-TEST-1")
+    run: Any = SimpleNamespace(
+        stack=of, plan_file=SimpleNamespace(prior=None), result=result(of, Status.PLANNED)
+    )
+    run.refuse = lambda _: setattr(run, "result", failed)
+    monkeypatch.setattr(bundles, "_state_of", state_of)
+    context = structs.replace(
+        opened, project=structs.replace(opened.project, stacks={"network": stack("network")})
+    )
+    results = {"a": run.result}
+    asyncio.run(bundles.write_bundles(context, tmp_path, {"a": run}, results))
+    assert results == {"a": failed}
+    assert not (tmp_path / "a").exists()

@@ -130,6 +130,7 @@ class FakeRun:
         return await self.plan(PlanOptions())
 
     async def apply(self) -> StackResult:
+        assert self.result.status is not Status.CANCELLED
         if self.result.status is Status.PLANNED:
             self.world.log.append(f"apply {self.stack.name}")
             await asyncio.sleep(0)
@@ -294,6 +295,7 @@ def test_only_what_is_planned_is_declined_or_applied(world: World) -> None:
     world.plans["other"] = Status.REFUSED
     assert world.apply(NET, OTHER, confirm=world.confirmed("y"))["other"] is Status.REFUSED
     assert steps(world, "ask", "apply") == ["ask net other", "apply net"]
+    assert world.apply(NET, OTHER, confirm=world.confirmed("n"))["other"] is Status.REFUSED
 
 
 def test_nobody_is_asked_where_nothing_can_be_applied(world: World) -> None:
