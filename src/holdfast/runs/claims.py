@@ -141,9 +141,7 @@ def collect_journal(store: RunStore, claim: Claim) -> Journal:
 
 
 def _buffer_name(journal: Journal) -> object:
-    """`spill` in journals of the first release."""
-    started = journal.started or {}
-    return started.get("output_buffer", started.get("spill"))
+    return (journal.started or {}).get("output_buffer")
 
 
 def _unread_output(journal: Journal) -> bytes | None:

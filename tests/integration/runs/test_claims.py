@@ -37,10 +37,8 @@ def never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio, "sleep", sleep)
 
 
-def begun(
-    process: ProcessId, *, output: str | None = None, key: str = "output_buffer"
-) -> tuple[bytes, dict[str, object]]:
-    return STARTED, {"process": process.document(), "at": "x", key: output}
+def begun(process: ProcessId, *, output: str | None = None) -> tuple[bytes, dict[str, object]]:
+    return STARTED, {"process": process.document(), "at": "x", "output_buffer": output}
 
 
 def spooled(at: ChangeContext, run: str = "01RUN") -> Path:
@@ -172,15 +170,12 @@ def output_buffer(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("key", ["output_buffer", "spill"])
-def test_what_terraform_said_last_is_taken_into_the_store(
-    tmp_path: Path, output_buffer: Path, key: str
-) -> None:
-    """Words that nobody had read when everybody was killed are kept, encrypted, and gone from memory."""
+def test_unread_output_goes_to_the_store(tmp_path: Path, output_buffer: Path) -> None:
+    """Output that no process had read before the kill is stored encrypted and removed from memory."""
     at = change_context(tmp_path)
     journal(
         tmp_path / "store" / journal_name("01RUN"),
-        begun(DEAD, output=str(output_buffer), key=key),
+        begun(DEAD, output=str(output_buffer)),
         (LINES, b"one"),
     )
     assert collect_journal(at.store, claim(DEAD)).lines == (b"one", b"two")
