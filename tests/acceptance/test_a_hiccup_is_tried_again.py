@@ -263,6 +263,6 @@ def test_a_new_plan_that_would_do_more_is_not_applied(with_lab: Program) -> None
         service.release()
         results, _ = ended(process, code=1)
         assert results["a"]["status"] == "failed"
-        assert len(notes_about(results["a"], "because it does more: lab_object.two")) == 1
+        assert len(notes_about(results["a"], "because it has additional changes: lab_object.two")) == 1
         assert names(service) == ["one", "three"]
         assert len(service.calls("update")) == 2

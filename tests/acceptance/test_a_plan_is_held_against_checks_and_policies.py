@@ -70,7 +70,7 @@ def test_a_policy_that_denies_is_a_decision_of_the_guard(repository: Program, tm
     assert repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]["status"] == "refused"
     digest = json.loads((bundle / "app/summary.json").read_text())["digest"]
     approved = repository.json("runs", "approve", app["run"], "--reason", "fine by me")
-    assert approved["notes"][-1].endswith(f"an approval does not lift that, only: --override {digest}")
+    assert approved["notes"][-1].endswith(f"only an override does: --override {digest}")
     repository.write("policy/main.rego", POLICY.replace("is forbidden", "is not wanted"))
     stale = repository.results("apply", "--plan", str(bundle / "app"), code=3)["app"]
     assert stale["error"]["code"] == "HF-BUND-6"

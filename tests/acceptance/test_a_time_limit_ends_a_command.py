@@ -93,5 +93,5 @@ def test_an_apply_over_its_time_is_stopped(holdfast: Program, terraform_folder: 
     results, _ = ended(process, code=1)
     assert results["a"]["status"] == "failed"
     assert results["a"]["error"]["code"] == "HF-TIME-1"
-    assert "1 of 2 changes were made and saved" in results["a"]["error"]["message"]
+    assert "1 of 2 changes completed and saved" in results["a"]["error"]["message"]
     none_left(holdfast)

@@ -70,7 +70,7 @@ def test_once_is_graceful(
     assert not left_behind(with_lab)
     assert results["a"]["status"] == "cancelled"
     assert results["a"]["error"]["code"] == "HF-RUN-2"
-    assert "1 of 2 changes were made and saved" in results["a"]["error"]["message"]
+    assert "1 of 2 changes completed and saved" in results["a"]["error"]["message"]
     assert in_state(with_lab, "a") == {"one"}
     assert [one["name"] for one in service.objects().values()] == ["one"]
     left = with_lab.results("plan")["a"]

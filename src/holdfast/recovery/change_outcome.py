@@ -17,14 +17,14 @@ class OutcomeKind(Enum):
     CREATED_NOT_RECORDED = "created, not in the state"
     REPLACED_NOT_RECORDED = "the new resource was created, not in the state"
     UPDATED_NOT_RECORDED = "harmless: the next plan refreshes the resource"
-    DELETED_NOT_RECORDED = "harmless: the next plan sees that it is deleted"
+    DELETED_NOT_RECORDED = "harmless: the next plan shows that it is deleted"
     NOT_REPLACED = "the old resource is deleted, the new one was not started: the next plan creates it"
-    CREATE_UNKNOWN = "the create was started, no result in the journal"
+    CREATE_UNKNOWN = "the create was started; the journal has no result"
     OPERATION_UNKNOWN = "an update or deletion has no result in the journal: the next plan refreshes it"
-    DELETED_THEN_UNKNOWN = "the old resource is deleted, the new one was started, no result in the journal"
+    DELETED_THEN_UNKNOWN = "the old resource is deleted, the new one was started; the journal has no result"
     FAILED_MAY_EXIST = "the create failed; the resource may exist anyway"
-    FAILED = "failed; the state knows the resource"
-    NEVER_STARTED = "the journal has no start"
+    FAILED = "failed; the resource is in the state"
+    NEVER_STARTED = "not started, according to the journal"
 
 
 CREATED = frozenset({OutcomeKind.CREATED_NOT_RECORDED, OutcomeKind.REPLACED_NOT_RECORDED})

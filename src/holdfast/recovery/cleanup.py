@@ -72,7 +72,7 @@ class UnsavedStateOutcome(StrEnum):
     SAVED = "was saved"
     OLD = "is not newer than the current one and was set aside"
     DAMAGED = "cannot be read and was set aside"
-    KEPT = "has a different lineage than the current one; it was kept for you to decide"
+    KEPT = "has a different lineage than the current one and was not saved; Holdfast still stores it"
 
 
 def unsaved_state_outcome(unsaved: StateFile, now: StateFile) -> UnsavedStateOutcome:
@@ -165,7 +165,8 @@ def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, decla
         "HF-LOCK-3",
         f"{claim.stack}: cannot prove that run {claim.run} of {claim.intent.who} has ended; "
         f"its last heartbeat was {now.heartbeat or claim.intent.started}",
-        hint="If its machine no longer exists: --holder-dead --reason TEXT",
+        hint="If its machine no longer exists: "
+        f"holdfast runs reconcile {claim.run} --holder-dead --reason TEXT",
     )
 
 
@@ -190,7 +191,8 @@ def hold_reconcile_lock(
             "HF-LOCK-5",
             f"{claim.stack}: run {claim.run} is being reconciled by {got.holder.who} "
             f"on {got.holder.process.host} since {got.holder.since}",
-            hint="Wait until it finishes. If its machine no longer exists: --holder-dead --reason TEXT",
+            hint="Wait until it finishes. If its machine no longer exists: "
+            f"holdfast runs reconcile {claim.run} --holder-dead --reason TEXT",
         )
     try:
         _require_open(store, claim)
@@ -206,7 +208,7 @@ def _require_open(store: RunStore, claim: Claim) -> None:
         raise Busy(
             "HF-LOCK-5",
             f"{claim.stack}: run {claim.run} was just resolved by another process",
-            hint="Plan again to see what is left.",
+            hint=f"Plan again to see what is left: holdfast plan {claim.stack}",
         )
 
 

@@ -37,8 +37,8 @@ def require_plan_intent(claim: Claim) -> PlanIntent:
     if claim.intent.plan is None:
         raise UnknownOutcome(
             "HF-REC-1",
-            f"{claim.stack}: run {claim.run} did not record what it was about to do",
-            hint="Compare the state and the provider's side by hand.",
+            f"{claim.stack}: run {claim.run} did not record its planned changes",
+            hint=f"Compare the state (holdfast state show {claim.stack}) with the real resources.",
         )
     return claim.intent.plan
 
@@ -139,7 +139,7 @@ def known(report: CrashReport) -> list[str]:
     evidence = report.evidence
     lines = [f"Terraform {_end(report)}."]
     if evidence.unseen is not None:
-        lines.append(f"The state cannot be read: {evidence.unseen}.")
+        lines.append(f"{evidence.unseen[:1].upper()}{evidence.unseen[1:]}.")
     lines.append(
         f"Recorded in the state: {evidence.recorded} of {evidence.planned}.  "
         f"Created and not recorded: {len(evidence.not_recorded)}.  "
@@ -166,10 +166,14 @@ def _end(report: CrashReport) -> str:
 
 def _created_line(outcome: ChangeOutcome) -> str:
     what = "created" if outcome.kind is OutcomeKind.CREATED_NOT_RECORDED else "replaced"
-    return f"{outcome.address}   {outcome.id or 'id unknown'}   {what} {outcome.at or ''}, not in the state"
+    return f"{outcome.address}   {outcome.id or 'id unknown'}   {_at(what, outcome)}, not in the state"
 
 
 def _unknown_line(outcome: ChangeOutcome) -> str:
     if outcome.kind is OutcomeKind.FAILED_MAY_EXIST:
-        return f"{outcome.address}   failed {outcome.at or ''}, may exist anyway"
-    return f"{outcome.address}   started {outcome.at or ''}, no output since"
+        return f"{outcome.address}   {_at('failed', outcome)}, may exist anyway"
+    return f"{outcome.address}   {_at('started', outcome)}, no output since"
+
+
+def _at(what: str, outcome: ChangeOutcome) -> str:
+    return f"{what} {outcome.at}" if outcome.at else what

@@ -354,6 +354,6 @@ def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) 
     if missing:
         raise Refused(
             "HF-REC-10",
-            f"{stack.name}: Terraform does not import {', '.join(sorted(missing))}",
-            hint="Is the resource still in the code? Terraform imports only what the code declares.",
+            f"{stack.name}: Terraform does not plan to import {', '.join(sorted(missing))}",
+            hint="Terraform imports only resources that the code declares: check that the code still has them.",
         )

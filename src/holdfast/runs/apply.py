@@ -10,6 +10,7 @@ from msgspec import structs
 
 from holdfast.config.settings import Config
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
+from holdfast.kernel.text import plural
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
@@ -85,7 +86,7 @@ async def apply_plan(
         await asyncio.to_thread(finish_run, context.store, failed, backups)
         raise
     except OSError as error:
-        raise _cannot_be_told(stack.name, run.id, error) from error
+        raise _unknown_after(error, stack.name, run.id) from error
     await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups)
     return done
 
@@ -144,15 +145,16 @@ async def _apply_marked(
 
 
 class ApplyFailed(TerraformFailed):
-    """An apply that ended by itself, its state saved: all that is known of it decides what may follow."""
+    """An apply that exited by itself and saved its state: its outcome decides whether to plan again."""
 
     def __init__(self, error: TerraformFailed, end: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
         first, *others = error.problems
         if doubtful:
             hint = (
-                f"These may have been created anyway: {', '.join(doubtful)}. Check with the provider, import "
+                f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
+                "import what exists and is not in the state, then plan again."
             )
-            first = first._replace(hint=f"{hint}what exists and is not in the state, then plan again.")
+            first = first._replace(hint=hint)
         super().__init__(first.code, first.message, problems=(first, *others))
         self.end = end
 
@@ -172,7 +174,7 @@ def _failure(
     run: str,
 ) -> HoldfastError:
     name = plan_file.terraform.workdir.stack.name
-    done = f"{watch.finished} of {watch.total} changes were made and saved"
+    done = f"{watch.finished} of {plural(watch.total, 'change')} completed and saved"
     if answer.timed_out and answer.force_cancelled and watch.unfinished:
         what = f"the apply exceeded its time limit and did not stop within the grace period; {done}"
         more = ". engine.time_limits.grace in holdfast.yaml sets the grace period."
@@ -184,10 +186,11 @@ def _failure(
         return Failed(
             "HF-TIME-1",
             f"{name}: the apply took longer than its time limit and was stopped; {done}",
-            hint="Plan again to see what is left.",
+            hint=f"Plan again to see what is left: holdfast plan {name}",
         )
     if answer.interrupted:
-        return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint="Plan again to see what is left.")
+        hint = f"Plan again to see what is left: holdfast plan {name}"
+        return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint=hint)
     error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
     if not isinstance(error, TerraformFailed):
         return error
@@ -198,7 +201,7 @@ def _failure(
 def _unsaved(
     store: RunStore, stack: Stack, left: Path, output: CommandOutput, answer: CommandResult
 ) -> UnknownOutcome:
-    """Terraform could not write the state: this copy is all there is."""
+    """Terraform could not write the state: this is the only copy."""
     try:
         store_errored_state(store, stack, left)
         where = "Holdfast stored it encrypted"
@@ -212,21 +215,22 @@ def _unsaved(
     return UnknownOutcome(
         "HF-STATE-5",
         f"{stack.name}: Terraform could not save the state{why}; {where}",
-        hint=f"Save it when the backend answers again: holdfast state push {stack.name}",
+        hint=f"Save it when the backend is available again: holdfast state push {stack.name}",
     )
 
 
 def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownOutcome:
-    """Terraform was asked to stop when its words could not be written down any more."""
+    """Holdfast stopped Terraform because its output could no longer be written to the journal."""
     return UnknownOutcome(
         "HF-RUN-9",
-        f"{stack}: {why}; Terraform was stopped, {watch.finished} of {watch.total} changes were made",
+        f"{stack}: {why}; Holdfast stopped Terraform after {watch.finished} of "
+        f"{plural(watch.total, 'change')}",
         hint=f"Free disk space, then see what is known: holdfast runs reconcile {run}",
     )
 
 
 async def _record_after(context: ChangeContext, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
-    """What the state is now. That it cannot be read must not hide how the apply ended."""
+    """Record the current state. A state that cannot be read must not hide the outcome of the apply."""
     try:
         home = terraform.workdir.home
         content = state_without_terraform(context.store, terraform.workdir)
@@ -240,8 +244,8 @@ async def _record_after(context: ChangeContext, stack: Stack, terraform: Terrafo
     return ()
 
 
-def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
-    """The machine failed us while Terraform was at work, or before its end was written down."""
+def _unknown_after(error: OSError, stack: str, run: str) -> UnknownOutcome:
+    """A disk or memory error while Terraform ran, or before its exit was recorded."""
     return UnknownOutcome(
         "HF-RUN-6",
         f"{stack}: the outcome of the apply is unknown: {file_error(error).problem.message}",
@@ -250,11 +254,11 @@ def _cannot_be_told(stack: str, run: str, error: OSError) -> UnknownOutcome:
 
 
 def already_applied(stack: str, mark: dict[str, object]) -> Refused:
-    by = f"run {mark.get('run')} ({mark.get('who')}) at {str(mark.get('at'))[:19]}Z"
+    by = f" by run {mark.get('run')} ({mark.get('who')}) at {str(mark.get('at'))[:19]}Z" if mark else ""
     return Refused(
         "HF-BUND-4",
-        f"{stack}: this plan was already applied by {by}",
-        hint="A plan is applied at most once. Plan again.",
+        f"{stack}: this plan was already applied{by}",
+        hint=f"A plan is applied at most once. Plan again: holdfast plan {stack}",
     )
 
 
@@ -262,7 +266,7 @@ _LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
 
 
 class ApplyWatch:
-    """Counts what is done of what was planned, and passes each step on."""
+    """Counts the completed changes, and passes each event on to the listener."""
 
     def __init__(self, tell: Listener, stack: str, plan: Plan) -> None:
         self._listener = tell
@@ -301,11 +305,11 @@ class ApplyWatch:
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """What was begun and did not end well."""
+        """Addresses of changes that were started and did not complete."""
         return tuple(self._unfinished)
 
     def has_provider_crash(self, diagnostics: Iterable[Diagnostic]) -> bool:
-        """A provider died in the middle of making something: it may be there, and in no state."""
+        """A provider crashed during a create: the resource may exist without being in the state."""
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
         return making and any(map(is_provider_crash, diagnostics))
 

@@ -40,7 +40,7 @@ async def record_approval(
     run = choose_run(context.store.runs.ids(), run)
     planned = read_run(context.store, run)
     if planned is None:
-        raise UsageError("HF-RUN-20", f"There is no run {run}.", hint="List the runs: holdfast runs list")
+        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List the runs: holdfast runs list")
     digest, stack = planned.digest, str(planned.stack)
     if digest is not None and (mark := context.store.used(digest)) is not None:
         raise Refused(
@@ -60,7 +60,7 @@ async def record_approval(
         raise Refused(
             "HF-APPR-2",
             f"{stack}: the plan of run {run} was rejected",
-            hint="A rejection cannot be withdrawn. Make a new plan.",
+            hint=f"A rejection cannot be withdrawn. Make a new plan: holdfast plan {stack} --out DIR",
         )
     await context.identity.prove()
     notes: tuple[str, ...] = ()
@@ -69,10 +69,11 @@ async def record_approval(
         if planned.status is Status.REFUSED:
             notes = (
                 *notes,
-                f"the plan is refused; an approval does not lift that, only: --override {digest}",
+                f"the guard refuses the plan; an approval does not change that, only an override does: "
+                f"--override {digest}",
             )
         elif planned.status is Status.PLANNED:
-            notes = (*notes, "the plan is allowed: it needed no approval when it was made")
+            notes = (*notes, "the guard allows the plan without an approval")
     _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
     return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
 
@@ -118,9 +119,10 @@ def _choose_digest(text: str, known: tuple[str, ...]) -> str:
         digest for digest in known if digest == text or (len(text) >= _MIN_PREFIX and digest.startswith(text))
     ]
     if len(matching) != 1:
+        what = "several plans" if matching else "no plan"
         raise Refused(
             "HF-APPR-4",
-            f"--override {text}: no plan of this bundle has that digest",
+            f"--override {text} matches {what} of this bundle",
             hint=f"Give the first {_MIN_PREFIX} or more characters of one of its digests: {', '.join(known)}",
         )
     return matching[0]

@@ -168,5 +168,9 @@ def is_working(store: RunStore, claim: Claim) -> bool:
 def _supervisor(started: Mapping[str, object]) -> ProcessId:
     process = started["process"]
     if not isinstance(process, Mapping):
-        raise UnknownOutcome("HF-STORE-2", "The run store holds a journal that does not name its process.")
+        raise UnknownOutcome(
+            "HF-STORE-2",
+            "the run store has a journal that does not name its process",
+            hint="Restore it from a backup. Holdfast runs nothing until the store is readable.",
+        )
     return ProcessId.of(process)

@@ -170,8 +170,8 @@ class RunExecutor:
                 if rows is None or seconds is None:
                     raise
                 self._retrying.note(
-                    f"the apply failed ({'; '.join(rows)}); planning again in {seconds:.1f} s, "
-                    f"{number} of {len(waits)}"
+                    f"the apply failed ({'; '.join(rows)}); planning again in {seconds:.1f} s "
+                    f"(retry {number} of {len(waits)})"
                 )
                 plan_file = await self._replan_after(plan_file, failure, seconds)
             # Each apply has its own run and journal.
@@ -190,11 +190,11 @@ class RunExecutor:
             await self._retrying.wait(seconds, before="plan again")
             after = await replan(self.context, self.stack, before, self._options)
         except HoldfastError as error:
-            self._retrying.note(f"no new plan was made: {error.problem.message}")
+            self._retrying.note(f"Holdfast could not plan again: {error.problem.message}")
             raise failure from error
         more = extra_changes(before.plan, after.plan, done=failure.end.done)
         if more:
-            self._retrying.note(f"the new plan was not applied because it does more: {', '.join(more)}")
+            self._retrying.note(f"the new plan was not applied because it has additional changes: {', '.join(more)}")
             raise failure
         try:
             decision = await decide(self.context.project, self.context.store, self._checks, self.stack, after)
@@ -293,7 +293,7 @@ class RunExecutor:
 
     def _refuse_when_stopping(self) -> None:
         if self.context.control.stop.level:
-            raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started: the change was stopped")
+            raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started, because you stopped the change")
 
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault

@@ -88,10 +88,10 @@ def choose_run(ids: Iterable[str], wanted: str) -> str:
         raise UsageError(
             "HF-RUN-21",
             f"{wanted} matches several runs: {', '.join(matching[:5])}",
-            hint="Give more of the id.",
+            hint="Give more characters of the id.",
         )
     if not matching:
-        raise UsageError("HF-RUN-20", f"There is no run {wanted}.", hint="List the runs: holdfast runs list")
+        raise UsageError("HF-RUN-20", f"there is no run {wanted}", hint="List the runs: holdfast runs list")
     return matching[0]
 
 

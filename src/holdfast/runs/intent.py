@@ -106,16 +106,16 @@ class Intent(Struct, frozen=True, kw_only=True):
         if isinstance(version, int) and version != _VERSION:
             raise UnknownOutcome(
                 "HF-REC-2",
-                f"The claim of the run has format {version}; this Holdfast reads format {_VERSION}.",
-                hint="Use the Holdfast that started the run, or a newer one.",
+                f"the claim of the run has format {version}; this version of Holdfast reads format {_VERSION}",
+                hint="Use the version of Holdfast that started the run, or a newer one.",
             )
         try:
             return msgspec.convert(document, Intent)
         except msgspec.ValidationError as error:
             raise UnknownOutcome(
                 "HF-REC-1",
-                f"What the run was about to do cannot be read: {error}",
-                hint="Restore the run store from a backup, or compare state and provider by hand.",
+                f"the planned changes of the run cannot be read: {error}",
+                hint="Restore the run store from a backup, or compare the state with the real resources.",
             ) from None
 
 

@@ -262,7 +262,7 @@ def test_a_stop_with_nothing_left_open_is_a_known_end(
     error = case.over()
     assert isinstance(error, kind)
     assert error.problem.code == code
-    assert "1 of 1 changes were made" in error.problem.message
+    assert "1 of 1 change completed and saved" in error.problem.message
 
 
 def test_a_failure_is_known_and_says_what_may_exist(case: Case) -> None:

@@ -139,7 +139,7 @@ def test_no_word_about_a_plan_that_was_not_saved(opened: ChangeContext) -> None:
 def test_an_allowed_plan_can_be_rejected_and_is_never_applied(opened: ChangeContext) -> None:
     """It needs no approval, and a note says so; but a rejection of a saved plan always counts."""
     opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.PLANNED.value})
-    assert any("needed no approval" in note for note in said(opened).notes)
+    assert any("without an approval" in note for note in said(opened).notes)
     said(opened, ApprovalKind.REJECTION)
     decision = with_recorded_approvals(opened.store, Allow(), DIGEST)
     assert [reason.code for reason in decision.reasons] == [REJECTED]

@@ -35,14 +35,14 @@ def run_reconcile(
     if holder_dead != bool(reason):
         raise UsageError(
             "HF-USE-13",
-            "--holder-dead and --reason need each other",
-            hint='Say how you know: --holder-dead --reason "the runner was shut down"',
+            "--holder-dead and --reason must be used together",
+            hint='Give the reason too: --holder-dead --reason "the runner was shut down"',
         )
     if not yes and not sys.stdin.isatty():
         raise UsageError(
             "HF-USE-14",
             "cannot ask for confirmation without a terminal",
-            hint=f"Look at the run with: holdfast runs show {run}. Then add --yes.",
+            hint=f"Show the run: holdfast runs show {run}. Then add --yes.",
         )
     imports = _imports(imported)
     context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
@@ -52,7 +52,7 @@ def run_reconcile(
     if reason and (freed := _free_lanes(context, run, reason)) is not None:
         change, names = freed
         document = {"version": 1, "change": change, "lanes": list(names)}
-        return invocation.answer(document, f" change {change} is over; freed lanes: {', '.join(names)}")
+        return invocation.answer(document, f" Change {change} is closed; released lanes: {', '.join(names)}")
     return _show_resolved(invocation, context, run)
 
 
@@ -78,7 +78,7 @@ def _claim(context: CommandContext, run: str) -> Claim | None:
 
 
 def _ambiguous(prefix: str, what: str) -> UsageError:
-    return UsageError("HF-RUN-21", f"several {what} start with {prefix}", hint="Give more of the id.")
+    return UsageError("HF-RUN-21", f"{prefix} matches several {what}", hint="Give more characters of the id.")
 
 
 def _free_lanes(context: CommandContext, prefix: str, reason: str) -> tuple[str, tuple[str, ...]] | None:
@@ -105,7 +105,7 @@ def _show_resolved(invocation: Invocation, context: CommandContext, run: str) ->
     ids = [id_ for id_ in store.runs.ids() if id_.startswith(run.upper())]
     recorded = read_run(store, ids[0]) if len(ids) == 1 else None
     if recorded is None:
-        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List runs with: holdfast runs list")
+        raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List the runs: holdfast runs list")
     return invocation.answer(
         {"version": 1, "run": recorded.id, "stack": recorded.stack, "status": recorded.status.value},
         f" Nothing to reconcile: run {recorded.id} of {recorded.stack} has ended ({recorded.status})",
@@ -194,7 +194,7 @@ class _Reconcile:
                 show_table(self._console, (rest,))
                 show_details(self._console, (rest,), verbose=self._invocation.verbose)
             self._console.line(
-                f" run {done.claim.run} is resolved" if done.settled else " Nothing was changed."
+                f" Run {done.claim.run} is resolved." if done.settled else " Nothing was changed."
             )
         if rest is None:
             return Exit.DONE if done.settled else Exit.UNKNOWN
