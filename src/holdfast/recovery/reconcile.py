@@ -355,5 +355,5 @@ def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) 
         raise Refused(
             "HF-REC-10",
             f"{stack.name}: Terraform does not plan to import {', '.join(sorted(missing))}",
-            hint="Terraform imports only resources that the code declares: check that the code still has them.",
+            hint="Check that the code still declares them: Terraform imports only declared resources.",
         )

@@ -67,11 +67,8 @@ async def record_approval(
     if kind is ApprovalKind.APPROVAL:
         notes = require_not_own(context.identity.audit.who, stack, author)
         if planned.status is Status.REFUSED:
-            notes = (
-                *notes,
-                f"the guard refuses the plan; an approval does not change that, only an override does: "
-                f"--override {digest}",
-            )
+            note = "the guard refuses the plan; an approval does not change that, only an override does"
+            notes = (*notes, f"{note}: --override {digest}")
         elif planned.status is Status.PLANNED:
             notes = (*notes, "the guard allows the plan without an approval")
     _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)

@@ -194,7 +194,9 @@ class RunExecutor:
             raise failure from error
         more = extra_changes(before.plan, after.plan, done=failure.end.done)
         if more:
-            self._retrying.note(f"the new plan was not applied because it has additional changes: {', '.join(more)}")
+            self._retrying.note(
+                f"the new plan was not applied because it has additional changes: {', '.join(more)}"
+            )
             raise failure
         try:
             decision = await decide(self.context.project, self.context.store, self._checks, self.stack, after)

@@ -106,7 +106,7 @@ class Intent(Struct, frozen=True, kw_only=True):
         if isinstance(version, int) and version != _VERSION:
             raise UnknownOutcome(
                 "HF-REC-2",
-                f"the claim of the run has format {version}; this version of Holdfast reads format {_VERSION}",
+                f"the claim of the run has format {version}; this version of Holdfast reads {_VERSION}",
                 hint="Use the version of Holdfast that started the run, or a newer one.",
             )
         try:

@@ -185,7 +185,7 @@ def _holder_text(lane: str, now: HeldByOther, at_work: tuple[Claim, ...] = ()) -
         life = "its Holdfast process is gone, but Terraform is still running"
     elif now.life is Liveness.UNKNOWN:
         life = f"last heartbeat {_duration(clock.seconds_since(now.beat))} ago on {holder.process.host}"
-    runs = "".join(f"; now running on {claim.stack}, run {claim.run}" for claim in at_work)
+    runs = "".join(f"; stack {claim.stack}, run {claim.run}" for claim in at_work)
     return (
         f"lane `{lane}` is held by change {holder.change} ({holder.who}, {holder.what}, "
         f"for {_duration(clock.seconds_since(holder.since))}, {life}{runs})"

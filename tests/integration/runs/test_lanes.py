@@ -325,7 +325,7 @@ def test_a_dead_holder_keeps_its_lane_while_terraform_works(tmp_path: Path) -> N
     journal(path, (STARTED, {"process": ALIVE.document(), "output_buffer": None}))
     with pytest.raises(Busy) as caught:
         asyncio.run(hold(ours, in_lane("a")))
-    assert "its Holdfast process is gone, but Terraform is still running; now on a, run 01RUN" in str(
+    assert "its Holdfast process is gone, but Terraform is still running; stack a, run 01RUN" in str(
         caught.value
     )
     path.unlink()
