@@ -148,7 +148,7 @@ def test_a_killed_change_keeps_its_lane_while_terraform_works(with_lab: Program,
     first.communicate(timeout=60)
     error = refused(with_lab, "a2", "--yes")
     assert "its Holdfast process is gone, but Terraform is still running" in error["message"]
-    assert "now on a," in error["message"]
+    assert "; stack a, run" in error["message"]
     second = with_lab.start("apply", "a2", "--yes", "--json", "--wait", "2m")
     assert "Terraform is still running" in waits(second)
     service.release()

@@ -85,7 +85,7 @@ def stacks_of_bundles(
 
 
 def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:
-    """A warning if the plan was made with another store: only that one knows whether it was used."""
+    """A warning if the plan was made with another run store: only that one records whether it was used."""
     mark = store.used(bundle.digest)
     if mark is not None:
         raise already_applied(stack.name, mark)
@@ -97,9 +97,10 @@ def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | No
             "HF-BUND-7",
             f"{stack.name}: the plan was made with another run store ({bundle.store}), "
             "so it is unknown whether it was already applied",
-            hint="Plan and apply with the same store, or make a new plan here.",
+            hint="Plan and apply with the same run store. To plan with this one: "
+            f"holdfast plan {stack.name} --out DIR",
         )
-    return "the plan comes from another run store; only Terraform's own stale-plan check applies"
+    return "the plan was made with another run store; only Terraform checks whether it was already applied"
 
 
 async def require_same_dependencies(context: ChangeContext, stack: Stack, bundle: SavedPlan) -> None:
@@ -115,4 +116,6 @@ async def require_same_dependencies(context: ChangeContext, stack: Stack, bundle
             )
         else:
             continue
-        raise Refused("HF-BUND-8", f"{stack.name}: {what}", hint=f"Plan {stack.name} again.")
+        raise Refused(
+            "HF-BUND-8", f"{stack.name}: {what}", hint=f"Plan again: holdfast plan {stack.name} --out DIR"
+        )

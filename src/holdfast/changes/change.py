@@ -313,7 +313,7 @@ def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExe
         if not other.result.status.satisfies_dependents:
             destroy = run.operation == "destroy"
             run.end_with(
-                blocked(run.result, other.stack.name, status_clause(other.result.status), ends=destroy)
+                blocked(run.result, other.stack.name, status_clause(other.result.status), destroys=destroy)
             )
             return False
     return True

@@ -74,7 +74,7 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
     stopping = next((other for other in needed if other.status.stops_dependents), None)
     if stopping is not None and result.status is Status.WAITING:
         # The missing approval must not be hidden either.
-        note = f"its dependency {stopping.stack.name} {status_clause(stopping.status)}"
+        note = f"depends on {stopping.stack.name}, which {status_clause(stopping.status)}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
         return blocked(result, stopping.stack.name, status_clause(stopping.status))
@@ -83,7 +83,10 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
         return result
     if may_lack_dependency:
         return blocked(result, pending[0], "is not applied yet")
-    note = f"planned before its dependency {', '.join(pending)} is applied; the plan may change then"
+    was = "was" if len(pending) == 1 else "were"
+    note = (
+        f"planned before {', '.join(pending)}, which it depends on, {was} applied; the plan may change then"
+    )
     return structs.replace(result, notes=(*result.notes, note))
 
 
@@ -92,10 +95,12 @@ def status_clause(status: Status) -> str:
     return _STATUS_CLAUSES.get(status, f"is {status}")
 
 
-def blocked(result: StackResult, dependency: str, why: str, *, ends: bool = False) -> StackResult:
-    """`ends`: it was to be destroyed, but the other stack depends on it."""
-    relation = "is used by" if ends else "depends on"
-    hint = f"Destroy {dependency} first." if ends else f"Fix or apply {dependency} first."
+def blocked(result: StackResult, dependency: str, why: str, *, destroys: bool = False) -> StackResult:
+    """`destroys`: it was to be destroyed, but the other stack depends on it."""
+    relation = "is used by" if destroys else "depends on"
+    hint = f"Fix or apply {dependency} first: holdfast apply {dependency}"
+    if destroys:
+        hint = f"Destroy {dependency} first: holdfast destroy {dependency}"
     reason = f" ({result.error.message})" if result.error is not None else ""
     return structs.replace(
         result,

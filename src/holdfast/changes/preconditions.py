@@ -37,9 +37,9 @@ def require_bundle_key(environment: Environment) -> None:
     if environment.ci and not is_key_configured(environment):
         raise UsageError(
             "HF-KEY-9",
-            "a bundle written in CI outlives the runner and needs a configured key",
+            "a bundle that is written in CI needs a configured key: a generated one is lost with the runner",
             hint="Set HOLDFAST_KEY (base64 of 32 bytes) or HOLDFAST_KEY_FILE as a secret of the "
-            "pipeline, for plan and apply.",
+            "pipeline, the same for plan and apply.",
         )
 
 
@@ -99,7 +99,7 @@ def require_owner(project: Project, stack: Stack) -> None:
         raise Refused(
             "HF-OWN-1",
             f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
-            hint="Plan here, and apply in CI.",
+            hint=f"You can plan here: holdfast plan {stack.name}. Apply in CI.",
         )
 
 

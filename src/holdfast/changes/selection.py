@@ -60,12 +60,12 @@ class Selection(Struct, frozen=True, kw_only=True):
         return f"{what}: run holdfast plan without --since and --changed"
 
     def headline(self) -> str:
-        count = len(self.selected)
+        count, stacks = len(self.selected), plural(self.total, "stack")
         if self.changed is not None:
             verb = "is" if count == 1 else "are"
             files = plural(len(self.changed), "changed file")
-            return f"{count} of {self.total} stacks {verb} affected by {files}"
-        return f"{count} of {self.total} stacks" if self.named else plural(self.total, "stack")
+            return f"{count} of {stacks} {verb} affected by {files}"
+        return f"{count} of {stacks}" if self.named else stacks
 
     def single(self, name: str) -> Stack:
         if len(self.selected) != 1:

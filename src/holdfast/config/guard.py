@@ -137,7 +137,7 @@ def _known_zone(name: str) -> str:
         if name != "UTC":
             raise MistakeError(
                 "HF-CONF-24",
-                f"is `{name}`, a time zone that this machine does not know",
+                f"is `{name}`, a time zone that is not installed on this machine",
                 hint=did_you_mean(name, zoneinfo.available_timezones())
                 or "Write it as `Europe/Berlin`; a machine without time zones needs the package tzdata.",
             ) from None

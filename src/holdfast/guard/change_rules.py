@@ -51,7 +51,7 @@ def actions(given: RuleInput) -> Iterator[Reason]:
         yield Reason(
             code="HF-GUARD-8",
             address=action.address,
-            message=f"{action.address} would be invoked{by}{when}; a plan does not show what an action does",
+            message=f"{action.address} would be invoked{by}{when}; the plan does not show what it does",
             rule="provider actions",
             effect=given.policy.actions,
         )
@@ -74,7 +74,7 @@ def provisioners(given: RuleInput) -> Iterator[Reason]:
                 address=address,
                 message=f"{address}: provisioners ({', '.join(kinds)}) may run, because "
                 f"{plural(number, 'resource')} would be created or deleted; "
-                "a plan does not show what they do",
+                "the plan does not show what they do",
                 rule="provisioners",
                 effect=given.policy.provisioners,
             )
@@ -84,7 +84,7 @@ def partial_plans(given: RuleInput) -> Iterator[Reason]:
     if not given.has_changes:
         return
     if given.context.targeted:
-        message = "the plan was made with --target and leaves out the rest of the stack"
+        message = "the plan was made with --target and does not cover the rest of the stack"
     elif given.plan.complete is False:
         message = "the plan is incomplete: Terraform needs another plan after it"
     else:

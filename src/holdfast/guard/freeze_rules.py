@@ -17,7 +17,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class UnknownZoneError(Exception):
-    """A time zone that this machine does not know."""
+    """A time zone that is not installed on this machine."""
 
 
 def freezes(given: RuleInput) -> Iterator[Reason]:
@@ -29,8 +29,8 @@ def freezes(given: RuleInput) -> Iterator[Reason]:
             until = frozen_until(freeze, given.context.now)
         except UnknownZoneError:
             message = (
-                f"cannot tell whether a freeze is active ({freeze.text}): this machine does not know the "
-                f"time zone {freeze.zone}"
+                f"cannot check whether a freeze is active ({freeze.text}): the time zone {freeze.zone} "
+                "is not installed on this machine"
             )
             yield Reason(code="HF-GUARD-12", message=message, rule=rule)
             continue

@@ -34,7 +34,7 @@ from holdfast.terraform.versions import Version
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")
-_HOLDER_NOT_NAMED = "This Terraform does not report who holds an http lock."
+_HOLDER_NOT_NAMED = "This version of Terraform does not report who holds an http lock."
 _CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
 
 
@@ -114,7 +114,7 @@ def terraform_error(
         return Refused(
             "HF-BUND-11",
             f"{name}: the state changed after the plan was made, so the plan was not applied",
-            hint="Plan again.",
+            hint=f"Plan again: holdfast plan {name}",
         )
     code = _CODES.get(phase, "HF-TF-5")
     # An error with a place says more than Terraform's summary of it, whichever it prints first.
@@ -154,11 +154,12 @@ def _text(answer: CommandResult, output: CommandOutput) -> str:
 
 
 def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutcome:
-    late = "exceeded its time limit, did not stop within the grace period and was killed: it "
+    what = "was interrupted"
+    if answer.timed_out:
+        what = "exceeded its time limit, did not stop within the grace period and was killed"
     return UnknownOutcome(
         "HF-RUN-6",
-        f"{name}: the apply {late if answer.timed_out else ''}was interrupted (code {answer.code}): "
-        f"{first_log_line(answer.log)}",
+        f"{name}: the apply {what} (code {answer.code}): {first_log_line(answer.log)}",
         hint="Its outcome is unknown. Nothing is planned or applied on this stack until this is resolved: "
         f"holdfast runs reconcile {run}",
     )
@@ -167,7 +168,7 @@ def apply_interrupted(name: str, run: str, answer: CommandResult) -> UnknownOutc
 def unfinished_apply(
     code: str, name: str, run: str, what: str, unfinished: tuple[str, ...], more: str = ""
 ) -> UnknownOutcome:
-    """Terraform exited by itself without the provider's answer about these resources."""
+    """Terraform exited by itself, but the provider did not report a result for these resources."""
     return UnknownOutcome(
         code,
         f"{name}: {what}. Outcome unknown: {', '.join(unfinished)}",
@@ -177,6 +178,6 @@ def unfinished_apply(
 
 
 def first_log_line(log: str | None) -> str:
-    """The first line of what a crashed process wrote, which says most."""
+    """The first line that a crashed process wrote: usually the cause."""
     lines = [line for line in (log or "").splitlines() if line.strip()]
-    return lines[0] if lines else "it left no log"
+    return lines[0] if lines else "no log output"

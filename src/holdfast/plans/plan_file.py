@@ -55,7 +55,11 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         """Last check before the apply: the plan file is the one that was planned and approved."""
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
-            raise Refused("HF-BUND-3", f"{stack}: the plan changed after it was shown")
+            raise Refused(
+                "HF-BUND-3",
+                f"{stack}: the plan file changed after it was shown",
+                hint=f"Make a new plan: holdfast plan {stack}",
+            )
 
 
 async def create_plan(
@@ -134,8 +138,8 @@ async def from_saved_plan(
     if bundle.lock is not None and terraform.lock != bundle.lock:
         raise Refused(
             "HF-BUND-6",
-            f"{stack.name}: the exact providers of this plan are not available",
-            hint="Make a new plan.",
+            f"{stack.name}: the exact provider versions of this plan are not available",
+            hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     if bundle.made is not None:
@@ -199,7 +203,7 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
             "HF-BUND-5",
             f"{stack.name}: the plan was made with {bundle.engine['product']} {bundle.engine['version']}, "
             f"but {identity.product} {identity.version} would apply it",
-            hint="Install that version, or make a new plan.",
+            hint=f"Install that version, or make a new plan: holdfast plan {stack.name} --out DIR",
         )
     moved = [
         what
@@ -216,7 +220,7 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
         raise Refused(
             "HF-BUND-6",
             f"{stack.name}: {' and '.join(moved)} changed since the plan was made",
-            hint="Make a new plan.",
+            hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
 
 
@@ -232,8 +236,8 @@ async def _prior(terraform: Terraform) -> StateFile:
 def _lock_note(workdir: StackWorkdir, now: bytes | None) -> tuple[str, ...]:
     if now is None or now == workdir.source_lock:
         return ()
-    what = "is missing in the source" if workdir.source_lock is None else "would change"
-    return (f"the dependency lock file {what}; `holdfast plan --lockfile update` writes it back",)
+    what = "is missing from the repository" if workdir.source_lock is None else "would change"
+    return (f"the dependency lock file {what}; to write it: holdfast plan --lockfile update",)
 
 
 def has_ephemeral_variables(code: Code, stack: Stack) -> bool:

@@ -45,7 +45,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
     raise UnknownOutcome(
         "HF-STATE-3",
         f"{stack.name}: its state {home.file} {what}",
-        hint=f"A crash leaves such a file. {_restore(stack)} If it never had resources, delete the file.",
+        hint=f"A crash can leave such a file. {_restore(stack)} If it never had resources, delete the file.",
     )
 
 

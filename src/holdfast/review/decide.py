@@ -149,7 +149,7 @@ def _override_hint(asked: str, code: str, digest: str, saved: str | None) -> str
     if code == NOT_UNDERSTOOD:
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
-        return "Make another plan."
+        return f"A rejection is final. Make a new plan: holdfast plan {asked} --out bundle/"
     if saved is None:
         return (
             f"If this is intentional: holdfast plan {asked} --out bundle/, and then: "

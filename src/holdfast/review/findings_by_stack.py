@@ -1,4 +1,4 @@
-"""Which findings concern which stack, as the guard is told of them, and what it has said already. Pure."""
+"""Which findings concern which stack, in the form that the guard takes, and which it reported. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _of_contract(finding: ReportedFinding, stack: CheckedStack) -> bool:
 
 
 def guard_finding(finding: ReportedFinding) -> StackFinding:
-    """As the guard is told of it."""
+    """In the form that the guard takes."""
     return StackFinding(
         rule=finding.rule.id,
         message=finding.message,
@@ -59,6 +59,6 @@ def guard_finding(finding: ReportedFinding) -> StackFinding:
 
 
 def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[ReportedFinding, ...]:
-    """The findings that count and that no reason of the guard repeats."""
+    """The unwaived findings that no reason of the guard repeats."""
     repeated = {reason.finding for result in results for reason in result.decision.reasons}
     return tuple(finding for finding in report.unwaived if not finding.id or finding.id not in repeated)

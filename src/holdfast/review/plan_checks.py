@@ -94,7 +94,7 @@ class PlanChecks:
             raise Failed(
                 "HF-CHECK-6",
                 f"{stack.name}: the checks crashed on the plan: {crash_location(error)}",
-                hint="This plan was not applied. Please report it.",
+                hint="The plan was not applied. Please report this bug.",
             ) from error
 
     async def _errors(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:

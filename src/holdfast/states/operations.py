@@ -69,7 +69,9 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
     if not isinstance(state, State):
         reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
         raise UsageError(
-            "HF-STATE-6", f"{file} is not a state: {reason}", hint="Give a file that `state pull` wrote."
+            "HF-STATE-6",
+            f"{file} is not a state: {reason}",
+            hint=f"Give a file from: holdfast state pull {stack.name}",
         )
     async with (
         _hold_for_push(context.store, context.control, context.identity, stack) as run,
@@ -120,7 +122,7 @@ async def push_content(
         raise Failed(
             "HF-STATE-7",
             f"{stack.name}: the state was pushed, but the backend returns a different one",
-            hint="Check the backend before you do anything else with this stack.",
+            hint=f"Check the backend first. Show its state: holdfast state show {stack.name}",
         )
     state_continuity.record(context.store, stack.name, workdir.home, now)
     return now
@@ -293,8 +295,8 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
     if claim is not None:
         raise Refused(
             "HF-LOCK-6",
-            f"{stack.name}: run {claim.run} was interrupted; reconcile it instead of removing its lock",
-            hint=f"holdfast runs reconcile {claim.run}",
+            f"{stack.name}: run {claim.run} was interrupted and may still hold the lock",
+            hint=f"Reconcile the run: holdfast runs reconcile {claim.run}",
         )
     async with open_workdir(context, stack, for_state=True) as workdir:
         if workdir.home.managed:

@@ -135,7 +135,7 @@ async def _under_claim(
             raise Busy(
                 "HF-LOCK-2",
                 f"{stack.name}: another process changed its state in the meantime",
-                hint="Look at the new state, then try again.",
+                hint=f"Show the new state: holdfast state show {stack.name}. Then try again.",
             )
         state_continuity.record_managed(store, stack.name, after)
         backup = str(now.number)
@@ -164,7 +164,7 @@ def content_to_restore(
         raise Refused(
             "HF-STATE-28",
             f"{stack}: its state changed from serial {seen} to {now.serial} in the meantime",
-            hint="Look at the new state, then roll back again if you still want to.",
+            hint=f"Show the new state: holdfast state show {stack}. Then roll back again if needed.",
         )
     if not isinstance(old, State):
         raise Failed("HF-STATE-24", f"{stack}: version {goal.entry.name} is not a state")
@@ -178,9 +178,9 @@ def content_to_restore(
     if now.lineage and old.lineage != now.lineage:
         raise Refused(
             "HF-STATE-25",
-            f"{stack}: version {goal.entry.name} has another lineage ({old.lineage}) than the state "
-            f"({now.lineage}): it describes other resources",
-            hint="Choose a version of the same lineage.",
+            f"{stack}: version {goal.entry.name} has a different lineage ({old.lineage}) than the current "
+            f"state ({now.lineage}): it describes other resources",
+            hint=f"Choose a version with the same lineage: holdfast state versions {stack}",
         )
     if old.serial == now.serial and not now.lost:
         raise UsageError(

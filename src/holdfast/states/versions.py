@@ -239,7 +239,7 @@ def _ambiguous(stack: str, wanted: str, matching: tuple[str, ...]) -> UsageError
     return UsageError(
         "HF-STATE-21",
         f"{stack}: {wanted} matches several versions of its state: {', '.join(matching[:5])}",
-        hint="Give more of the name.",
+        hint="Give more characters of the name.",
     )
 
 

@@ -42,7 +42,9 @@ def test_a_pending_dependency_is_a_note() -> None:
     after = settled(result(NETWORK, Status.PLANNED), result(EKS, Status.PLANNED))["eks"]
     assert after.status is Status.PLANNED
     assert after.digest is not None
-    assert after.notes == ("planned before its dependency network is applied; the plan may change then",)
+    assert after.notes == (
+        "planned before network, which it depends on, was applied; the plan may change then",
+    )
 
 
 def test_a_pending_dependency_is_a_note_through_a_stack_that_is_not_chosen() -> None:
@@ -110,14 +112,16 @@ def test_whatever_is_yet_to_be_applied_is_pending(status: Status, of: Status) ->
     """Also what is refused or waits for people: it may be applied later."""
     after = settled(result(NETWORK, status), result(EKS, of))["eks"]
     assert after.status is of
-    assert after.notes == ("planned before its dependency network is applied; the plan may change then",)
+    assert after.notes == (
+        "planned before network, which it depends on, was applied; the plan may change then",
+    )
 
 
 def test_what_waits_for_people_is_not_hidden_by_a_failure_before_it() -> None:
     """It stays waiting, exit 5, and says what stands in its way."""
     after = settled(result(NETWORK, Status.FAILED), result(EKS, Status.WAITING))["eks"]
     assert after.status is Status.WAITING
-    assert after.notes == ("its dependency network failed",)
+    assert after.notes == ("depends on network, which failed",)
 
 
 def test_one_fault_of_its_own_among_several_is_enough() -> None:
@@ -132,10 +136,10 @@ def test_an_end_goes_the_other_way() -> None:
     """What others need waits for them, and the words say so."""
     waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
     assert reversed_dependencies(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
-    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "failed", ends=True)
+    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "failed", destroys=True)
     assert stays.error is not None
     assert stays.error.message == "network is used by eks, which failed"
-    assert stays.error.hint == "Destroy eks first."
+    assert stays.error.hint == "Destroy eks first: holdfast destroy eks"
     waiting = blocked(result(EKS, Status.PLANNED), "network", "failed")
     assert waiting.error is not None
     assert waiting.error.message == "eks depends on network, which failed"

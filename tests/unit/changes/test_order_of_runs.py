@@ -232,7 +232,7 @@ def test_what_is_blocked_in_a_destroy_names_the_dependent(world: World) -> None:
     error = world.runs["net"].result.error
     assert error is not None
     assert error.message.startswith("net is used by db, which ")
-    assert error.hint == "Destroy db first."
+    assert error.hint == "Destroy db first: holdfast destroy db"
 
 
 @pytest.mark.parametrize("by_wave", [False, True])

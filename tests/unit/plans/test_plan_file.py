@@ -130,7 +130,7 @@ def test_other_providers_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(FakeTerraform, "chooses", b"another lock")
     error = case.refused()
     assert error.problem.code == "HF-BUND-6"
-    assert "providers" in error.problem.message
+    assert "provider versions" in error.problem.message
 
 
 def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,8 @@ def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[Wo
             return
     raise Failed(
         "HF-WORK-1",
-        f"{stack}: {_MAX_SLOTS} runs use its work directories already",
-        hint="Wait until some of them have finished.",
+        f"{stack}: {_MAX_SLOTS} runs already use its work directories",
+        hint="Wait until one of them has finished, then try again.",
     )
 
 
