@@ -154,7 +154,7 @@ def out_of_sight(store: RunStore, run: str) -> None:
     record: dict[str, Any] = lease.document()
     record["holder"]["process"] = elsewhere(record["holder"]["process"])
     store.encrypted.write("leases/lanes/default", json.dumps(record).encode())
-    store.runs.write(run, "pulse", b"2026-01-02T14:02:00+00:00")
+    store.runs.write(run, "heartbeat", b"2026-01-02T14:02:00+00:00")
 
 
 def elsewhere(process: Any) -> dict[str, object]:
@@ -178,7 +178,7 @@ def test_a_runner_thrown_away_in_the_middle_is_recovered_by_another(
         what="the journal is in S3",
         seconds=10,
     )
-    assert store.runs.read(run, "pulse") is not None
+    assert store.runs.read(run, "heartbeat") is not None
     throw_away(one)
     process.communicate(timeout=60)
     service.release()

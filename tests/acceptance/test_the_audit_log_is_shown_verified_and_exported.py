@@ -22,7 +22,7 @@ JOB = Actor(
     kind=GITHUB_ACTIONS,
     name="ada",
     host="runner",
-    proved=False,
+    verified=False,
     because="the variables of the job say so",
     claims={"actor": "ada", "repository": "acme/infra", "run_number": "411"},
 )
@@ -45,7 +45,7 @@ def pieces(program: Program) -> list[Path]:
 
 
 def test_who_did_what_is_shown_newest_first(recorded: Program) -> None:
-    """With the outcome, the reason, whether it is proved, and what broke the glass; never a secret."""
+    """With the outcome, the reason, whether it is verified, and what broke the glass; never a secret."""
     shown = recorded.ok("audit", "show")
     lines = [line.split() for line in shown.out.splitlines() if " by " in line]
     assert [(line[0], *line[3:5]) for line in lines] == [

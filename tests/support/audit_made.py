@@ -16,7 +16,7 @@ from holdfast.store.blobs import BlobStore
 from holdfast.store.run_store import RunStore
 
 KEY = Key.of(b"a key of the tests, 32 bytes it is"[:32])
-ADA = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing proves it", claims={})
+ADA = Actor(kind=PERSON, name="ada", host="laptop", verified=False, because="nothing proves it", claims={})
 
 
 def store_on(blobs: BlobStore | None = None) -> RunStore:

@@ -21,9 +21,9 @@ CI: Final = "ci"
 
 _REASONS: Final = MappingProxyType(
     {
-        PERSON: "the user of the operating system, without proof",
-        GITHUB_ACTIONS: "the variables of the job, without a verified token",
-        CI: "the user of a CI runner, without proof",
+        PERSON: "the operating-system user, not verified",
+        GITHUB_ACTIONS: "the job's variables, without a verified token",
+        CI: "the user of a CI runner, not verified",
     }
 )
 CLAIMS: Final = (
@@ -39,7 +39,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     name: str
     """A person's login; in GitHub Actions the actor."""
     host: str
-    proved: bool
+    verified: bool
     because: str
     """Why the identity is verified, or why not."""
     claims: Mapping[str, str]
@@ -67,4 +67,4 @@ def current_actor(environment: Environment) -> Actor:
         logins = {"login": get("USER") or get("LOGNAME"), "sudo": get("SUDO_USER")}
         claims = {claim: login for claim, login in logins.items() if login != environment.user}
     known = {claim: value for claim, value in claims.items() if value is not None}
-    return Actor(kind=kind, name=name, host=host, proved=False, because=_REASONS[kind], claims=known)
+    return Actor(kind=kind, name=name, host=host, verified=False, because=_REASONS[kind], claims=known)

@@ -141,7 +141,7 @@ def _update(store: RunStore, stack: str, lines: Sequence[Mapping[str, object]]) 
     raise Busy(
         "HF-AUDIT-3",
         f"cannot update the break-glass mark of {stack}: it keeps changing",
-        hint="Many commands write at once, or the run store loses writes. Try again.",
+        hint="Many commands write at the same time, or the run store loses writes. Try again.",
     )
 
 

@@ -71,5 +71,5 @@ def unreadable(name: str) -> UnknownOutcome:
     return UnknownOutcome(
         "HF-AUDIT-2",
         f"{name} in the run store is not part of a valid audit log",
-        hint="Find out what is wrong: holdfast audit verify. A newer Holdfast may have written it.",
+        hint="For details: holdfast audit verify. A newer version of Holdfast may have written it.",
     )

@@ -151,8 +151,8 @@ class _Chain:
                 clock.pause(_PAUSE * clock.chance())
         raise Busy(
             "HF-AUDIT-3",
-            "cannot add an entry to the audit log: another writer was first each time",
-            hint="Many commands write at once, or the run store loses writes. Try again.",
+            "cannot add an entry to the audit log: other commands kept adding entries first",
+            hint="Many commands write at the same time, or the run store loses writes. Try again.",
         )
 
     def finish(self) -> None:
@@ -208,6 +208,5 @@ def _lines_of(piece: Piece | None, seq: int) -> tuple[bytes, ...]:
     raise UnknownOutcome(
         "HF-AUDIT-4",
         f"cannot add an entry to the audit log: entry {seq} is unreadable{why}",
-        hint="Find out what is wrong: holdfast audit verify. Restore the entry from a backup of the run "
-        "store.",
+        hint="For details: holdfast audit verify. Restore the entry from a backup of the run store.",
     )

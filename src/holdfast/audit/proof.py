@@ -51,14 +51,14 @@ def verify_actor(who: Actor, environment: Environment, *, issuer: str = GITHUB) 
 def with_claims(who: Actor, claims: Claims | Unverified, *, issuer: str) -> Actor:
     """Signed claims replace the variables; they are never mixed. Pure."""
     if isinstance(claims, Unverified):
-        because = f"the variables of the job, without a verified token: {claims.why}"
-        return replace(who, proved=False, because=because)
+        because = f"the job's variables, without a verified token: {claims.why}"
+        return replace(who, verified=False, because=because)
     signed = {name: str(claims[name]) for name in (*CLAIMS, "sub", "environment") if claims.get(name)}
     return replace(
         who,
         name=signed.get("actor") or who.name,
-        proved="actor" in signed,
-        because=f"a token signed by {issuer}" if "actor" in signed else "the token names no actor",
+        verified="actor" in signed,
+        because=f"a token signed by {issuer}" if "actor" in signed else "the token does not name an actor",
         claims=signed,
     )
 
@@ -82,9 +82,9 @@ def check_token(token: str, keys: bytes, *, issuer: str, audience: str, now: dat
 def _check_claims(claims: Claims, *, issuer: str, audience: str, at: float) -> Claims | Unverified:
     audiences = claims.get("aud")
     if claims.get("iss") != issuer:
-        return Unverified(why="the token has another issuer")
+        return Unverified(why="the token has a different issuer")
     if audience not in (audiences if isinstance(audiences, list) else [audiences]):
-        return Unverified(why="the token has another audience")
+        return Unverified(why="the token has a different audience")
     if not at < _number(claims.get("exp"), 0.0) + _SKEW:
         return Unverified(why="the token has expired")
     if at < _number(claims.get("nbf"), 0.0) - _SKEW:
@@ -98,7 +98,7 @@ def _request_claims(environment: Environment, issuer: str) -> Claims | Unverifie
     url = environment.get("ACTIONS_ID_TOKEN_REQUEST_URL")
     secret = environment.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
     if url is None or secret is None:
-        return Unverified(why="the job may not request one (permissions: id-token: write)")
+        return Unverified(why="the job is not allowed to request one (it needs permissions: id-token: write)")
     try:
         joined = f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}"
         token = json_object(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
@@ -106,7 +106,7 @@ def _request_claims(environment: Environment, issuer: str) -> Claims | Unverifie
     except (HttpError, ValueError) as error:
         return Unverified(why=f"GitHub issued none: {error}")
     if not isinstance(token, str):
-        return Unverified(why="GitHub issued none: the answer has no token")
+        return Unverified(why="GitHub issued none: the response has no token")
     return check_token(token, keys, issuer=issuer, audience=AUDIENCE, now=clock.now())
 
 

@@ -12,6 +12,7 @@ from holdfast.audit.chain import End, Piece, documents_of, hash_of, read, start_
 from holdfast.audit.entry import HEAD_LOST
 from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.text import plural
 from holdfast.store.run_store import RunStore
 
 
@@ -84,7 +85,7 @@ class _Walk:
             self.last, self.hash = piece.seq, None
             return
         if not piece.lines:
-            self._add(piece.seq, "missing", f"entry {piece.seq} is missing: its piece is empty")
+            self._add(piece.seq, "missing", f"entry {piece.seq} is missing: its blob is empty")
         for line in piece.lines:
             self._take_line(line)
 
@@ -101,14 +102,13 @@ class _Walk:
             self._at_head = self.hash
 
     def _check_line(self, number: int, document: Mapping[str, object]) -> None:
-        before = str(document.get("before"))
+        before = str(document.get("before") or "none")
         if document.get("seq") != number:
-            says = str(document.get("seq"))
-            message = f"entry {number} has the number {says}"
-            self._add(number, "changed", message, expected=str(number), found=says)
+            seq = str(document.get("seq") or "none")
+            self._add(number, "changed", f"entry {number} has a wrong number", expected=str(number), found=seq)
         if self.hash is not None and before != self.hash:
-            changed = f"entry {number - 1} is not the one that entry {number} follows"
-            other = "entry 1 is not the start of this store's log"
+            changed = f"entry {number - 1} was changed: entry {number} has a different hash for it"
+            other = "entry 1 does not belong to the log of this run store"
             at, message = (number - 1, changed) if number > 1 else (1, other)
             self._add(at, "changed", message, expected=before, found=self.hash)
         if document.get("what") == HEAD_LOST:
@@ -128,15 +128,15 @@ class _Walk:
                 self.last + 1,
                 "missing",
                 message,
-                expected=f"{head.seq} entries",
-                found=f"{self.last} entries",
+                expected=plural(head.seq, "entry", "entries"),
+                found=plural(self.last, "entry", "entries"),
             )
         elif self._at_head is not None and self._at_head != head.hash:
-            message = f"entry {head.seq} is not the one that the head names"
+            message = f"entry {head.seq} was changed: the head has a different hash for it"
             self._add(head.seq, "changed", message, expected=head.hash, found=self._at_head)
         elif head.seq < self.last:
             newer = _lines(head.seq + 1, self.last)
-            self.notes.append(f"{newer} newer than the head: the writer was killed before it moved the head")
+            self.notes.append(f"{newer} newer than the head: a command was killed before it moved the head")
 
     def _add(
         self, seq: int, kind: str, message: str, *, expected: str | None = None, found: str | None = None
@@ -216,7 +216,7 @@ def _marks(store: RunStore, lines: list[Line], head: End | None) -> tuple[list[B
     try:
         marked = open_break_glass(store)
     except HoldfastError as error:
-        return [Break(seq=0, kind="mark", message=f"a break-glass mark: {error.problem.message}")], notes
+        return [Break(seq=0, kind="mark", message=f"a break-glass mark cannot be read: {error.problem.message}")], notes
     for stack, acts in expected.items():
         seen = {act.seq for act in marked.get(stack, ())}
         for act in acts:

@@ -54,7 +54,7 @@ def ship_to(store: RunStore, address: str, sink: BlobStore | str, *, seconds: fl
     thread.start()
     thread.join(seconds)
     shipper.stop.set()
-    why = shipper.why or (f"{address} takes longer than {seconds:g} seconds" if thread.is_alive() else None)
+    why = shipper.why or (f"{address} did not respond within {seconds:g} seconds" if thread.is_alive() else None)
     try:
         return Shipped(waiting=waiting(store, address), why=why)
     except (HoldfastError, OSError) as error:
@@ -165,7 +165,7 @@ def _put(sink: BlobStore, name: str, data: bytes) -> None:
         raise Failed(
             "HF-AUDIT-5",
             f"{sink.shown}/{name} differs from the audit log: one of them was changed",
-            hint="Compare it with `holdfast audit export`, and find out who can write to either.",
+            hint="Compare it with the output of holdfast audit export, and check who can write to either.",
         )
 
 

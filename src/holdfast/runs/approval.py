@@ -77,8 +77,8 @@ async def record_approval(
 
 def require_not_own(me: Actor, stack: str, author: Mapping[str, object]) -> tuple[str, ...]:
     """Refuse self-approval. If an identity is not verified it cannot be checked, and a note says so."""
-    if not me.proved or not author.get("proved"):
-        who = "your" if not me.proved else "the planner's"
+    if not me.verified or not author.get("verified"):
+        who = "your" if not me.verified else "the planner's"
         return (f"cannot check for self-approval: {who} identity is not verified",)
     if (author.get("kind"), author.get("name")) == (me.kind, me.name):
         raise Refused(

@@ -14,7 +14,7 @@ from holdfast.runs.intent import Intent
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
 from holdfast.store.journal import Journal
-from holdfast.store.run_records import PULSE, TAIL, StoredClaim, journal_name
+from holdfast.store.run_records import HEARTBEAT, TAIL, StoredClaim, journal_name
 from holdfast.store.run_store import RunStore
 from holdfast.store.shipping import ship_rest
 from holdfast.system import clock, files, process_table
@@ -117,7 +117,7 @@ def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLi
     supervisor = None
     if journal.started is not None:
         supervisor = process_table.liveness(_supervisor(journal.started))
-    heartbeat = store.runs.read(claim.run, PULSE)
+    heartbeat = store.runs.read(claim.run, HEARTBEAT)
     return HolderLiveness(
         caller=process_table.liveness(claim.intent.process),
         supervisor=supervisor,

@@ -40,7 +40,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """How many resources the plan creates, updates, …"""
     error: RunError | None = None
     notes: tuple[str, ...] | None = None
-    maker: Mapping[str, object] | None = None
+    author: Mapping[str, object] | None = None
     """Who planned it, with the proof of that."""
 
     @property
@@ -78,7 +78,7 @@ def new_run(stack: str, operation: str, identity: Identity, *, run: str | None =
         who=identity.who,
         change=identity.change,
         times={Status.QUEUED: clock.now().isoformat()},
-        maker=identity.audit.who.document(),
+        author=identity.audit.who.document(),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from holdfast.store.blobs import EncryptedBlobs, to_json, unreadable
 from holdfast.system import clock
@@ -23,7 +23,7 @@ class ApprovalKind(StrEnum):
 class Approval(Struct, frozen=True, kw_only=True):
     """A person's decision about one plan."""
 
-    kind: ApprovalKind = field(name="word")
+    kind: ApprovalKind
     digest: str
     stack: str
     run: str
@@ -41,7 +41,7 @@ class Approval(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        return f"{self.who.get('name') or 'unknown'}{'' if self.who.get('proved') else ', unverified'}"
+        return f"{self.who.get('name') or 'unknown'}{'' if self.who.get('verified') else ', unverified'}"
 
     def in_force(self, now: str) -> bool:
         """A rejection never expires."""
@@ -59,11 +59,11 @@ class Approvals:
 
     def record_author(self, digest: str, author: Mapping[str, object]) -> None:
         """Who saved the plan; the first record counts."""
-        self._encrypted.create(f"makers/{digest}", to_json({"version": _FORMAT, "maker": dict(author)}))
+        self._encrypted.create(f"authors/{digest}", to_json({"version": _FORMAT, "author": dict(author)}))
 
     def author(self, digest: str) -> Mapping[str, object] | None:
         """None: no plan with this digest was saved."""
-        author = (self._encrypted.document(f"makers/{digest}") or {}).get("maker")
+        author = (self._encrypted.document(f"authors/{digest}") or {}).get("author")
         return author if isinstance(author, dict) else None
 
     def of(self, digest: str) -> tuple[Approval, ...]:
@@ -83,9 +83,9 @@ class Approvals:
             pass
         raise unreadable(
             f"{name} in the run store is not a valid approval of this plan",
-            "A newer Holdfast may have written it. Holdfast does not apply the plan until it is readable.",
+            "A newer version of Holdfast may have written it. Holdfast does not apply the plan until it can read it.",
         )
 
 
 def _folder(digest: str) -> str:
-    return f"consents/{digest}"
+    return f"approvals/{digest}"

@@ -218,7 +218,7 @@ def _record(name: str, blob: StoredBlob) -> _Record:
     except (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise unreadable(
             f"cannot read the lease {name} in the run store: {error}",
-            "A newer Holdfast may have written it. Holdfast takes no lease while the holder is unknown.",
+            "A newer version of Holdfast may have written it. Upgrade Holdfast, then try again.",
         ) from None
 
 
@@ -240,5 +240,5 @@ def _now() -> str:
 def _conflicts(name: str) -> UnknownOutcome:
     return unreadable(
         f"the lease {name} in the run store changes faster than it can be read",
-        "Check whether a proxy between here and the store changes its answers (ETag).",
+        "Check whether a proxy between this machine and the store changes its responses (ETag).",
     )

@@ -32,7 +32,7 @@ def buffer_path(run: str, memory: Path = MEMORY) -> str | None:
 def require_space(buffer: str) -> None:
     """Fails while there is still some space: Terraform would not report a failed write."""
     if _free(Path(buffer).parent) < _FREE_WHILE_RUNNING:
-        raise OSError(errno.ENOSPC, "no memory left for Terraform's output", buffer)
+        raise OSError(errno.ENOSPC, "there is no memory left for Terraform's output", buffer)
 
 
 def read_buffer(buffer: str) -> bytes | None:

@@ -19,7 +19,7 @@ from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 if TYPE_CHECKING:
     from holdfast.store.s3_blobs import S3Blobs
 
-_IGNORE = "# The Holdfast run store: states, journals, approvals. Not for Git.\n*\n"
+_IGNORE = "# The Holdfast run store: states, journals, approvals. Do not commit it.\n*\n"
 
 
 class FolderBlobs:

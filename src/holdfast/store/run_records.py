@@ -65,7 +65,7 @@ def _name(stack: str) -> str:
     return f"claims/{encode_name(stack)}"
 
 
-PULSE = "pulse"
+HEARTBEAT = "heartbeat"
 """The last heartbeat of the supervisor, in a store that is not on its machine."""
 TAIL = "tail"
 """Terraform's output after a kill, if it is more than the journal has."""

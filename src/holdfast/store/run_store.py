@@ -143,7 +143,7 @@ class RunStore:
 
     def keep_errored(self, stack: str, state: bytes) -> None:
         """`errored` returns the newest; an older one is set aside, never overwritten."""
-        name = f"errored/{encode_name(stack)}/kept"
+        name = f"errored/{encode_name(stack)}/unsaved"
         while not self.encrypted.create(name, state):
             older = self.encrypted.read(name)
             if older is None:
@@ -153,12 +153,12 @@ class RunStore:
                 return
 
     def errored(self, stack: str) -> bytes | None:
-        blob = self.encrypted.read(f"errored/{encode_name(stack)}/kept")
+        blob = self.encrypted.read(f"errored/{encode_name(stack)}/unsaved")
         return blob.data if blob is not None else None
 
     def resolve_errored(self, stack: str) -> None:
         """After a push: the copy stays, under a name that no longer blocks the stack."""
-        name = f"errored/{encode_name(stack)}/kept"
+        name = f"errored/{encode_name(stack)}/unsaved"
         if (kept := self.encrypted.read(name)) is not None:
             self.encrypted.write(f"errored/{encode_name(stack)}/pushed-{clock.new_id()}", kept.data)
             self.encrypted.remove(name, tag=kept.tag)

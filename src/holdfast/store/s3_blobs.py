@@ -82,10 +82,10 @@ def store_error(error: Exception, *, shown: str, bucket: str, tries: int) -> Hol
         return StoreUnreachable(
             "HF-STORE-5",
             f"cannot reach the run store {shown}{_after(tries)}: {error}",
-            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy. Nothing runs without the store.",
+            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy. Holdfast runs nothing without the store.",
         )
     code, status = _code(error), _status(error)
-    answer = f"S3 answered {status} {code}: {_message(error)}"
+    answer = f"S3 returned {status} {code}: {_message(error)}"
     if code == "NoSuchBucket":
         return StoreUnreachable(
             "HF-STORE-7",
@@ -97,9 +97,9 @@ def store_error(error: Exception, *, shown: str, bucket: str, tries: int) -> Hol
     if code in _DENIED or status in _DENIED_STATUSES:
         return StoreUnreachable(
             "HF-STORE-6",
-            f"the run store {shown} refuses these credentials: {answer}",
+            f"S3 rejected the credentials for the run store {shown}: {answer}",
             hint=f"They need s3:GetObject, s3:PutObject and s3:DeleteObject below {shown}, and s3:ListBucket "
-            f"on {bucket}: without it, S3 answers 403 for a missing object.",
+            f"on {bucket}: without it, S3 returns 403 for a missing object.",
         )
     return StoreUnreachable(
         "HF-STORE-5",
@@ -113,7 +113,7 @@ def client_error(error: AwsError, *, shown: str) -> StoreUnreachable:
         return StoreUnreachable(
             "HF-STORE-6",
             f"no AWS credentials for the run store {shown}: {error}",
-            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use a machine role.",
+            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role.",
         )
     return StoreUnreachable(
         "HF-STORE-5",
@@ -125,7 +125,7 @@ def client_error(error: AwsError, *, shown: str) -> StoreUnreachable:
 def conditions_unsupported(shown: str, reason: str) -> UsageError:
     return UsageError(
         "HF-STORE-8",
-        f"{shown} cannot be a run store: {reason}",
+        f"{shown} cannot be used as a run store: {reason}",
         hint="Use a service that honours If-None-Match and If-Match on PutObject: without them, two runs "
         "could claim the same stack.",
     )
@@ -340,7 +340,7 @@ def parse_address(address: str) -> tuple[str, str]:
         raise UsageError(
             "HF-STORE-1",
             f"{shown} is not a valid S3 address",
-            hint="Write `store: s3://bucket/prefix`; the endpoint and the keys come from the AWS variables.",
+            hint="Write `store: s3://bucket/prefix`; the endpoint and the credentials come from the AWS variables.",
         )
     return match[1], prefix
 

@@ -158,7 +158,7 @@ def _number(name: str) -> int:
     if not last.isascii() or not last.isdigit():
         raise unreadable(
             f"the run store contains {name}, which is not a version of a state",
-            "Holdfast does not create such names: find out who did, and remove it.",
+            "Holdfast does not create such names: check who did, then remove it.",
         )
     return int(last)
 

@@ -19,7 +19,7 @@ from holdfast.store.blobs import BlobStore, EncryptedBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.output_buffer import buffer_path, remove_buffer, require_space
 from holdfast.store.place import FolderBlobs, from_description
-from holdfast.store.run_records import PULSE, Claims, RunRecords, journal_name
+from holdfast.store.run_records import HEARTBEAT, Claims, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
 from holdfast.store.states import ManagedStates, StateSnapshot
 from holdfast.system import clock, environment, files, process_table
@@ -213,7 +213,7 @@ class Heartbeat:
     def _beat(self) -> None:
         while True:
             with contextlib.suppress(HoldfastError, OSError):
-                self._records.write(self._run, PULSE, _now().encode())
+                self._records.write(self._run, HEARTBEAT, _now().encode())
             if self._stopped.wait(_HEARTBEAT_SECONDS):
                 return
 

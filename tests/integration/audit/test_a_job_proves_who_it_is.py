@@ -105,7 +105,7 @@ def test_what_the_token_says_replaces_what_the_variables_say(issuer: Issuer) -> 
     issuer.forging = False
     environment = issuer.environment()
     who = verify_actor(current_actor(environment), environment, issuer=issuer.url)
-    assert (who.proved, who.name, who.shown) == (True, "ada", "ci:acme/infra#411")
+    assert (who.verified, who.name, who.shown) == (True, "ada", "ci:acme/infra#411")
     assert who.claims["sub"] == "repo:acme/infra:environment:prod"
     assert "job" not in who.claims
 
@@ -125,7 +125,7 @@ def test_without_a_token_that_holds_the_claims_stay_unproved(
     issuer.forging = bool(forging)
     environment = issuer.environment(secret)
     who = verify_actor(current_actor(environment), environment, issuer=issuer.url)
-    assert (who.proved, who.name) == (False, "mallory")
+    assert (who.verified, who.name) == (False, "mallory")
     assert why in who.because
     assert "another-job" not in who.because
 
@@ -135,5 +135,5 @@ def test_an_issuer_that_does_not_answer_fails_nothing(issuer: Issuer) -> None:
     issuer.forging = False
     environment = issuer.environment()
     who = verify_actor(current_actor(environment), environment, issuer="http://127.0.0.1:9")
-    assert not who.proved
+    assert not who.verified
     assert "GitHub issued none" in who.because

@@ -93,7 +93,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.states.add("a", new, after=0)
     store.backups.add("a", new)
     store.runs.finish("r1", {"status": CANARY})
-    store.runs.write("r1", "pulse", word)
+    store.runs.write("r1", "heartbeat", word)
     journal = tmp_path / "store" / journal_name("r1")
     writer = JournalWriter(str(journal), KEY, "r1")
     writer.append(STARTED, b'{"process": "' + word + b'"}')

@@ -60,5 +60,5 @@ def test_variables_verify_no_actor() -> None:
     """Whatever the variables say: unproved, and the record says why."""
     for variables in ({}, {"CI": "1"}, {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "ada"}):
         who = current_actor(acting(**variables))
-        assert who.document()["proved"] is False
+        assert who.document()["verified"] is False
         assert who.because

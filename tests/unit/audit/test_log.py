@@ -54,7 +54,7 @@ def test_what_is_recorded_is_read_back_newest_first() -> None:
     assert lines[0]["change"] == "01CHANGE"
     who = lines[0]["who"]
     assert isinstance(who, dict)
-    assert (who["name"], who["proved"]) == ("ada", False)
+    assert (who["name"], who["verified"]) == ("ada", False)
     assert verify(store).whole
 
 

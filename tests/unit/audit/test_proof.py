@@ -25,7 +25,7 @@ JOB = Actor(
     kind=GITHUB_ACTIONS,
     name="mallory",
     host="runner",
-    proved=False,
+    verified=False,
     because="",
     claims={"actor": "mallory", "job": "apply"},
 )
@@ -66,7 +66,7 @@ def test_a_signed_token_proves_what_it_says() -> None:
     found = asked(token())
     assert not isinstance(found, Unverified)
     who = with_claims(JOB, found, issuer=ISSUER)
-    assert (who.proved, who.name, who.claims) == (True, "ada", {"actor": "ada"})
+    assert (who.verified, who.name, who.claims) == (True, "ada", {"actor": "ada"})
     assert ISSUER in who.because
 
 
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_token_leaves_it_unproved(one: object, why: str) ->
     assert isinstance(found, Unverified)
     assert why in found.why
     who = with_claims(JOB, found, issuer=ISSUER)
-    assert (who.proved, who.name) == (False, "mallory")
+    assert (who.verified, who.name) == (False, "mallory")
     assert found.why in who.because
 
 

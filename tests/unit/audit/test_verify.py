@@ -83,7 +83,7 @@ def test_lines_that_a_crash_left_behind_the_head_are_fine() -> None:
     found = verdict(pieces, End(seq=1, hash=hash_of((pieces[0].lines or ())[0])))
     assert found.whole
     assert found.notes == (
-        "entries 2 to 3 are newer than the head: the writer was killed before it moved the head",
+        "entries 2 to 3 are newer than the head: a command was killed before it moved the head",
     )
 
 

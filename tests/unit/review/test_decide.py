@@ -108,7 +108,7 @@ def decided(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool =
 def say(opened: ChangeContext, word: ApprovalKind, *, hours: int | None = None, digest: str = DIGEST) -> None:
     now = clock.now()
     until = (now + timedelta(hours=hours)).isoformat() if hours is not None else None
-    who = {"kind": "person", "name": "ada", "proved": False}
+    who = {"kind": "person", "name": "ada", "verified": False}
     opened.store.approvals.add(
         Approval(
             kind=word,

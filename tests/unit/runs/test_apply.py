@@ -89,7 +89,7 @@ def test_an_apply_that_went_well_is_written_down(case: Case) -> None:
     }
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
     outcome = case.store.runs.outcome(RUN)
-    assert (outcome["status"], outcome["maker"]) == ("applied", case.context.identity.audit.who.document())
+    assert (outcome["status"], outcome["author"]) == ("applied", case.context.identity.audit.who.document())
     assert case.store.claims.of(NAME) is None
     assert case.terraform.applied == [()]
 

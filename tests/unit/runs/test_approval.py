@@ -29,8 +29,8 @@ from holdfast.system import clock
 
 DIGEST = "d" * 64
 RUN = "01RUNA"
-ADA = Actor(kind=GITHUB_ACTIONS, name="ada", host="runner", proved=True, because="a token", claims={})
-BOB = Actor(kind=PERSON, name="bob", host="laptop", proved=False, because="nothing", claims={})
+ADA = Actor(kind=GITHUB_ACTIONS, name="ada", host="runner", verified=True, because="a token", claims={})
+BOB = Actor(kind=PERSON, name="bob", host="laptop", verified=False, because="nothing", claims={})
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ class Recording(Audit):
 
 
 def test_a_word_is_kept_for_the_digest_of_the_run(opened: ChangeContext) -> None:
-    """With who said it, proved by then, and why; it has no end but the plan's."""
+    """With who said it, verified by then, and why; it has no end but the plan's."""
     given = said(opened, run="01runa")
     assert (given.run, given.digest, given.stack) == (RUN, DIGEST, "db")
     (kept,) = opened.store.approvals.of(DIGEST)
@@ -107,7 +107,7 @@ def test_what_cannot_be_recorded_is_not_given(opened: ChangeContext) -> None:
 
 
 def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: ChangeContext) -> None:
-    """Who speaks is proved before the rule is asked; to reject one's own is allowed."""
+    """Who speaks is verified before the rule is asked; to reject one's own is allowed."""
     opened.store.runs.finish("01RUNB", {"digest": "own", "stack": "db"})
     opened.store.approvals.record_author("own", ADA.document())
     assert refused(opened, run="01RUNB") == "HF-APPR-3"
@@ -240,7 +240,7 @@ def kept(word: ApprovalKind, who: Actor, digest: str = DIGEST) -> Approval:
 
 def test_a_person_and_a_job_of_one_name_are_two(opened: ChangeContext) -> None:
     """Whose word it is: the kind counts as much as the name."""
-    person = Actor(kind=PERSON, name="ada", host="laptop", proved=False, because="nothing", claims={})
+    person = Actor(kind=PERSON, name="ada", host="laptop", verified=False, because="nothing", claims={})
     for who in (ADA, person):
         opened.store.approvals.add(kept(ApprovalKind.APPROVAL, who))
     words = opened.store.approvals.of(DIGEST)
@@ -262,12 +262,12 @@ def test_approvals_are_listed_in_the_order_they_were_given(
 def test_a_word_that_is_not_about_this_plan_stops_everything(opened: ChangeContext, damage: str) -> None:
     """Put there by somebody, or written by a Holdfast that is not known: it is never read as consent."""
     opened.store.approvals.add(kept(ApprovalKind.APPROVAL, ADA, "another"))
-    (name,) = opened.store.encrypted.names("consents/another")
+    (name,) = opened.store.encrypted.names("approvals/another")
     found = opened.store.encrypted.read(name)
     assert found is not None
     data = found.data.replace(b'"version":1', b'"version":2') if damage.startswith("a newer") else found.data
     to = DIGEST if damage.startswith("another") else "another"
-    opened.store.encrypted.write(f"consents/{to}/00", data)
+    opened.store.encrypted.write(f"approvals/{to}/00", data)
     with pytest.raises(HoldfastError) as caught:
         opened.store.approvals.of(to)
     assert caught.value.problem.code == "HF-STORE-2"

@@ -28,7 +28,7 @@ def test_an_override_ends_after_24_hours(after: timedelta, *, valid: bool) -> No
         digest="d",
         stack="a",
         run="r",
-        who={"kind": "person", "name": "ada", "proved": False},
+        who={"kind": "person", "name": "ada", "verified": False},
         reason="why",
         at=given.isoformat(),
         until=(given + OVERRIDE_LIFETIME).isoformat(),

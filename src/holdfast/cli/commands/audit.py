@@ -36,7 +36,7 @@ def show(
     ] = None,
     limit: Limit = None,
 ) -> Exit:
-    """Show the latest entries, newest first."""
+    """Show the latest entries of the audit log, newest first."""
     from holdfast.audit.reader import newest
 
     begin, most = _since(since), limit_from(limit)
@@ -74,9 +74,7 @@ def export(
     invocation: Invocation,
     format_: Annotated[
         str | None,
-        Option(
-            "--format", metavar="FORMAT", help=f"{_FORMAT} (one JSON object per line); there is no other."
-        ),
+        Option("--format", metavar="FORMAT", help=f"{_FORMAT} (one JSON object per line), the only format."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -161,13 +159,13 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
     who = who if isinstance(who, Mapping) else {}
     name, shown = who.get("name"), str(who.get("shown") or "?")
     by = shown if shown.startswith(f"{name}@") else f"{name} ({shown})"
-    proved = "" if who.get("proved") is True else ", unverified"
+    verified = "" if who.get("verified") is True else ", unverified"
     outcome = ", ".join(str(word) for word in (line.get("outcome"), line.get("error")) if word)
     mark = ("  BREAK GLASS", "bold yellow") if line.get("break_glass") is True else ""
     console.line(
         f" {line.get('seq'):>6}  {moment(str(line.get('at')))}  ",
         (f"{line.get('what')} ", "bold"),
-        f"{line.get('stack') or ''}{f': {outcome}' if outcome else ''}  by {by}{proved}",
+        f"{line.get('stack') or ''}{f': {outcome}' if outcome else ''}  by {by}{verified}",
         mark,
     )
     for name in ("decision", "reason", "until", "run", "digest"):
