@@ -3,7 +3,7 @@ terraform {
 }
 
 variable "company" {
-  description = "Whose organisation it is."
+  description = "Name of the company."
   type        = string
 }
 
@@ -12,6 +12,6 @@ resource "terraform_data" "organisation" {
 }
 
 output "organisation" {
-  description = "What everything else belongs to."
+  description = "Name of the organisation."
   value       = terraform_data.organisation.output
 }

@@ -25,7 +25,7 @@ Changed = Annotated[
     Option(
         "--changed",
         metavar="FILE",
-        help="Only stacks affected by this file; repeatable; `-` reads names from standard input.",
+        help="Only stacks affected by this file; repeatable; `-` reads a list from standard input.",
     ),
 ]
 Since = Annotated[

@@ -77,7 +77,7 @@ _CONVENTION: Final = Text(
 class EnvironmentLevels(Section, frozen=True, kw_only=True):
     """Read as its levels."""
 
-    rules: tuple[RuleLevel, ...] = key(_LEVELS, "Levels of rules in this environment, as in `checks.rules`.")
+    rules: tuple[RuleLevel, ...] = key(_LEVELS, "Severities in this environment, as in `checks.rules`.")
 
     @classmethod
     def from_keys(cls, values: dict[str, Any]) -> tuple[RuleLevel, ...]:
@@ -91,7 +91,7 @@ class PathLevels(Section, frozen=True, kw_only=True):
         "A file, or everything below a folder; `*` matches a part of a name, `**` any folders.",
         required=True,
     )
-    rules: tuple[RuleLevel, ...] = key(_LEVELS, "Levels of rules in these files, as in `checks.rules`.")
+    rules: tuple[RuleLevel, ...] = key(_LEVELS, "Severities in these files, as in `checks.rules`.")
 
 
 def _existing_day(text: str) -> date:
@@ -109,7 +109,7 @@ class ConfigWaiver(Section, frozen=True, kw_only=True):
     rule: str = key(
         Text("the id of a rule such as `HF101`", _RULE, max_length=200), "The rule: `HF101`.", required=True
     )
-    path: str | None = key(_PATH, "Files, or folders with everything below.")
+    path: str | None = key(_PATH, "A file, or everything below a folder; `*` and `**` work as in `paths`.")
     address: str | None = key(_GLOB, "Addresses; `*` matches any text.")
     stack: str | None = key(_GLOB, "Stacks; `*` matches any text.")
     owner: str = key(Text(max_length=200), "Who is responsible for the waiver.", required=True)
@@ -139,7 +139,7 @@ class Exemption(Section, frozen=True, kw_only=True):
         "The types that these stacks may manage; `*` matches any text.",
         default_doc="all",
     )
-    reason: str = key(Text(), "Why they may.", required=True)
+    reason: str = key(Text(), "Why these stacks may manage them.", required=True)
 
 
 class BoundarySettings(Section, frozen=True, kw_only=True):
@@ -179,15 +179,17 @@ class StateNames(Section, frozen=True, kw_only=True):
 
 class CheckSettings(Section, frozen=True, kw_only=True):
     rules: tuple[RuleLevel, ...] = key(
-        _LEVELS, "A mapping of rules (`HF101`, or a prefix: `HF7*`) to `error`, `warning`, `note` or `off`."
+        _LEVELS,
+        "A mapping of rules (`HF101`, or a prefix: `HF7*`) to a severity: `error`, `warning`, `note` or "
+        "`off`.",
     )
     environments: Mapping[str, tuple[RuleLevel, ...]] = key(
-        named(EnvironmentLevels), "A mapping of environments to levels that apply there instead."
+        named(EnvironmentLevels), "A mapping of environments to severities that apply there instead."
     )
     paths: tuple[PathLevels, ...] = key(
         ListOf(PathLevels),
-        "A list of paths with levels that apply there instead; they win over environments, and the last path "
-        "that matches wins.",
+        "A list of paths with severities that apply there instead. Paths win over environments; the last "
+        "path that matches wins.",
     )
     waivers: tuple[ConfigWaiver, ...] = key(
         ListOf(ConfigWaiver),
@@ -201,8 +203,8 @@ class CheckSettings(Section, frozen=True, kw_only=True):
     )
     tools: Mapping[str, Use] = key(
         Names(Choice(tuple(Use)), r"[a-z][a-z0-9-]*", "the name of a tool such as `checkov`"),
-        "A mapping of tools (`rego`, `checkov`) to `auto` (run it if installed), `on` (a missing tool is an "
-        "error) or `off`: [policies](policies.md).",
+        "A mapping of tools (`rego`, `checkov`) to `auto` (the default), `on` (a missing tool is an error) "
+        "or `off`: [policies](policies.md).",
     )
     boundary: BoundarySettings | None = key(
         BoundarySettings, "What Terraform owns and what GitOps owns: [HF101](checks/HF101.md).", default=None

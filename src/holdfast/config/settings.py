@@ -116,7 +116,7 @@ class BackupSettings(Section, frozen=True, kw_only=True):
 class RedactionSettings(Section, frozen=True, kw_only=True):
     off: tuple[str, ...] = key(
         ListOf(Text("the id of a layer", r"[a-z0-9][a-z0-9-]*", max_length=100)),
-        "Ids of redaction layers to turn off. Registered secrets are always hidden.",
+        "Ids of redaction layers to turn off. Registered secrets are always masked.",
     )
     words: tuple[str, ...] = key(
         ListOf(Text("a word of three characters or more", r"\S{3,}", max_length=100)),
@@ -169,14 +169,14 @@ class Config(Section, frozen=True, kw_only=True):
     checks: CheckSettings = key(CheckSettings, "What `check`, `plan` and `apply` check: [checks](checks.md).")
     audit_s3: str | None = key(
         Text("`s3://bucket/prefix`", _S3_URI, code="HF-CONF-16", numbers=False),
-        "Where its entries are copied, as objects by day and run: `s3://bucket/prefix`.",
+        "Holdfast also copies its entries here, by day and run: `s3://bucket/prefix`.",
         path="audit.s3",
     )
     backups: BackupSettings = key(
         BackupSettings, "How long old versions and backups of states are kept: [state](state.md)."
     )
     redaction: RedactionSettings = key(
-        RedactionSettings, "What is hidden in addition to known secrets: [redaction](redaction.md)."
+        RedactionSettings, "What is masked in addition to registered secrets: [redaction](redaction.md)."
     )
 
     @classmethod

@@ -58,7 +58,7 @@ class Backend(Section, frozen=True, kw_only=True):
 
     type: str | None = key(
         Choice(BACKEND_TYPES),
-        "The backend's type. The code must declare the same one.",
+        "The backend's type. If the code declares a backend, it must have the same type.",
         default_doc="the type in the code",
     )
     settings: Mapping[str, Value] = key(
@@ -169,7 +169,7 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     )
     credentials: Mapping[str, Mapping[str, Value]] = key(
         Credentials,
-        "The cloud credentials of the stack. With this key, it gets no others.",
+        "The cloud credentials of the stack. With this key, the stack gets no others.",
         default_doc="those of the caller",
     )
     env: Mapping[str, Value] = key(

@@ -1,20 +1,20 @@
-# One place that decides what things are called; every service uses it.
+# The naming convention that all services use.
 variable "account" {
-  description = "The account that this deployment is for."
+  description = "Account of the deployment."
   type        = string
 }
 
 variable "service" {
-  description = "The kind of thing it is: queue, role, database."
+  description = "Kind of service: queue, role or database."
   type        = string
 }
 
 variable "name" {
-  description = "What the deployment is called."
+  description = "Name of the deployment."
   type        = string
 }
 
 output "full" {
-  description = "The whole name, unique in the company."
+  description = "Full name, unique in the company."
   value       = "${var.account}-${var.service}-${var.name}"
 }

@@ -3,23 +3,23 @@ terraform {
 }
 
 variable "account" {
-  description = "The account that this deployment is for."
+  description = "Account of the deployment."
   type        = string
 }
 
 variable "name" {
-  description = "What the deployment is called."
+  description = "Name of the deployment."
   type        = string
 }
 
 variable "engine" {
-  description = "Which database it is, and which version of it."
+  description = "Database engine and version."
   type        = string
   default     = "postgres-18"
 }
 
 variable "password" {
-  description = "Of the user `app`. In a cloud it would come from a secret store."
+  description = "Password of the user `app`. In a real stack it would come from a secret store."
   type        = string
   sensitive   = true
   default     = "only-an-example"
@@ -32,7 +32,7 @@ module "naming" {
   name    = var.name
 }
 
-# A change of the engine replaces the database, as it would in a cloud.
+# Changing the engine replaces the database, as in a real cloud.
 resource "terraform_data" "database" {
   input            = { name = module.naming.full }
   triggers_replace = [var.engine]
@@ -43,12 +43,12 @@ resource "terraform_data" "login" {
 }
 
 output "address" {
-  description = "Where programs reach it."
+  description = "Address of the database."
   value       = "${terraform_data.database.output.name}.db.internal"
 }
 
 output "password" {
-  description = "Of the user `app`."
+  description = "Password of the user `app`."
   value       = var.password
   sensitive   = true
 }

@@ -3,17 +3,17 @@ terraform {
 }
 
 variable "account" {
-  description = "The account that this deployment is for."
+  description = "Account of the deployment."
   type        = string
 }
 
 variable "name" {
-  description = "What the deployment is called."
+  description = "Name of the deployment."
   type        = string
 }
 
 variable "retention_days" {
-  description = "How long a message is kept."
+  description = "Message retention in days."
   type        = number
   default     = 4
 }
@@ -37,6 +37,6 @@ resource "terraform_data" "dead_letters" {
 }
 
 output "queue_name" {
-  description = "What programs that send to it need."
+  description = "Name of the queue."
   value       = terraform_data.queue.output.name
 }

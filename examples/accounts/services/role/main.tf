@@ -3,17 +3,17 @@ terraform {
 }
 
 variable "account" {
-  description = "The account that this deployment is for."
+  description = "Account of the deployment."
   type        = string
 }
 
 variable "name" {
-  description = "What the deployment is called."
+  description = "Name of the deployment."
   type        = string
 }
 
 variable "trust_policy" {
-  description = "A file, relative to the root of the repository."
+  description = "Path of the trust policy, relative to the repository root."
   type        = string
 }
 
@@ -32,6 +32,6 @@ resource "terraform_data" "role" {
 }
 
 output "role_name" {
-  description = "What programs that take on the role need."
+  description = "Name of the role."
   value       = terraform_data.role.output.name
 }

@@ -1,9 +1,9 @@
 variable "component" {
-  description = "What the tagged things are a part of."
+  description = "Component that the tagged resources belong to."
   type        = string
 }
 
 output "all" {
-  description = "The tags that everything carries."
+  description = "Tags for every resource."
   value       = { component = var.component, managed_by = "terraform" }
 }

@@ -33,6 +33,10 @@ _TARGETS = {
 }
 
 _NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "waivers"), "HF907": "settings"}
+_WAIVED_BY_CONFIG = frozenset(
+    ("HF201", "HF202", "HF203", "HF204", "HF205", "HF206", "HF307", "HF308", "HF905", "HF908")
+)
+"""Their findings have no line, or are in a file that cannot keep a comment."""
 _LINK = ": [docs/checks.md](../checks.md#waivers)."
 _DETAILS = Path(rules.__file__).parent / "details"
 _EXAMPLES = re.compile(r"Reported:\n\n```hcl\n(.*?)```\n\nNot reported:\n\n```hcl\n(.*?)```\n+", re.DOTALL)
@@ -90,6 +94,8 @@ def waiver_help(rule: Rule, where: str = " (docs/checks.md).") -> str:
     about = _NOT_WAIVED.get(rule.id)
     if about is not None:
         return f"Findings about {about} cannot be waived. You can change the severity or turn the rule off."
+    if rule.id in _WAIVED_BY_CONFIG:
+        return f"Add a waiver to `holdfast.yaml`{where}"
     return (
         f"Add `# holdfast:ignore {rule.id} until=2027-01-31 reason=why` to the line, or a waiver to "
         f"`holdfast.yaml`{where}"

@@ -1,11 +1,11 @@
 """Findings that are accepted until a date, in a comment or in the configuration. Pure.
 
-    password = "changeme"  # holdfast:ignore HF201 until=2027-01-01 owner=platform reason=set at first login
+    password = "changeme"  # holdfast:ignore HF209 until=2027-01-01 owner=platform reason=set at first login
 
 A comment on its own line applies to the next line that is not a comment. Inside a block it also applies to
 findings about the whole block. In JSON syntax the property `//` is a comment:
 
-    "//": "holdfast:ignore HF201 until=2027-01-01 reason=set at first login",
+    "//": "holdfast:ignore HF209 until=2027-01-01 reason=set at first login",
     "password": "changeme"
 """
 

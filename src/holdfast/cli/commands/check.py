@@ -22,14 +22,17 @@ def check(
         str | None,
         Option(
             "--fail-on",
-            metavar="LEVEL",
-            help="Exit 3 for findings of this level or above: error (default), warning, note.",
+            metavar="SEVERITY",
+            help="Exit 3 for findings of this severity or above: error (default), warning, note.",
         ),
     ] = None,
     engine: Annotated[bool, Option("--engine", help="Also run terraform fmt and validate.")] = False,
     fix: Annotated[bool, Option("--fix", help="With --engine: write the formatted code.")] = False,
     history: Annotated[
-        bool, Option("--history", help="Also search the Git history for files and secrets.")
+        bool,
+        Option(
+            "--history", help="Also search the Git history for secrets and files that do not belong there."
+        ),
     ] = False,
     list_: Annotated[bool, Option("--list", help="List all rules.")] = False,
     explain: Annotated[

@@ -52,7 +52,7 @@ def chosen_level(level: str | None) -> Severity:
         return Severity(level or Severity.ERROR)
     except ValueError:
         raise UsageError(
-            "HF-CHECK-3", f"--fail-on {level}: unknown level", hint=f"Write {listed(Severity)}."
+            "HF-CHECK-3", f"--fail-on {level}: unknown severity", hint=f"Write {listed(Severity)}."
         ) from None
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def clean(
     invocation: Invocation,
     everything: Annotated[
-        bool, Option("--all", help="Regardless of age; never what is in use or has an unsaved state.")
+        bool, Option("--all", help="Remove them regardless of age, unless in use or with an unsaved state.")
     ] = False,
 ) -> Exit:
     """Remove old work directories and leftovers of killed runs. Every run does this too."""

@@ -32,7 +32,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
     ] = False,
     lockfile: Annotated[
         str | None,
-        Option("--lockfile", metavar="update", help="`update` writes changed lock files to the repository."),
+        Option("--lockfile", metavar="update", help="Write changed lock files to the repository."),
     ] = None,
     github: Annotated[
         bool, Option("--github", help="In GitHub Actions: comment, job summary, annotations, outputs.")

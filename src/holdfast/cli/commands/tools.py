@@ -15,7 +15,7 @@ COMMANDS = ("list", "add", "remove")
 
 
 def list_(invocation: Invocation) -> Exit:
-    """List the added binaries by product, newest first."""
+    """List the added terraform and tofu binaries, newest first."""
     from holdfast.terraform.engine import installed
 
     tools = installed.installed_tools(invocation.environment.home)

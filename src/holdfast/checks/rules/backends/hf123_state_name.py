@@ -36,7 +36,8 @@ def _check(stack: CheckedStack) -> Iterator[CheckResult]:
 RULE = Rule(
     id="HF123",
     title="State name does not follow the convention",
-    fix="Rename it (move the state with `holdfast state`), or set your own convention in `checks.backend`.",
+    fix="Rename it (move the state with `holdfast state pull` and `state push`), or set your own convention "
+    "in `checks.backend`.",
     severity=Severity.WARNING,
     stack=_check,
 )

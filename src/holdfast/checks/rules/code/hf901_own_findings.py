@@ -29,7 +29,7 @@ HF903 = Rule(
 HF905 = Rule(
     id="HF905",
     title="Rule that crashed",
-    fix="Please report it with the code that caused it; until then you can turn that rule off for this path.",
+    fix="Report it with the code that caused it; until then you can turn off that rule for this path.",
     severity=Severity.ERROR,
 )
 

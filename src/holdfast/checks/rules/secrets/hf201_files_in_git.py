@@ -26,8 +26,8 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
 HF201 = Rule(
     id="HF201",
     title="State file in Git",
-    fix="Move the state to a backend (`holdfast state` helps), run `git rm --cached`, add `*.tfstate*` "
-    "to `.gitignore`, and rotate every secret in it.",
+    fix="Move the state to a backend (`holdfast state push` or `adopt`), run `git rm --cached`, add "
+    "`*.tfstate*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     **in_git(_classify_state, ContentKind.STATE),
     secret=True,

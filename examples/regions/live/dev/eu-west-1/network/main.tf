@@ -14,6 +14,6 @@ resource "terraform_data" "network" {
 }
 
 output "network" {
-  description = "The network that applications of the region are in."
+  description = "Network of the region."
   value       = terraform_data.network.output.region
 }

@@ -5,7 +5,7 @@ terraform {
 }
 
 variable "greeting" {
-  description = "What the application says."
+  description = "Greeting of the application."
   type        = string
 }
 
@@ -19,6 +19,6 @@ resource "terraform_data" "app" {
 }
 
 output "greeting" {
-  description = "What it says now."
+  description = "Greeting of the application."
   value       = terraform_data.app.output.greeting
 }
