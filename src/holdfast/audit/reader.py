@@ -105,7 +105,9 @@ class _Walk:
         before = str(document.get("before") or "none")
         if document.get("seq") != number:
             seq = str(document.get("seq") or "none")
-            self._add(number, "changed", f"entry {number} has a wrong number", expected=str(number), found=seq)
+            self._add(
+                number, "changed", f"entry {number} has a wrong number", expected=str(number), found=seq
+            )
         if self.hash is not None and before != self.hash:
             changed = f"entry {number - 1} was changed: entry {number} has a different hash for it"
             other = "entry 1 does not belong to the log of this run store"
@@ -216,7 +218,9 @@ def _marks(store: RunStore, lines: list[Line], head: End | None) -> tuple[list[B
     try:
         marked = open_break_glass(store)
     except HoldfastError as error:
-        return [Break(seq=0, kind="mark", message=f"a break-glass mark cannot be read: {error.problem.message}")], notes
+        return [
+            Break(seq=0, kind="mark", message=f"a break-glass mark cannot be read: {error.problem.message}")
+        ], notes
     for stack, acts in expected.items():
         seen = {act.seq for act in marked.get(stack, ())}
         for act in acts:

@@ -54,7 +54,9 @@ def ship_to(store: RunStore, address: str, sink: BlobStore | str, *, seconds: fl
     thread.start()
     thread.join(seconds)
     shipper.stop.set()
-    why = shipper.why or (f"{address} did not respond within {seconds:g} seconds" if thread.is_alive() else None)
+    why = shipper.why or (
+        f"{address} did not respond within {seconds:g} seconds" if thread.is_alive() else None
+    )
     try:
         return Shipped(waiting=waiting(store, address), why=why)
     except (HoldfastError, OSError) as error:

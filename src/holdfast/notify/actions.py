@@ -132,8 +132,8 @@ def _read_event(path: Path | None) -> tuple[object, tuple[Problem, ...]]:
             Problem(
                 code="HF-TELL-6",
                 message=f"cannot read the file of GITHUB_EVENT_PATH: {why}",
-                hint="Without it the pull request is unknown, so no comment was written; the job summary "
-                "has the report.",
+                hint="Without it the pull request is unknown, so no comment was written. The report "
+                "is in the job summary.",
             ),
         )
 

@@ -156,7 +156,7 @@ def _key(name: str) -> str:
 
 
 class GithubError(Exception):
-    """GitHub refused a request, or gave an unexpected answer."""
+    """GitHub rejected a request, or returned an unexpected response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -234,7 +234,7 @@ class GithubApi:
                 raise _refusal(answer)
 
     def _send(self, method: str, url: str, document: object | None = None) -> Response | None:
-        """None: no answer."""
+        """None: no response."""
         headers = {
             "Accept": "application/vnd.github+json",
             "Authorization": f"Bearer {self._token.reveal()}",
@@ -264,7 +264,7 @@ def _read(answer: Response) -> object:
     try:
         document: object = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise GithubError(answer.status, "the answer is not JSON") from None
+        raise GithubError(answer.status, "the response is not JSON") from None
     return document
 
 
@@ -281,7 +281,7 @@ def _comments(page: object) -> Iterator[Comment]:
 
 
 def _refusal(answer: Response | None) -> GithubError:
-    return GithubError(answer.status, _message(answer)) if answer else GithubError(0, "no answer")
+    return GithubError(answer.status, _message(answer)) if answer else GithubError(0, "no response")
 
 
 def _message(answer: Response) -> str:

@@ -137,7 +137,7 @@ def _try_write(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
             Problem(
                 code="HF-TELL-5",
                 message=f"cannot write {file.name} for GitHub Actions: {error.strerror or error}",
-                hint="The log has the report.",
+                hint="The report is in the log.",
             ),
         )
     return ()
@@ -176,8 +176,8 @@ def _comment(publication: Publication, limits: RetryLimits) -> tuple[Problem, ..
         return (
             Problem(
                 code="HF-TELL-2",
-                message=f"cannot write the comment; GitHub's last answer: {last}",
-                hint=f"The next try would be in {error.needed:.0f} s. The job summary has the report.",
+                message=f"cannot write the comment; GitHub's last response: {last}",
+                hint=f"The next attempt would be in {error.needed:.0f} s. The report is in the job summary.",
             ),
         )
     return ()
@@ -205,7 +205,7 @@ def _precondition(run: ActionsRun) -> Problem | None:
         return Problem(
             code="HF-TELL-3",
             message="GITHUB_TOKEN is not set, so no comment was written",
-            hint="Give the step env: GITHUB_TOKEN: ${{ github.token }}.",
+            hint="Add to the step: env: GITHUB_TOKEN: ${{ github.token }}",
         )
     parts = urlsplit(run.api)
     if parts.scheme != "https" and not is_local_address(parts.hostname or ""):
@@ -222,19 +222,19 @@ def _refused(run: ActionsRun, status: int, message: str) -> Problem:
         fork = run.pull_request is not None and run.pull_request.fork
         return Problem(
             code="HF-TELL-1",
-            message=f"the token may not write a comment on this pull request: {status} {message}",
-            hint="It comes from a fork, whose workflows have a read-only token; see the job summary."
+            message=f"the token is not allowed to comment on this pull request: {status} {message}",
+            hint="The token of a fork can only read. The report is in the job summary."
             if fork
-            else "Give the job permissions: pull-requests: write.",
+            else "Add to the job: permissions: pull-requests: write",
         )
     if status == _UNPROCESSABLE:
         return Problem(
             code="HF-TELL-7",
-            message=f"GitHub refuses the comment: {message}",
-            hint="The job summary has the report.",
+            message=f"GitHub rejected the comment: {message}",
+            hint="The report is in the job summary.",
         )
     return Problem(
         code="HF-TELL-8",
-        message=f"GitHub gave an unexpected answer: {status} {message}",
-        hint="The job summary has the report.",
+        message=f"GitHub returned an unexpected response: {status} {message}",
+        hint="The report is in the job summary.",
     )

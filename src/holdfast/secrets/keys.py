@@ -94,7 +94,7 @@ def _create(file: Path) -> bool:
         raise Failed(
             "HF-KEY-2",
             f"cannot create a key file at {file}: {error.strerror}",
-            hint=f"Set HOLDFAST_HOME to a folder that this user may write to, or set {VARIABLE}. {_CREATE}",
+            hint=f"Set HOLDFAST_HOME to a folder that this user can write to, or set {VARIABLE}. {_CREATE}",
         ) from None
 
 
@@ -108,8 +108,8 @@ def _read(file: Path) -> Key:
     if mode & 0o077:
         raise UsageError(
             "HF-KEY-4",
-            f"other users may read the key file {file} (mode {mode:04o})",
-            hint=f"Find out who has read it, then: chmod 600 {file}",
+            f"other users can read the key file {file} (mode {mode:04o})",
+            hint=f"Check who may have read it, then run: chmod 600 {file}",
         )
     return _parse(
         content.decode("ascii", "replace"),

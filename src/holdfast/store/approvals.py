@@ -83,7 +83,7 @@ class Approvals:
             pass
         raise unreadable(
             f"{name} in the run store is not a valid approval of this plan",
-            "A newer version of Holdfast may have written it. Holdfast does not apply the plan until it can read it.",
+            "A newer version of Holdfast may have written it. Upgrade Holdfast, or make a new plan.",
         )
 
 

@@ -82,7 +82,7 @@ def store_error(error: Exception, *, shown: str, bucket: str, tries: int) -> Hol
         return StoreUnreachable(
             "HF-STORE-5",
             f"cannot reach the run store {shown}{_after(tries)}: {error}",
-            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy. Holdfast runs nothing without the store.",
+            hint="Check the network, AWS_ENDPOINT_URL_S3 and the proxy, then try again.",
         )
     code, status = _code(error), _status(error)
     answer = f"S3 returned {status} {code}: {_message(error)}"
@@ -113,7 +113,7 @@ def client_error(error: AwsError, *, shown: str) -> StoreUnreachable:
         return StoreUnreachable(
             "HF-STORE-6",
             f"no AWS credentials for the run store {shown}: {error}",
-            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role.",
+            hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or use a machine role.",
         )
     return StoreUnreachable(
         "HF-STORE-5",
@@ -340,7 +340,7 @@ def parse_address(address: str) -> tuple[str, str]:
         raise UsageError(
             "HF-STORE-1",
             f"{shown} is not a valid S3 address",
-            hint="Write `store: s3://bucket/prefix`; the endpoint and the credentials come from the AWS variables.",
+            hint="Write `store: s3://bucket/prefix`; endpoint and credentials come from the AWS variables.",
         )
     return match[1], prefix
 

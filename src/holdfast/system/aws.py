@@ -130,7 +130,7 @@ def log_in(variables: Mapping[str, str]) -> AwsSettings:
             return known
         # The library refuses such a value as a header, with an error that shows it.
         reason = "a key or the token contains whitespace or a character outside ASCII"
-    raise NoCredentialsError(reason or f"the look-up exited with {finished.code}")
+    raise NoCredentialsError(reason or f"the AWS process exited with code {finished.code}")
 
 
 def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:

@@ -105,7 +105,9 @@ def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
     """The text of a user's file, or an error that names the file."""
     try:
         if path.stat().st_size > limit:
-            raise Failed("HF-FILE-3", f"{path} is larger than {limit} bytes", hint="Is it the right file?")
+            raise Failed(
+                "HF-FILE-3", f"{path} is larger than {limit} bytes", hint="Check that it is the right file."
+            )
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Failed(
@@ -117,7 +119,7 @@ def read_text(path: Path, *, limit: int = 64 * 1024 * 1024) -> str:
         raise Failed(
             "HF-FILE-2",
             f"cannot read {path}: {error.strerror}",
-            hint="Check that the file exists and that this user may read it.",
+            hint="Check that the file exists and that this user can read it.",
         ) from None
 
 
@@ -135,5 +137,5 @@ def file_error(error: OSError) -> Failed:
     return Failed(
         "HF-FILE-4",
         f"{prefix}{error.strerror or error}",
-        hint="Check that the file exists, that this user may use it, and that the disk has free space.",
+        hint="Check that the file exists, that this user has access to it, and that the disk has free space.",
     )

@@ -29,7 +29,7 @@ _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class HttpError(Exception):
-    """There is no answer. Contains the host and the reason, never a header, a path or a body."""
+    """There is no response. Contains the host and the reason, never a header, a path or a body."""
 
     def __init__(self, host: str, reason: str, *, timed_out: bool = False, final: bool = False) -> None:
         super().__init__(f"{host}: {reason}")
@@ -73,9 +73,9 @@ def request(
     worker.join(seconds)
     if worker.is_alive():
         exchange.abandoned = True
-        raise HttpError(exchange.host, f"no complete answer within {seconds:g} seconds", timed_out=True)
+        raise HttpError(exchange.host, f"no complete response within {seconds:g} seconds", timed_out=True)
     if exchange.answer is None:
-        raise exchange.error or HttpError(exchange.host, "no answer")
+        raise exchange.error or HttpError(exchange.host, "no response")
     return exchange.answer
 
 
@@ -129,7 +129,7 @@ class _Exchange:
         except HttpError as error:
             self.error = error
         except TimeoutError:
-            self.error = HttpError(self.host, "no answer in time", timed_out=True)
+            self.error = HttpError(self.host, "no response in time", timed_out=True)
         except (OSError, http.client.HTTPException, ValueError) as error:
             import ssl  # noqa: PLC0415
 
@@ -155,9 +155,9 @@ class _Exchange:
         while (chunk := response.read(min(_CHUNK, most + 1 - len(content)))) and not self.abandoned:
             content += chunk
             if len(content) > most:
-                raise HttpError(self.host, f"the answer is larger than {most} bytes", final=True)
+                raise HttpError(self.host, f"the response is larger than {most} bytes", final=True)
         if response.length:
-            raise HttpError(self.host, "the answer is incomplete")
+            raise HttpError(self.host, "the response is incomplete")
         return content
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -250,4 +250,4 @@ def _reason(error: Exception) -> str:
         case UnicodeError() | ValueError():
             return "the request contains a character that HTTP does not allow"
         case _:
-            return f"the answer is not HTTP ({type(error).__name__})"
+            return f"the response is not HTTP ({type(error).__name__})"

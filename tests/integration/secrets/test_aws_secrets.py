@@ -115,7 +115,7 @@ def test_not_allowed() -> None:
         assert isinstance(one, Problem)
         assert isinstance(other, Problem)
         assert one.message.startswith(
-            "arn:aws:iam::1:user/ci (keys in the environment) may not read aws-sm:a:"
+            "arn:aws:iam::1:user/ci (keys in the environment) is not allowed to read aws-sm:a:"
         )
         assert "secretsmanager:GetSecretValue" in str(one.hint)
         assert "ssm:GetParameter" in str(other.hint)
@@ -154,4 +154,6 @@ def test_who_asked_where_aws_does_not_say() -> None:
         variables = {**KEYS, "AWS_ENDPOINT_URL": server.url, "AWS_REGION": "eu-west-1"}
         found = looked(["aws-sm:a"], variables)["aws-sm:a"]
     assert isinstance(found, Problem)
-    assert found.message.startswith("the AWS identity of keys in the environment may not read aws-sm:a:")
+    assert found.message.startswith(
+        "the AWS identity of keys in the environment is not allowed to read aws-sm:a:"
+    )

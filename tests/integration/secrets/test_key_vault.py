@@ -147,7 +147,7 @@ def test_what_azure_refuses(server: Answering) -> None:
     closed = mistake("v/closed", server, SECRET)
     assert closed.code == "HF-SEC-11"
     assert closed.message.startswith(
-        "the Azure client client-1 in tenant tenant-1, with its secret may not read"
+        "the Azure client client-1 in tenant tenant-1, with its secret is not allowed to read"
     )
     assert "Key Vault Secrets User" in str(closed.hint)
     wrong = mistake("v/db", server, {**SECRET, "AZURE_CLIENT_SECRET": "wrong-secret"})

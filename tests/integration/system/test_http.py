@@ -67,8 +67,8 @@ def test_a_redirect_is_an_answer(server: Answering) -> None:
 
 def test_half_an_answer_is_none(server: Answering) -> None:
     """An answer that breaks off, or is larger than it may be, is an error."""
-    assert refused(f"{server.url}/cut").reason == "the answer is incomplete"
-    assert refused(f"{server.url}/long").reason == "the answer is larger than 100 bytes"
+    assert refused(f"{server.url}/cut").reason == "the response is incomplete"
+    assert refused(f"{server.url}/long").reason == "the response is larger than 100 bytes"
 
 
 def test_a_time_limit_for_all_of_it(server: Answering) -> None:

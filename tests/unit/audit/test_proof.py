@@ -78,7 +78,7 @@ def test_a_signed_token_proves_what_it_says() -> None:
         (lambda: token(alg="none"), "algorithm none"),
         (lambda: token(alg="HS256"), "unsupported signature"),
         (lambda: token({**GOOD, "iss": "https://other.example"}), "issuer"),
-        (lambda: token({**GOOD, "aud": "somebody"}), "another audience"),
+        (lambda: token({**GOOD, "aud": "somebody"}), "a different audience"),
         (lambda: token({**GOOD, "exp": NOW.timestamp() - 120}), "expired"),
         (lambda: token({name: value for name, value in GOOD.items() if name != "exp"}), "expired"),
         (lambda: token({**GOOD, "exp": float("nan")}), "expired"),

@@ -132,7 +132,7 @@ def test_a_log_of_another_store_does_not_fit() -> None:
     pieces, end = made(2)
     found = check(pieces, head=end, start=start_of("01OTHER"))
     assert only(found)[:2] == (1, "changed")
-    assert "this store's" in found.breaks[0].message
+    assert "of this run store" in found.breaks[0].message
 
 
 def test_a_line_that_is_no_record_is_found() -> None:

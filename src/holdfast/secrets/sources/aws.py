@@ -93,7 +93,7 @@ class AwsSecrets(Source):
         # Only the type of an unexpected error: its text may quote what was sent.
         last = finished.err.decode(errors="replace").strip().rpartition("\n")[2].partition(":")[0]
         return result or {
-            "failed": {"kind": "broken", "detail": f"the reader exited with {finished.code} {last}"}
+            "failed": {"kind": "broken", "detail": f"the AWS process exited with code {finished.code} {last}"}
         }
 
     def _interpret(
@@ -137,7 +137,7 @@ def _error(ref: SecretRef, answer: Mapping[str, Any], by: str, timeouts: Timeout
         case "library":
             error = errors.boto_missing(ref)
         case "identity":
-            error = errors.no_identity(ref, detail=detail or "no AWS credentials", hint=_LOGIN_HINT)
+            error = errors.no_identity(ref, detail=detail or "there are no AWS credentials", hint=_LOGIN_HINT)
         case "region":
             hint = "Set AWS_REGION, or add `?region=…` to the reference."
             error = errors.invalid_setting(ref, detail="no AWS region is set", hint=hint)

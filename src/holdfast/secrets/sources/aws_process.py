@@ -133,7 +133,7 @@ class _AwsReader:
         except BotoCoreError as error:
             return {"kind": _kind(type(error).__name__), "detail": str(error)}
         except ResponseParserError:
-            return {"kind": "wrong", "detail": "the answer is not one of AWS"}
+            return {"kind": "wrong", "detail": "the response is not a valid AWS response"}
         except ValueError as error:
             return {"kind": "identity", "detail": str(error)}
         return None

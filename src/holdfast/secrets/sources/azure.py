@@ -264,7 +264,7 @@ class KeyVault(Source):
             raise _secret_refused(ref, token, answer, vault)
         value = json_object(answer.body).get("value")
         if not isinstance(value, str):
-            raise errors.unexpected(ref, place=f"the vault {vault}", detail="the answer has no value")
+            raise errors.unexpected(ref, place=f"the vault {vault}", detail="the response has no value")
         return ReadSecret(select_value(ref, value, locator.field), token.owner)
 
 

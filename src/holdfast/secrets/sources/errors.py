@@ -17,12 +17,12 @@ def absent(ref: SecretRef, *, by: str, detail: str) -> Failed:
     return Failed(
         "HF-SEC-10",
         f"{ref} does not exist: {detail} (read as {by})",
-        hint="Create the secret, or correct the reference. Is it in another account, region or namespace?",
+        hint="Create the secret, or correct the reference. Check the account, region and namespace.",
     )
 
 
 def forbidden(ref: SecretRef, *, by: str, detail: str, needs: str) -> Failed:
-    return Failed("HF-SEC-11", f"{by} may not read {ref}: {detail}", hint=needs)
+    return Failed("HF-SEC-11", f"{by} is not allowed to read {ref}: {detail}", hint=needs)
 
 
 def unreachable(ref: SecretRef, *, place: str, reason: str) -> Failed:
@@ -36,7 +36,7 @@ def unreachable(ref: SecretRef, *, place: str, reason: str) -> Failed:
 def slow(ref: SecretRef, *, place: str, seconds: float) -> Failed:
     return Failed(
         "HF-SEC-13",
-        f"{place} did not answer within {seconds:g} seconds ({ref})",
+        f"{place} did not respond within {seconds:g} seconds ({ref})",
         hint="Check the service, the network and the proxy (HTTPS_PROXY, NO_PROXY), then try again.",
     )
 
@@ -60,20 +60,22 @@ def missing_field(ref: SecretRef, *, field: str, names: Iterable[str] | None) ->
 
 
 def no_identity(ref: SecretRef, *, detail: str, hint: str) -> Failed:
-    return Failed("HF-SEC-15", f"no identity to read {ref} with: {detail}", hint=hint)
+    return Failed("HF-SEC-15", f"no credentials to read {ref}: {detail}", hint=hint)
 
 
 def unusable(ref: SecretRef, why: str) -> Failed:
     return Failed(
-        "HF-SEC-16", f"the value of {ref} {why}", hint="Is it the right secret? Encode binary data as base64."
+        "HF-SEC-16",
+        f"the value of {ref} {why}",
+        hint="Check that it is the right secret. Encode binary data as base64.",
     )
 
 
 def unexpected(ref: SecretRef, *, place: str, detail: str) -> Failed:
     return Failed(
         "HF-SEC-17",
-        f"{place} gave an unexpected answer for {ref}: {detail}",
-        hint="Is it the right address? If it is, check the service and try again.",
+        f"{place} returned an unexpected response for {ref}: {detail}",
+        hint="Check the address and the service, then try again.",
     )
 
 

@@ -116,7 +116,7 @@ def check_value(ref: SecretRef, text: str) -> Secret:
     if not text:
         raise errors.unusable(ref, "is empty")
     if "\0" in text:
-        raise errors.unusable(ref, "contains a zero byte, which no variable can hold")
+        raise errors.unusable(ref, "contains a zero byte, which a variable cannot contain")
     if len(text.encode()) > MAX_BYTES:
         raise errors.unusable(ref, f"is larger than {MAX_BYTES} bytes")
     return Secret(text)

@@ -37,7 +37,7 @@ class LocalSecrets(Source):
             raise UsageError(
                 "HF-SEC-2",
                 f"the environment variable {ref.locator} is not set ({ref})",
-                hint="Set it, or correct the reference.",
+                hint="Set the variable, or correct the reference.",
             )
         return value
 
@@ -56,7 +56,7 @@ class LocalSecrets(Source):
         if not path or not name:
             raise UsageError(
                 "HF-SEC-7",
-                f"`{ref}` names no variable",
+                f"`{ref}` does not name a variable",
                 hint="Write it as `dotenv:PATH#NAME`, such as dotenv:.env#TOKEN.",
             )
         value = _assignments(_read_text(ref, self.root / path)).get(name)
@@ -84,7 +84,7 @@ def _read_text(ref: SecretRef, path: Path) -> str:
         raise UsageError(
             "HF-SEC-4",
             f"cannot read the file of {ref}: {reason}",
-            hint="It must be a file that this user may read.",
+            hint="It must be a file that this user can read.",
         ) from None
     if len(content) > MAX_BYTES:
         raise UsageError(
@@ -96,7 +96,7 @@ def _read_text(ref: SecretRef, path: Path) -> str:
         raise UsageError(
             "HF-SEC-6",
             f"the file of {ref} is not UTF-8 text",
-            hint="Is it the right file? Encode binary data as base64.",
+            hint="Check that it is the right file. Encode binary data as base64.",
         ) from None
 
 

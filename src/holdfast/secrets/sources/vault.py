@@ -85,7 +85,7 @@ class VaultLogin:
 
         def given_token(value: str, origin: str) -> VaultToken:
             if not value.isprintable() or not value.isascii():
-                detail = f"{origin} contains characters that no token has"
+                detail = f"{origin} contains characters that are not allowed in a token"
                 raise errors.no_identity(ref, detail=detail, hint=_LOGIN_HINT)
             return replace(unknown, value=value, description=f"{origin} {at}")
 
@@ -234,7 +234,7 @@ class Vault(Source):
         data = json_object(answer.body).get("data")
         fields = _mapping(data).get("data") if versioned else data
         if not isinstance(fields, dict):
-            raise errors.unexpected(ref, place=token.address, detail="the answer has no fields")
+            raise errors.unexpected(ref, place=token.address, detail="the response has no fields")
         return fields
 
     def _refused(self, session: HttpSession, token: VaultToken, answer: Response) -> HoldfastError:
