@@ -256,7 +256,7 @@ def test_findings_are_the_same_in_every_field(evaluator: Evaluator) -> None:
         ("rego.team.more.deny", "noted", "b.tf.json:1", None, None, None, "note"),
     }
     skips = {(id_, one.reason, one.file) for id_, one in said if isinstance(one, Skipped)}
-    assert skips == {("rego.main.deny_spared", "excepted by the policy: spared", "main.tf")}
+    assert skips == {("rego.main.deny_spared", "exempted by the policy: spared", "main.tf")}
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def _local_states(modules: Iterable[ScannedModule], stacks: Sequence[StackDraft]
             option = f" --workspace {workspace}" if workspace else ""
             what = (
                 f"Run: holdfast state adopt {matching[0] if matching else 'STACK'}{option}. It copies and "
-                "renames the file, and never deletes it. Until then Holdfast refuses to plan."
+                "renames the file, and never deletes it. Until then, Holdfast does not plan the stack."
             )
             yield path, what
 
@@ -138,8 +138,8 @@ def _secrets_in_git(scan: RepositoryScan) -> Found:
     for path in scan.secrets_in_git:
         kind = "Plan" if "plan" in posixpath.basename(path) else "State"
         what = (
-            f"{kind} files contain secrets in plain text. After you moved the state: git rm --cached, "
-            "add the file to .gitignore, and rotate the secrets."
+            f"{kind} files contain secrets in plain text. Move the state to a backend, run "
+            "git rm --cached on the file, add it to .gitignore, and rotate the secrets."
         )
         yield path, what
 
@@ -157,8 +157,8 @@ def _missing_settings(
         ]
         if missing and module.backend_place is not None:
             what = (
-                f"Set {', '.join(missing)} under `backend: {{ settings: … }}` to their current values. "
-                "Until then plans fail; nothing is changed."
+                f"Set {', '.join(missing)} under `backend: {{ settings: … }}` to the current "
+                f"{'value' if len(missing) == 1 else 'values'}. Until then, plans fail and change nothing."
             )
             yield module.backend_place, what
 
@@ -205,8 +205,8 @@ def _missing_variables(stacks: Sequence[StackDraft], scan: RepositoryScan) -> Fo
         if missing and (stack.module, stack.file) not in seen:
             seen.add((stack.module, stack.file))
             what = (
-                f"{first_names(missing, _SHOWN_VARIABLES)}: set "
-                "them in a variables file, under `variables:`, or as TF_VAR_… in `env:`."
+                f"{first_names(missing, _SHOWN_VARIABLES)}: set {'it' if len(missing) == 1 else 'them'} "
+                "in a variables file, under `variables:`, or as TF_VAR_… in `env:`."
             )
             yield stack.file or stack.module, what
 

@@ -58,7 +58,7 @@ def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
         raise Failed(
             "HF-INIT-4",
             f"cannot write {file}: {error.strerror}",
-            hint="Check that you may write to this folder.",
+            hint="Check that you can write to this folder.",
         ) from None
     return stacks
 

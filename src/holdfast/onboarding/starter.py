@@ -66,7 +66,7 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
         text=render_config(entries, environments, active=frozenset(active)),
         stacks=active,
         held_back=tuple(sorted(held_back)),
-        found=(*_terragrunt(scan), *summary) or ("no Terraform code that could be a stack",),
+        found=(*_terragrunt(scan), *summary) or ("no Terraform root modules",),
         guesses=tuple(dict.fromkeys(guesses)),
         steps=adoption_steps(scan, entries, choices, converted.not_converted if converted else ()),
     )
@@ -141,13 +141,13 @@ def _atlantis_guesses(
 ) -> Iterator[str]:
     used = {stack.module for entry in converted for stack in entry.stacks}
     unused = sorted({stack.module for entry in entries for stack in entry.stacks} - used)
-    yield "Each project is a stack. Which files affect it comes from the code, not from when_modified."
+    yield "Each project is a stack. The code, not when_modified, determines which files affect it."
     if any(project.group and not project.depends_on for project in atlantis.projects):
         yield "execution_order_group became depends_on: a stack depends on the whole previous group."
     if any(project.version for project in atlantis.projects):
         yield "terraform_version became the engine version of the stack."
     if unused:
-        yield f"{_listed(unused)}: possible stacks that are in no project, skipped."
+        yield f"{_listed(unused)}: possible stacks without a project, skipped."
 
 
 def _environment_guesses(unmatched: Sequence[str], without: Sequence[str]) -> Iterator[str]:

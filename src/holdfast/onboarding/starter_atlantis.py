@@ -105,7 +105,8 @@ def _not_converted(atlantis: Atlantis, scan: RepositoryScan, known: Mapping[str,
             yield f"Project {title}: its folder {project.folder} contains no Terraform code."
         unknown = [name for name in project.depends_on if name not in known]
         if unknown:
-            yield f"Project {title} depends on {', '.join(unknown)}, which does not exist."
+            verb = "does" if len(unknown) == 1 else "do"
+            yield f"Project {title} depends on {', '.join(unknown)}, which {verb} not exist."
     settings = Counter(setting for project in atlantis.projects for setting in project.unsupported)
     for setting, count in settings.items():
         verb = "sets" if count == 1 else "set"

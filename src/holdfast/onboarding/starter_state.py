@@ -97,7 +97,7 @@ def _from_scripts(stack: StackDraft, scan: RepositoryScan, choice: StateChoice) 
     backend_options = consistent_settings(scan.backend_options)
     if backend_options is None:
         return replace(
-            choice, held_back=f"the backend settings come from {where}, which Holdfast cannot follow"
+            choice, held_back=f"the backend settings come from {where}, which Holdfast cannot evaluate"
         )
     settings: dict[str, object] = {}
     for name, option in backend_options.items():
@@ -105,7 +105,7 @@ def _from_scripts(stack: StackDraft, scan: RepositoryScan, choice: StateChoice) 
         if template is None:
             place = f"{option.path}:{option.line}"
             return replace(
-                choice, held_back=f"the backend's `{name}` comes from {place}, which Holdfast cannot follow"
+                choice, held_back=f"the backend's `{name}` comes from {place}, which Holdfast cannot evaluate"
             )
         settings[name] = parse(template).fill(lambda key: stack.captured[key])
     return replace(choice, settings=settings, guessed=f"the backend settings come from {where}")
@@ -171,7 +171,7 @@ def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, Stat
     backend = module.backend
     if backend is None or len({stack.module for stack in sharing}) > 1:
         others = ", ".join(sorted({stack.module for stack in sharing})[:3])
-        return _hold_back(sharing, f"the code of {others} uses the same state")
+        return _hold_back(sharing, f"the code in {others} uses the same state")
     labels = {stack.label for stack in sharing}
     if len(labels) == len(sharing) and _has_workspaces(module, labels):
         why = "the code reads terraform.workspace, so each stack uses the workspace with its name"

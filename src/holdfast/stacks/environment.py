@@ -71,7 +71,7 @@ def decide(
     if by_file is None or not by_file.production:
         return by_account
     reason = (
-        f'its variables say "{value}", which is production, although its account "{account}" '
+        f'its variables set "{value}", which is production, although its account "{account}" '
         f'belongs to environment "{by_account.environment}"'
     )
     return _unclear(by_file.environment, reason)

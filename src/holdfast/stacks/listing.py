@@ -89,7 +89,7 @@ class FolderTree:
             raise Failed(
                 "HF-STACK-12",
                 f"cannot read the folder {folder}: {error.strerror}",
-                hint="It may contain stacks. Give your user permission to read it.",
+                hint="It may contain stacks: give this user permission to read it.",
             ) from None
         return Listing(files=frozenset(files), folders=frozenset(folders))
 

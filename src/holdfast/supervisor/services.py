@@ -133,7 +133,7 @@ class JournalRecorder:
         if self._shipper is not None:
             # A journal without a start record means that Terraform was never started.
             if not self._shipper.wait_until_shipped(_SHIP_SECONDS):
-                return self._not_started("the journal cannot be written: the run store does not answer")
+                return self._not_started("the journal cannot be written: the run store does not respond")
             self._heartbeat = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
 
@@ -240,15 +240,15 @@ class ManagedStateBackend:
 
     def write(self, state: bytes) -> None:
         if not self._write:
-            raise Refusal(403, f"this command may not write the state of {self._stack}")
+            raise Refusal(403, f"this command is not allowed to write the state of {self._stack}")
         claim = self._claims.of(self._stack)
         if claim is None or claim.run != self._run:
-            raise Refusal(409, f"the stack {self._stack} belongs to another run now")
+            raise Refusal(409, f"another run has claimed the stack {self._stack}")
         from holdfast.terraform.statefile.model import State, read_state  # noqa: PLC0415 - only an apply writes
 
         parsed = read_state(state)
         if not isinstance(parsed, State):
-            raise Refusal(400, "this is not a state")
+            raise Refusal(400, "Terraform tried to save something that is not a state")
         new = StateSnapshot.of(state, parsed, run=self._run, who=self._who, why=self._why)
         version = self._states.add(self._stack, new, after=self._number)
         if version is None:

@@ -92,7 +92,7 @@ def test_an_exception_is_a_skip_with_its_reason(tmp_path: Path) -> None:
     rules = 'deny_x contains "no" if input.resource\nexception contains rules if { rules := ["x"] }\n'
     about = tool_request("rego", {**CODE, "policy/a.rego": HEAD + rules}, root=tmp_path)
     assert tool_findings(tool.check, about) == []
-    assert ("rego.main.deny_x", "excepted by the policy: no") in tool_skips(tool.check, about)
+    assert ("rego.main.deny_x", "exempted by the policy: no") in tool_skips(tool.check, about)
 
 
 def test_without_a_plan_that_is_reported(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_the_door_lets_only_the_owner_write(place: Place) -> None:
     apply = place.command(*APPLY, run="r1", kept={"write": False})
     _, refused = run(place, init, apply)
     assert refused.code == 1
-    assert any("may not write" in one for one in refused.report.refusals), refused.report
+    assert any("is not allowed to write" in one for one in refused.report.refusals), refused.report
     assert place.store.states.numbers("s") == ()
     (place.module / "errored.tfstate").unlink()
 

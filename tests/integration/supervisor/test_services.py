@@ -115,7 +115,7 @@ def test_terraform_is_not_begun_before_its_start_is_known_elsewhere(
     why = journalled(tmp_path, blobs).begin()
     blobs.open.set()
     assert why is not None
-    assert "does not answer" in why
+    assert "does not respond" in why
     ended = read(spooled(tmp_path)).ended
     assert ended is not None
     assert ended["code"] == NOT_STARTED

@@ -16,6 +16,7 @@ from holdfast.checks.tools.rego.policies import changes_policies
 from holdfast.cli.command import Invocation
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.text import plural
 from holdfast.system.git import Added
 from holdfast.terraform.statefile.model import contents_of, read_state
 
@@ -48,7 +49,7 @@ def git_failure(repository: Repository) -> Iterator[tuple[Rule, Finding]]:
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), None)
     if repository.git is None and top is not None:
         finding = Finding(
-            message="Git cannot read this working tree, so tracked files are not known",
+            message="Git cannot read this working tree, so the tracked files are unknown",
             hint="`git status` shows why. In a container it is often the owner of the files: "
             f"git config --global --add safe.directory {top}",
         )
@@ -111,7 +112,7 @@ def readable_states(
             file = read_state(data)
             states.append(CheckedState(stack=stack, contents=contents_of(file), file=file))
     missing = len(checkout.stacks) - len(states)
-    what = "; ".join((f"{NO_STATE} for {missing} of {len(checkout.stacks)} stacks", *troubles))
+    what = "; ".join((f"{NO_STATE} for {missing} of {plural(len(checkout.stacks), 'stack')}", *troubles))
     return Available(items=tuple(states), missing=what if missing else None)
 
 
@@ -145,9 +146,9 @@ def engine_failure(answers: Available[EngineOutput]) -> Iterator[tuple[Rule, Fin
     failed = [answer for answer in answers.items if answer.validate_skipped is not None]
     if failed:
         total = len(answers.items)
-        where = f"{len(failed)} of {total} times" if total > 1 else failed[0].folder
+        where = f"for {len(failed)} of {total} root modules" if total > 1 else failed[0].folder
         finding = Finding(
             message=f"Terraform could not be run ({where}): {failed[0].validate_skipped}",
-            hint="Fix this (--verbose names every stack), or leave out --engine.",
+            hint="Fix this (details: --verbose), or leave out --engine.",
         )
         yield HF908, finding

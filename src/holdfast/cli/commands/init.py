@@ -68,8 +68,8 @@ def _show(
     where = file.name if file.parent.resolve() == here.resolve() else str(file)
     held = f", {len(starter.held_back)} held back" if starter.held_back else ""
     console.line(f" Wrote {where}: {plural(len(stacks), 'stack')}{held}")
-    if file.parent.resolve() != here.resolve():
-        console.say("   at the top of the Git working tree, where every folder finds it")
+    if invocation.config is None and file.parent.resolve() != here.resolve():
+        console.say("   It is at the top of the Git working tree: Holdfast finds it from every folder below.")
     _section(invocation, "Found", starter.found)
     production = sum(stack.production for stack in stacks)
     shown = [

@@ -70,7 +70,7 @@ def _run_tests(invocation: Invocation) -> PolicyTestReport:
     except EvaluationError as error:
         raise Failed("HF-POL-4", str(error), hint=error.hint) from None
     if tested is None:
-        raise UsageError("HF-POL-3", "there is no Rego evaluator", hint=INSTALL)
+        raise UsageError("HF-POL-3", "no Rego evaluator is installed", hint=INSTALL)
     return tested
 
 

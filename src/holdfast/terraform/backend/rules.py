@@ -160,7 +160,7 @@ def require_successor(new: StateHeader, stored: StateHeader) -> None:
     in Terraform itself; serials only increase all the same.
     """
     if stored.lineage and new.lineage != stored.lineage and not stored.empty:
-        raise Refusal(409, "the new state has another lineage than the stored one")
+        raise Refusal(409, "the new state has a different lineage than the stored one")
     if new.serial < stored.serial:
         raise Refusal(
             409, f"the new state is older (serial {new.serial}) than the stored one (serial {stored.serial})"

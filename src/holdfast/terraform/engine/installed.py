@@ -69,7 +69,9 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
         raise UsageError(
             "HF-TOOL-6",
             f"{name} {version} is not installed",
-            hint=f"Installed: {installed}." if installed else "No tools are installed.",
+            hint=f"Installed: {installed}."
+            if installed
+            else "No binaries are installed. Add one: holdfast tools add FILE",
         )
     shutil.rmtree(tool.path.parent)
     return tool
@@ -78,7 +80,7 @@ def remove_tool(home: Path, name: str, version: str) -> Tool:
 def add_tool(home: Path, file: Path, *, checksum: str | None, ask_version: AskVersion) -> tuple[Tool, bool]:
     """Verify, query the version, install. False when it was installed already."""
     if not file.is_file():
-        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Pass a program or the vendor's zip.")
+        raise UsageError("HF-TOOL-9", f"{file} is not a file", hint="Pass a binary or the vendor's zip file.")
     expected = _expected_sum(file, checksum)
     with _staging(home) as staging:
         archive = staging / "download"
@@ -182,11 +184,11 @@ def _unpack(file: Path, archive: Path, staging: Path) -> tuple[Product, Path]:
                 raise _malformed(str(file), "it contains folders")
             programs = [member for member in members if member.filename in set(Product)]
             if len(programs) != 1:
-                raise _malformed(str(file), "it does not contain exactly one program named terraform or tofu")
+                raise _malformed(str(file), "it does not contain exactly one binary named terraform or tofu")
             member = programs[0]
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG) or member.file_size > _LARGEST:
-                raise _malformed(str(file), f"its {member.filename} is not a file or too large")
+                raise _malformed(str(file), f"its {member.filename} is not a file or is too large")
             target = files.private_folder(staging / "program") / member.filename
             with opened.open(member) as source:
                 _write(source, target, what=str(file))

@@ -132,8 +132,8 @@ class WorkerPool:
             raise NotStarted(
                 "HF-ENG-4",
                 f"Terraform was not started: {answer.report.not_started}",
-                hint="Check that the program exists, is executable and fits this machine, and that the disk "
-                "has free space.",
+                hint="Check that the binary exists, is executable and is built for this machine, and "
+                "that the disk has free space.",
             )
         return answer
 
@@ -240,8 +240,8 @@ class WorkerPool:
             await process.close()
             raise EngineError(
                 "HF-ENG-5",
-                f"the engine worker did not start: {text.strip() or 'it gave no reason'}",
-                hint="`holdfast doctor` lists the engines; `engine: {use: binary}` selects another one.",
+                f"the engine worker did not start: {text.strip() or 'no log output'}",
+                hint="List the engines: holdfast doctor. To use a binary instead, set `engine: {use: binary}`.",
             )
         return process
 

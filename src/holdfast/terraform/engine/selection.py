@@ -74,10 +74,10 @@ def _constraints(requirement: EngineRequirement) -> tuple[list[str], list[Constr
 
 _USES: Mapping[EngineUse, tuple[str, EngineKind | None, Product | None]] = {
     EngineUse.AUTO: ("an engine", None, None),
-    EngineUse.BINARY: ("a terraform or tofu program", EngineKind.BINARY, None),
+    EngineUse.BINARY: ("a terraform or tofu binary", EngineKind.BINARY, None),
     EngineUse.EMBEDDED: ("the embedded Terraform", EngineKind.EMBEDDED, None),
-    EngineUse.TERRAFORM: ("a terraform program", EngineKind.BINARY, Product.TERRAFORM),
-    EngineUse.TOFU: ("a tofu program", None, Product.TOFU),
+    EngineUse.TERRAFORM: ("a terraform binary", EngineKind.BINARY, Product.TERRAFORM),
+    EngineUse.TOFU: ("a tofu binary", None, Product.TOFU),
 }
 """How each is described, and the kind and product that it requires."""
 
@@ -108,5 +108,5 @@ def _no_engine(
     return UsageError(
         "HF-ENG-1",
         f"{requirement.stack}: needs {wants}{because}{demands}; installed: {installed}",
-        hint="Put the program on PATH or run `holdfast tools add`. `holdfast doctor` lists the engines.",
+        hint="Put the binary on PATH, or run: holdfast tools add FILE. List the engines: holdfast doctor",
     )

@@ -162,9 +162,9 @@ def _in_region(type_: str, value: str, attributes: Mapping[str, object]) -> str:
 
 
 def _reason(needs: tuple[str, ...], text: str | None, *, looked_up: bool) -> str:
-    named = ", ".join(f"`{name}`" for name in needs)
+    named, verb = ", ".join(f"`{name}`" for name in needs), "is" if len(needs) == 1 else "are"
     if text is None:
         return "its id is not in the log"
     if looked_up:
-        return f"its import id has the form {text}, and only the provider knows {named}"
-    return f"its import id has the form {text}, and {named} is unknown"
+        return f"its import id has the form {text}, and {named} {verb} known only to the provider"
+    return f"its import id has the form {text}, and {named} {verb} unknown"

@@ -11,8 +11,8 @@ import msgspec
 _HOLDS = {
     "data": "holds data",
     "keys": "holds keys",
-    "identity": "is referred to by its identity",
-    "address": "is referred to by its address",
+    "identity": "has an identity that others refer to",
+    "address": "has an address that others refer to",
 }
 
 

@@ -218,17 +218,17 @@ def test_tofu_code_is_never_given_to_terraform(use: EngineUse, *, by_stack: bool
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.BINARY)),
             (EMBEDDED,),
-            "s: needs a terraform or tofu program; installed: embedded Terraform 1.15.5",
+            "s: needs a terraform or tofu binary; installed: embedded Terraform 1.15.5",
         ),
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.TOFU)),
             (OLD,),
-            "s: needs a tofu program; installed: Terraform 1.11.4",
+            "s: needs a tofu binary; installed: Terraform 1.11.4",
         ),
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
             (TOFU,),
-            "s: needs a terraform program; installed: OpenTofu 1.12.6",
+            "s: needs a terraform binary; installed: OpenTofu 1.12.6",
         ),
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.EMBEDDED)),

@@ -215,7 +215,7 @@ def test_a_value_that_only_the_provider_knows_is_explained() -> None:
     """A person is sent to the provider, with the form of the id and what helps to find it."""
     answer = find_import_id(type_="aws_ecs_task_definition", id_="f", attributes={})
     assert isinstance(answer, NotKnown)
-    assert "only the provider knows `arn`" in answer.reason
+    assert "`arn` is known only to the provider" in answer.reason
     assert answer.note is not None
 
 

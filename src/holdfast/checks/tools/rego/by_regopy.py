@@ -35,7 +35,7 @@ _MAX_SIZE = 20_000_000
 _SYNTAX_ERROR = re.compile(r"\(error \d+:([^|]+)\|(\d+)\|\d+ \(errormsg \d+:([^()]*)\)")
 RULE_FAILED = (
     "regopy could not evaluate this rule: a built-in function failed or is not supported, or its input "
-    "contains quotes, backslashes, line breaks or non-ASCII letters that regopy gets wrong"
+    "contains quotes, backslashes, line breaks or non-ASCII letters that regopy handles incorrectly"
 )
 
 
@@ -115,7 +115,7 @@ def rewrite_all(policies: Sequence[PolicyFile], rewrite_text: Callable[[str], st
 def _results(package: str, heads: Mapping[str, bool], text: object, *, unsafe: bool) -> Iterator[Result]:
     """`undefined`, `<error>` and invalid JSON are errors, never a pass."""
     if unsafe:
-        why = "the input contains control characters, which regopy gets wrong"
+        why = "the input contains control characters, which regopy handles incorrectly"
         yield Result(package=package, rule="", kind=ResultKind.ERROR, message=why)
         return
     if isinstance(text, dict):

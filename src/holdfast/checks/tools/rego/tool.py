@@ -148,7 +148,7 @@ def _tool_result(request: ToolRequest, document: Document, result: Result) -> To
         tool=request.name,
     )
     if result.kind is ResultKind.EXCEPTION:
-        reason = f"excepted by the policy: {result.message}"
+        reason = f"exempted by the policy: {result.message}"
         return rule, Skipped(reason=reason, file=document.path, stack=document.stack)
     return rule, _finding(request.checkout, document, result)
 
