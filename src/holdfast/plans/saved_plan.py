@@ -218,7 +218,7 @@ def read(folder: Path, key: Key) -> SavedPlan:
     readable, (run, stack) = _readable(folder, SUMMARY, ("run", "stack"))
     document = json.loads(_open(folder, DIGEST, key, _context(run, stack, "digest")))
     if document.get("version") != _FORMAT:
-        raise _changed(folder, f"unknown format {document.get('version')}")
+        raise _changed(folder, f"unknown format {document.get('version') or '(none)'}")
     if document["summary"] != sha256(readable):
         raise _changed(folder, f"{SUMMARY} was edited")
     contents: dict[str, bytes | None] = {}

@@ -72,13 +72,12 @@ class RunStore:
         key = self._load_key()
         identity = self._identity() or self._create(key)
         if identity.get("version") != _VERSION:
-            raise unreadable(
-                f"cannot read the run store: {self.blobs.shown}: unknown format {identity.get('version')}"
-            )
+            version = identity.get("version") or "(none)"
+            raise unreadable(f"cannot read the run store: {self.blobs.shown}: unknown format {version}")
         if identity.get("key") != key.id:
             raise UsageError(
                 "HF-STORE-3",
-                f"the run store {self.blobs.shown} is encrypted with key {identity.get('key')}, "
+                f"the run store {self.blobs.shown} is encrypted with key {identity.get('key') or '(none)'}, "
                 f"but the current key is {key.id}",
                 hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
             )

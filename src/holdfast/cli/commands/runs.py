@@ -174,8 +174,8 @@ def _show_details(console: Console, details: RunDetails) -> None:
     from holdfast.cli.views.state import moment
 
     run = details.run
-    console.line(f" {run.id}  {run.operation or '?'} of {run.stack or '?'}: {_status(run)}")
-    console.line(f"   started {moment(run.started) or '?'} by {run.who or '?'}")
+    console.line(f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {_status(run)}")
+    console.line(f"   started {moment(run.started) or 'at an unknown time'} by {run.who or 'unknown'}")
     if run.ended:
         console.line(f"   ended {moment(run.ended)}")
     document = details.document()
@@ -197,7 +197,7 @@ def _show_intent(console: Console, intent: object) -> None:
     if not isinstance(intent, dict):
         return
     where = f"on {intent.get('host')}, process {intent.get('pid')}"
-    console.line(f"   planned changes to serial {intent.get('serial')}, {where}:")
+    console.line(f"   planned changes, made against serial {intent.get('serial')}, {where}:")
     changes = intent["changes"]
     for change in changes[:_MOST_CHANGES]:
         console.line(f"     {change.get('address')}  {', '.join(change.get('actions') or ())}")

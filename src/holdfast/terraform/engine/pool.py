@@ -241,7 +241,7 @@ class WorkerPool:
             raise EngineError(
                 "HF-ENG-5",
                 f"the engine worker did not start: {text.strip() or 'no log output'}",
-                hint="List the engines: holdfast doctor. To use a binary instead, set `engine: {use: binary}`.",
+                hint="List the engines: holdfast doctor. To use a binary, set `engine: {use: binary}`.",
             )
         return process
 
