@@ -67,7 +67,7 @@ format: setup ## Format the code and apply the linter's fixes
 lock: setup ## Update the locked dependencies to their newest versions
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --upgrade --quiet --output-file requirements.lock
 
-docs: setup ## Regenerate the JSON Schema, docs/cli.md and the rule pages
+docs: setup ## Regenerate the generated pages and the JSON Schema
 	@$(BIN)/python tools/generate.py
 
 clean: ## Remove .venv and caches

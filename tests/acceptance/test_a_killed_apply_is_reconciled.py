@@ -138,7 +138,7 @@ def test_reconcile_brings_back_what_was_made(killed: Program, service: LabServic
         "lab_object.one": (ids["one"], False),
         "lab_object.two": (ids["two"], True),
     }
-    assert document["settled"]
+    assert document["resolved"]
     assert made(service) == ids
     assert killed.results("plan")["a"]["status"] == "unchanged"
     again = killed.ok("runs", "reconcile", run, "--yes")
@@ -250,7 +250,7 @@ def test_a_claim_of_the_dead_is_given_up(with_lab: Program, service: LabService)
     assert with_lab.results("plan", code=6)["a"]["status"] == "unknown"
     said = ("--holder-dead", "--reason", "the runner was shut down")
     document = with_lab.json("runs", "reconcile", run, "--yes", *said)
-    assert (document["settled"], document["status"]) == (True, "failed")
+    assert (document["resolved"], document["status"]) == (True, "failed")
     held_by_dead_process(with_lab, host=None)
     result = with_lab.results("plan")["a"]
     assert result["status"] == "planned"

@@ -61,7 +61,7 @@ def test_a_run_tells_what_it_did_and_its_journal_what_terraform_said(holdfast: P
     assert shown["error"]["code"] == "HF-TF-4"
     journal = shown["journal"]
     assert journal["started"] <= journal["ended"]["at"]
-    assert (journal["ended"]["code"], journal["ended"]["unsaved"], journal["whole"]) == (1, False, True)
+    assert (journal["ended"]["code"], journal["ended"]["unsaved"], journal["complete"]) == (1, False, True)
 
     log = holdfast.json("runs", "log", run["id"])
     assert log["run"] == run["id"]

@@ -88,7 +88,7 @@ def test_an_earlier_version_is_found_compared_and_brought_back(
     before = pulled(holdfast)
     document = holdfast.json("state", "versions", "a")
     found = document["versions"]
-    assert document["kept"] is (home == "kept")
+    assert document["managed"] is (home == "kept")
     assert (document["current"]["serial"], document["current"]["resources"]) == (before["serial"], 2)
     assert [one["current"] for one in found] == ([True, False] if home == "kept" else [False])
     goal = found[-1]
@@ -188,7 +188,7 @@ def test_a_wrong_answer_and_a_lock_of_somebody_else_stop_it(holdfast: Program, s
     server.forget = True
     document = holdfast.json("state", "versions", "a")
     assert document["current"] is None
-    assert "no state" in document["unseen"]
+    assert "no state" in document["reason"]
     (copy,) = document["versions"]
     assert error(holdfast, "state", "rollback", "a", copy["name"], "--yes", code=6)["code"] == "HF-STATE-3"
     server.forget = False

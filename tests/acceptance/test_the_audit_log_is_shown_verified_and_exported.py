@@ -66,7 +66,7 @@ def test_who_did_what_is_shown_newest_first(recorded: Program) -> None:
 def test_a_record_that_was_touched_is_told_with_its_place(recorded: Program) -> None:
     """Exit 0 for a whole one; 6 for one that a person must look at."""
     whole = recorded.json("audit", "verify")
-    assert (whole["whole"], whole["lines"], whole["breaks"]) == (True, 3, [])
+    assert (whole["intact"], whole["lines"], whole["breaks"]) == (True, 3, [])
     exported = recorded.ok("audit", "export").out.encode().splitlines()
     assert whole["last"] == {"seq": 3, "hash": hashlib.sha256(exported[-1]).hexdigest()}
     pieces(recorded)[1].write_bytes(b"something else")

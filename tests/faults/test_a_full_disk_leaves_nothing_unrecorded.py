@@ -44,7 +44,7 @@ def fill(place: Path) -> None:
 
 
 def _world(program: Program, lab: LabService) -> World:
-    scenario = parse("embedded:kept:holdfast:first:call-1-made")
+    scenario = parse("embedded:managed:holdfast:first:call-1-made")
     with places(scenario.home) as at:
         world = World(scenario, program, lab, at)
     world.write(changed=True)

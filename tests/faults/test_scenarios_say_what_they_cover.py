@@ -46,10 +46,10 @@ def test_a_seed_draws_the_same_kills() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "embedded:kept:terraform:create:call-1-made",
-        "embedded:kept:all:create:call-3-made",
+        "embedded:managed:terraform:create:call-1-made",
+        "embedded:managed:all:create:call-3-made",
         "embedded:local:all:create:save-late",
-        "embedded:kept:all:create:never",
+        "embedded:managed:all:create:never",
     ],
 )
 def test_what_cannot_be_is_refused(text: str) -> None:

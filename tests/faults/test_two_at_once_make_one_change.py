@@ -21,7 +21,7 @@ def error(document: dict[str, Any]) -> dict[str, Any]:
     return first
 
 
-HOMES = pytest.mark.parametrize("home", ["kept", pytest.param("http", marks=pytest.mark.long)])
+HOMES = pytest.mark.parametrize("home", ["managed", pytest.param("http", marks=pytest.mark.long)])
 
 
 @HOMES

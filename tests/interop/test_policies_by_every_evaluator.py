@@ -404,7 +404,7 @@ def test_tests_of_policies_end_the_same(holdfast: Program, tmp_path: Path, name:
     ran = holdfast.run("policy", "test", "--json")
     assert ran.code == 1, ran.text
     said = json.loads(ran.out)
-    assert said["by"] == name
+    assert said["evaluator"] == name
     assert {one["name"]: (one["status"], one["file"], one["package"]) for one in said["tests"]} == {
         "test_found": ("passed", "policy/main_test.rego", "main"),
         "test_message": ("passed", "policy/main_test.rego", "main"),

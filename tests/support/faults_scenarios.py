@@ -1,6 +1,6 @@
 """What is killed, doing what, at which moment: a scenario as a value, and lists of them. Pure.
 
-A scenario is written as one word, such as `embedded:kept:provider:replace:call-2-made`, so that it can be
+A scenario is written as one word, such as `embedded:managed:provider:replace:call-2-made`, so that it can be
 repeated by itself.
 """
 
@@ -21,7 +21,7 @@ class Engine(StrEnum):
 class Home(StrEnum):
     """Where the stack's state lives."""
 
-    KEPT = "kept"
+    MANAGED = "managed"
     LOCAL = "local"
     HTTP = "http"
     S3 = "s3"
@@ -151,7 +151,7 @@ class Scenario:
 
 
 SAVING: dict[Home, tuple[Saving, ...]] = {
-    Home.KEPT: (Saving.SAVED,),
+    Home.MANAGED: (Saving.SAVED,),
     Home.LOCAL: (Saving.SAVED,),
     Home.HTTP: tuple(Saving),
     Home.S3: (Saving.LATE, Saving.SAVED),
@@ -216,22 +216,22 @@ def _drawn_moment(dice: random.Random, home: Home, operation: Operation) -> Mome
 CHOSEN = tuple(
     parse(text)
     for text in (
-        "embedded:kept:holdfast:create:call-1-made",
-        "embedded:kept:supervisor:create:call-1-made",
-        "embedded:kept:provider:create:call-1-late",
-        "embedded:kept:all:first:call-2-before",
-        "embedded:kept:all:replace:call-2-made",
-        "embedded:kept:supervisor:replace:call-3-before",
-        "embedded:kept:all:swap:call-2-made",
-        "embedded:kept:supervisor:delete:call-2-before",
-        "embedded:kept:supervisor:update:call-2-made",
+        "embedded:managed:holdfast:create:call-1-made",
+        "embedded:managed:supervisor:create:call-1-made",
+        "embedded:managed:provider:create:call-1-late",
+        "embedded:managed:all:first:call-2-before",
+        "embedded:managed:all:replace:call-2-made",
+        "embedded:managed:supervisor:replace:call-3-before",
+        "embedded:managed:all:swap:call-2-made",
+        "embedded:managed:supervisor:delete:call-2-before",
+        "embedded:managed:supervisor:update:call-2-made",
         "embedded:local:all:create:call-2-before",
         "embedded:local:provider:replace:call-2-made",
         "embedded:http:all:first:save-lost",
         "embedded:http:holdfast:update:save-late",
         "embedded:s3:supervisor:swap:call-3-before",
-        "binary:kept:terraform:create:call-1-made",
-        "binary:kept:supervisor:update:call-1-made",
+        "binary:managed:terraform:create:call-1-made",
+        "binary:managed:supervisor:update:call-1-made",
         "binary:local:terraform:delete:call-1-made",
         "binary:http:all:replace:call-3-before",
         "binary:http:terraform:swap:save-late",

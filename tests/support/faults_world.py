@@ -112,7 +112,7 @@ class World:
 
     def _backend(self) -> str:
         match self.scenario.home:
-            case Home.KEPT:
+            case Home.MANAGED:
                 return ""
             case Home.LOCAL:
                 return 'terraform {\n  backend "local" {}\n}\n'
@@ -163,9 +163,9 @@ class World:
         elif self.at.s3 is not None:
             self._s3_object("PUT", state)
         else:
-            kept = self.scenario.home is Home.KEPT
+            kept = self.scenario.home is Home.MANAGED
             (file if kept else self.program.folder / "a/terraform.tfstate").write_bytes(state)
-        return self.scenario.home is Home.KEPT
+        return self.scenario.home is Home.MANAGED
 
     def recorded(self) -> dict[str, str]:
         """The names of everything that the state knows, by id; deposed objects too."""

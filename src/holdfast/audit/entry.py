@@ -16,7 +16,7 @@ from holdfast.audit.actor import Actor
 from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons_by_field
 
 What = Literal[
-    "plan", "apply", "destroy", "override", "approve", "reject", "cancel", "unlock", "holder-dead",
+    "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "head-lost",
 ]  # fmt: skip
 BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})

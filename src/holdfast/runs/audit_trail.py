@@ -101,7 +101,10 @@ def with_break_glass(
         return results
     if not acts:
         return results
-    notes = {stack: tuple(f"break-glass: {act.shown}" for act in given) for stack, given in acts.items()}
+    notes = {
+        stack: tuple(dict.fromkeys(f"break-glass: {act.shown}" for act in given))
+        for stack, given in acts.items()
+    }
     return tuple(
         structs.replace(result, notes=(*result.notes, *notes.get(result.stack.name, ())))
         for result in results

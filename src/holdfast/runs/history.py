@@ -142,7 +142,7 @@ def journal_document(journal: Journal) -> dict[str, object]:
         "lines": len(journal.lines),
         "last": next((at for line in reversed(journal.lines) if (at := _timestamp(line))), None),
         "ended": {name: ended.get(name) for name in ("code", "at", "unsaved")} if ended is not None else None,
-        "whole": journal.whole,
+        "complete": journal.whole,
     }
 
 

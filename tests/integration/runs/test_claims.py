@@ -22,7 +22,7 @@ from holdfast.runs.claims import (
     take_claim,
 )
 from holdfast.store.journal import ENDED, LINES, STARTED
-from holdfast.store.run_records import PULSE, SPOOL, TAIL, journal_name
+from holdfast.store.run_records import HEARTBEAT, SPOOL, TAIL, journal_name
 from holdfast.system import clock
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -137,7 +137,7 @@ def test_a_run_out_of_sight_is_at_work_while_it_is_heard_of(tmp_path: Path) -> N
     assert is_working(at.store, claim(ELSEWHERE))
     old = claim(ELSEWHERE, started=LONG_AGO)
     assert not is_working(at.store, old)
-    at.store.runs.write("01RUN", PULSE, clock.now().isoformat().encode())
+    at.store.runs.write("01RUN", HEARTBEAT, clock.now().isoformat().encode())
     assert is_working(at.store, old)
     journal(tmp_path / "store" / journal_name("01RUN"), begun(ELSEWHERE), (ENDED, {"code": 0}))
     assert not is_working(at.store, old)

@@ -80,5 +80,5 @@ def test_a_journal_is_read_line_by_line() -> None:
         "lines": 4,
         "last": "T1",
         "ended": None,
-        "whole": True,
+        "complete": True,
     }

@@ -11,7 +11,9 @@ from holdfast.runs.approval import require_not_own
 
 
 def who(name: str, *, verified: bool) -> Actor:
-    return Actor(kind=GITHUB_ACTIONS, name=name, host="runner", verified=verified, because="a token", claims={})
+    return Actor(
+        kind=GITHUB_ACTIONS, name=name, host="runner", verified=verified, because="a token", claims={}
+    )
 
 
 def test_a_proved_author_cannot_approve() -> None:

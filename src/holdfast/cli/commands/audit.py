@@ -157,8 +157,8 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
 
     who = line.get("who")
     who = who if isinstance(who, Mapping) else {}
-    name, shown = who.get("name"), str(who.get("shown") or "?")
-    by = shown if shown.startswith(f"{name}@") else f"{name} ({shown})"
+    name, shown = who.get("name") or "unknown", str(who.get("shown") or "unknown")
+    by = shown if shown == name or shown.startswith(f"{name}@") else f"{name} ({shown})"
     verified = "" if who.get("verified") is True else ", unverified"
     outcome = ", ".join(str(word) for word in (line.get("outcome"), line.get("error")) if word)
     mark = ("  BREAK GLASS", "bold yellow") if line.get("break_glass") is True else ""
@@ -200,7 +200,7 @@ def _show_verdict(console: Console, verdict: Verification, waiting: int | None) 
 def _verdict_document(verdict: Verification, waiting: int | None) -> dict[str, object]:
     return {
         "version": 1,
-        "whole": verdict.whole,
+        "intact": verdict.whole,
         "lines": verdict.lines,
         "last": {"seq": verdict.end.seq, "hash": verdict.end.hash},
         "breaks": [

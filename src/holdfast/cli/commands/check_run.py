@@ -105,7 +105,7 @@ def _rule_document(rule: Rule) -> dict[str, object]:
         "title": rule.title,
         "why": rule_details(rule).why,
         "fix": rule.fix,
-        "looks_at": list(rule.targets),
+        "targets": list(rule.targets),
     }
 
 

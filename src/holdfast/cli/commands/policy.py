@@ -34,7 +34,7 @@ def test(invocation: Invocation) -> Exit:
 
     tests = [_document(test) for test in tested.tests]
     return invocation.answer(
-        {"version": 1, "by": tested.by, "tests": tests, "summary": counts},
+        {"version": 1, "evaluator": tested.by, "tests": tests, "summary": counts},
         show,
         exit_code=Exit.FAILED if counts["failed"] or counts["broken"] else Exit.DONE,
     )

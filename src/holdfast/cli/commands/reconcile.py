@@ -209,18 +209,18 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
         "run": done.claim.run,
         "stack": done.claim.stack,
         "status": rest.status.value if rest is not None else "failed" if done.settled else "unknown",
-        "settled": done.settled,
+        "resolved": done.settled,
         "recorded": evidence.recorded if evidence is not None else None,
-        "of": evidence.planned if evidence is not None else None,
+        "planned": evidence.planned if evidence is not None else None,
         "imported": [
             fields(imported, "address", "id", "given")
             for imported in (resolution.imports if resolution is not None else ())
         ],
         "unresolved": [
-            fields(left, "address", "reason", "created", "harmless")
-            for left in (resolution.unresolved if resolution is not None else ())
+            {**fields(other, "address", "reason", "created"), "safe_to_recreate": other.harmless}
+            for other in (resolution.unresolved if resolution is not None else ())
         ],
-        "put_back": list(done.put_back),
+        "restored": list(done.put_back),
         "notes": list(done.notes),
-        "left": result_document(rest) if rest is not None else None,
+        "remaining": result_document(rest) if rest is not None else None,
     }

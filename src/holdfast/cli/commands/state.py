@@ -155,7 +155,7 @@ def backup(invocation: Invocation, name: OneStack) -> Exit:
     stack, entry = _on_stack(invocation, name, back_up)
     return invocation.answer(
         {"version": 1, "stack": stack.name, **entry_document(entry)},
-        f" {stack.name}: saved {entry.shown}",
+        f" {stack.name}: stored as {entry.shown}",
         f"   Go back to it with: holdfast state rollback {stack.name} {entry.name}",
     )
 
@@ -209,7 +209,9 @@ def adopt(
     ] = None,
     start_empty: Annotated[
         bool,
-        Option("--start-empty", help="The state file there belongs to another stack: start without a state."),
+        Option(
+            "--start-empty", help="Start without a state: the old one is not this stack's, or stays behind."
+        ),
     ] = False,
 ) -> Exit:
     """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""

@@ -32,10 +32,10 @@ def versions_document(stack: Stack, versions: Versions) -> Document:
     return {
         "version": 1,
         "stack": stack.name,
-        "kept": versions.managed,
+        "managed": versions.managed,
         "versions": [entry_document(entry) for entry in versions.entries],
         "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
-        "unseen": versions.unseen,
+        "reason": versions.unseen,
     }
 
 
