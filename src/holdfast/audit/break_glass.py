@@ -58,20 +58,20 @@ class Act(Struct, frozen=True, kw_only=True):
 Open = Mapping[str, tuple[Act, ...]]
 
 
-def breaks_glass(line: Mapping[str, object]) -> bool:
+def is_break_glass(line: Mapping[str, object]) -> bool:
     return line.get("break_glass") is True or line.get("what") in BREAK_GLASS
 
 
 def closes(line: Mapping[str, object]) -> bool:
     """A normal apply that succeeded."""
-    return line.get("what") in _CLOSING and line.get("outcome") in _SUCCESS and not breaks_glass(line)
+    return line.get("what") in _CLOSING and line.get("outcome") in _SUCCESS and not is_break_glass(line)
 
 
 def acts_after(acts: tuple[Act, ...], line: Mapping[str, object]) -> tuple[Act, ...]:
     """The open acts of a stack after this line. Repeating a line changes nothing."""
     if closes(line):
         return tuple(act for act in acts if act.seq > int(str(line.get("seq"))))
-    if not breaks_glass(line):
+    if not is_break_glass(line):
         return acts
     new = Act.of(line)
     others = [act for act in acts if not _same(act, new)]
@@ -84,7 +84,7 @@ def open_acts(lines: Iterable[Mapping[str, object]]) -> Open:
     acts: dict[str, tuple[Act, ...]] = {}
     for line in lines:
         stack = line.get("stack")
-        if isinstance(stack, str) and (breaks_glass(line) or closes(line)):
+        if isinstance(stack, str) and (is_break_glass(line) or closes(line)):
             acts[stack] = acts_after(acts.get(stack, ()), line)
     return {stack: open_ for stack, open_ in acts.items() if open_}
 
@@ -122,7 +122,7 @@ def marked_stacks(store: RunStore) -> tuple[str, ...]:
 def update_marks(store: RunStore, lines: Sequence[Mapping[str, object]]) -> None:
     """Apply these lines of the log, in their order."""
     of_stacks = [line for line in lines if isinstance(line.get("stack"), str)]
-    breaking = {str(line["stack"]) for line in of_stacks if breaks_glass(line)}
+    breaking = {str(line["stack"]) for line in of_stacks if is_break_glass(line)}
     closing = {str(line["stack"]) for line in of_stacks if closes(line)} - breaking
     if closing:
         closing &= set(marked_stacks(store))

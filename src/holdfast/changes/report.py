@@ -105,13 +105,13 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
     plan = result.plan if result.status is not Status.APPLIED else None
     diff, cut = _diff(plan, plain, most) if plan is not None else ((), False)
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
-    told = {(reason.code, reason.message) for reason in result.decision.reasons}
+    reported = {(reason.code, reason.message) for reason in result.decision.reasons}
     name = f"{result.stack.name}: "
     # A missing approval is not repeated: the rules and the next step name it.
     problems = [
-        one
-        for one in errors
-        if one.code != "HF-APPR-1" and (one.code, one.message.removeprefix(name)) not in told
+        error
+        for error in errors
+        if error.code != "HF-APPR-1" and (error.code, error.message.removeprefix(name)) not in reported
     ]
     return StackReport(
         name=plain(result.stack.name),

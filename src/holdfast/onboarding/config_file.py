@@ -74,7 +74,9 @@ def _discover(text: str, file: Path) -> tuple[Stack, ...]:
             code_backend=lambda module: code_backend(code, module),
         )
     except ConfigError as error:
-        elsewhere = tuple(one for one in error.problems if one.place and one.place.file != file.name)
+        elsewhere = tuple(
+            problem for problem in error.problems if problem.place and problem.place.file != file.name
+        )
         if elsewhere:
             raise ConfigError(elsewhere) from None
         raise _wrong_starter(f"the generated file is invalid: {error.problem.message}") from None

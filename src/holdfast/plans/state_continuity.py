@@ -29,7 +29,7 @@ def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) 
         if record is not None and record.place == home.place and record.resources != 0:
             raise UnknownOutcome(
                 "HF-STATE-3",
-                f"{stack.name}: its state {home.file} is missing; it last had {_held(record)}",
+                f"{stack.name}: its state {home.file} is missing; it last had {_contents_text(record)}",
                 hint=f"{_restore(stack)} A plan would create every resource again.",
             )
         return
@@ -67,21 +67,21 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
     if record.place == home.place:
         raise UnknownOutcome(
             "HF-STATE-3",
-            f"{stack.name}: its backend reports no state; it last had {_held(record)}",
+            f"{stack.name}: its backend reports no state; it last had {_contents_text(record)}",
             hint="Check the backend: if the state exists, a plan would create every resource again. "
             f"If the state is lost: {_restore(stack)}",
         )
     raise Refused(
         "HF-STATE-2",
-        f"{stack.name}: its backend now points to an empty location, while the old one had {_held(record)} "
-        f"(old: {record.place}; new: {home.place})",
+        f"{stack.name}: its backend now points to an empty location, while the old one "
+        f"had {_contents_text(record)} (old: {record.place}; new: {home.place})",
         hint="Move the state first: with the old settings `holdfast state pull "
         f"{stack.name} > state.json`, with the new ones `holdfast state push {stack.name} state.json`. "
         f"To leave the old resources behind: holdfast state adopt {stack.name} --start-empty.",
     )
 
 
-def _held(record: StateRecord) -> str:
+def _contents_text(record: StateRecord) -> str:
     count = record.resources  # None for an encrypted state.
     return f"{'resources' if count is None else plural(count, 'resource')} (serial {record.serial})"
 

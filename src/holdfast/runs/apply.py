@@ -147,7 +147,7 @@ async def _apply_marked(
 class ApplyFailed(TerraformFailed):
     """An apply that exited by itself and saved its state: its outcome decides whether to plan again."""
 
-    def __init__(self, error: TerraformFailed, end: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
+    def __init__(self, error: TerraformFailed, outcome: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
         first, *others = error.problems
         if doubtful:
             hint = (
@@ -156,7 +156,7 @@ class ApplyFailed(TerraformFailed):
             )
             first = first._replace(hint=hint)
         super().__init__(first.code, first.message, problems=(first, *others))
-        self.end = end
+        self.outcome = outcome
 
 
 def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
@@ -194,8 +194,8 @@ def _failure(
     error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
     if not isinstance(error, TerraformFailed):
         return error
-    end = watch.end(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
-    return ApplyFailed(error, end, creates_in_doubt(end, plan_file.plan, refused_creates(config)))
+    outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
+    return ApplyFailed(error, outcome, creates_in_doubt(outcome, plan_file.plan, refused_creates(config)))
 
 
 def _unsaved(
@@ -286,20 +286,20 @@ class ApplyWatch:
         match event:
             case stream.ApplyStart():
                 self._unfinished[event.address] = event.action
-                self._tell(event, event.action, done=False)
+                self._notify(event, event.action, done=False)
             case stream.ApplyProgress():
-                self._tell(event, event.action, done=False, seconds=event.elapsed)
+                self._notify(event, event.action, done=False, seconds=event.elapsed)
             case stream.ApplyComplete():
                 self.finished += 1
                 self._unfinished.pop(event.address, None)
                 self._done.add(event.address)
-                self._tell(event, event.action, done=True, seconds=event.elapsed)
+                self._notify(event, event.action, done=True, seconds=event.elapsed)
             case stream.Step(failed=True):
                 self._steps_failed = True
             case stream.ApplyErrored():
                 self._unfinished[event.address] = event.action
                 self._errored.add(event.address)
-                self._tell(event, event.action, done=True, failed=True, seconds=event.elapsed)
+                self._notify(event, event.action, done=True, failed=True, seconds=event.elapsed)
             case _:
                 pass
 
@@ -313,7 +313,7 @@ class ApplyWatch:
         making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
         return making and any(map(is_provider_crash, diagnostics))
 
-    def end(self, errors: Iterable[Diagnostic]) -> ApplyOutcome:
+    def outcome(self, errors: Iterable[Diagnostic]) -> ApplyOutcome:
         """What is known of each change once the stream has ended."""
         return ApplyOutcome(
             errors=tuple(errors),
@@ -323,7 +323,7 @@ class ApplyWatch:
             steps_failed=self._steps_failed,
         )
 
-    def _tell(
+    def _notify(
         self, event: stream.ApplyEvent, action: str, *, done: bool, failed: bool = False, seconds: float = 0.0
     ) -> None:
         self._listener(

@@ -166,7 +166,9 @@ class RunExecutor:
                 self._recorded = number == 1
                 return structs.replace(done, plan=planned.plan, digest=planned.digest, run=self.run.id)
             except ApplyFailed as failure:
-                rows = may_replan(failure.end, plan_file.plan, refused_creates(self.context.project.config))
+                rows = may_replan(
+                    failure.outcome, plan_file.plan, refused_creates(self.context.project.config)
+                )
                 if rows is None or seconds is None:
                     raise
                 self._retrying.note(
@@ -184,7 +186,7 @@ class RunExecutor:
     async def _replan_after(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
         """A new plan that may be applied. If there is none, the failure of the apply is raised again."""
         options = self._options or PlanOptions()
-        left = tuple(address for address in options.replace if address not in failure.end.done)
+        left = tuple(address for address in options.replace if address not in failure.outcome.done)
         self._options = options._replace(replace=left)
         try:
             await self._retrying.wait(seconds, before="plan again")
@@ -192,7 +194,7 @@ class RunExecutor:
         except HoldfastError as error:
             self._retrying.note(f"Holdfast could not plan again: {error.problem.message}")
             raise failure from error
-        more = extra_changes(before.plan, after.plan, done=failure.end.done)
+        more = extra_changes(before.plan, after.plan, done=failure.outcome.done)
         if more:
             self._retrying.note(
                 f"the new plan was not applied because it has additional changes: {', '.join(more)}"

@@ -71,7 +71,7 @@ class HeldLanes:
     async def take(self, lane: str, end: float) -> None:
         _ = self._store.key  # Loaded here, because it may print a message.
         silence = _Silence()
-        told = ""
+        reported = ""
         while True:
             got = await asyncio.to_thread(
                 self._store.leases.take, _name(lane), self._holder, spare=self._is_still_running
@@ -81,13 +81,13 @@ class HeldLanes:
                 return
             if clock.monotonic() >= end or self._control.stop.level or silence.too_long(got):
                 raise lane_busy(self._store, lane, got)
-            if told != got.holder.change:
-                told = got.holder.change
+            if reported != got.holder.change:
+                reported = got.holder.change
                 self._control.tell(Note(stack=None, text=f"waiting: {_holder_text(lane, got)}"))
             await asyncio.sleep(POLL_SECONDS)
 
     async def keep(self, beat: float) -> None:
-        """The heartbeat. A lane is lost to another holder, not to a store that does not answer."""
+        """The heartbeat. A lane is lost to another holder, not to a store that does not respond."""
         while True:
             await asyncio.sleep(beat)
             for lane, lease in list(self._leases.items()):

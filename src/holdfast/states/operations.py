@@ -81,7 +81,7 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
             context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
         ):
             now = await push_content(context, workdir, content, run=run)
-    _settle_unsaved(context.store, stack, state)
+    _resolve_unsaved(context.store, stack, state)
     return now
 
 
@@ -133,12 +133,12 @@ def _same_content(pushed: State, now: State) -> bool:
     return now.lineage == pushed.lineage or now.outline == pushed.outline
 
 
-def _settle_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
+def _resolve_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
     """Only the unsaved state itself, or a later one, resolves it."""
-    kept = store.errored(stack.name)
-    if kept is None:
+    content = store.errored(stack.name)
+    if content is None:
         return
-    unsaved = read_state(kept)
+    unsaved = read_state(content)
     if isinstance(unsaved, State) and (unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial):
         return
     store.resolve_errored(stack.name)
@@ -147,14 +147,14 @@ def _settle_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
 def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
     """An unencrypted state file, or the encrypted one stored after a failed save."""
     if file is None:
-        kept = store.errored(stack.name)
-        if kept is None:
+        unsaved = store.errored(stack.name)
+        if unsaved is None:
             raise UsageError(
                 "HF-STATE-6",
                 f"{stack.name}: there is no unsaved state to push",
                 hint=f"To push a file: holdfast state push {stack.name} FILE",
             )
-        return kept
+        return unsaved
     try:
         return file.read_bytes()
     except OSError as error:
@@ -222,8 +222,8 @@ def _store_first_version(store: RunStore, stack: Stack, state: State, content: b
     if store.states.add(stack.name, new, after=0) is None:
         # Another process was first: its state must not be withdrawn.
         _require_no_managed_state(store, stack)
-    kept = store.states.current(stack.name)
-    return kept is not None and kept.state == content
+    version = store.states.current(stack.name)
+    return version is not None and version.state == content
 
 
 def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
@@ -267,11 +267,11 @@ def _has_backend(code: Code, stack: Stack) -> bool:
 
 
 def _require_no_managed_state(store: RunStore, stack: Stack) -> None:
-    kept = store.states.current(stack.name)
-    if kept is not None:
+    version = store.states.current(stack.name)
+    if version is not None:
         raise Refused(
             "HF-STATE-8",
-            f"{stack.name} already has a managed state (serial {kept.serial})",
+            f"{stack.name} already has a managed state (serial {version.serial})",
             hint="Holdfast does not merge states. Move the resources with `moved` or `import` blocks.",
         )
 

@@ -21,7 +21,7 @@ from holdfast.runs.run import new_run, write_run
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
-from holdfast.states.versions import CURRENT, LoadedVersion, copy_state, load, no_state
+from holdfast.states.versions import CURRENT, LoadedVersion, add_backup, load, no_state
 from holdfast.store.retention import prune_states
 from holdfast.store.run_store import RunStore
 from holdfast.store.states import StateSnapshot
@@ -55,7 +55,7 @@ class RolledBack(Struct, frozen=True, kw_only=True):
     lineage: str
     resources: int | None
     backup: str | None
-    """The version or copy of the state before; None: there was none."""
+    """The version or backup of the state before; None: there was none."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ async def _under_claim(
     else:
         if not now.lost:
             why = "before a rollback"
-            backup = copy_state(store, identity.who, stack, now.content, why=why, run=identity.change).name
+            backup = add_backup(store, identity.who, stack, now.content, why=why, run=identity.change).name
         after = await push_content(context, workdir, content)
     return RolledBack(
         run=identity.change,

@@ -1,6 +1,6 @@
-"""The versions of a stack's state: of a managed state, or the copies of one in a backend.
+"""The versions of a stack's state: of a managed state, or the backups of one in another backend.
 
-A version is named by its number, a copy by its name or an unambiguous prefix, both by `serial:N`; `current`
+A version is named by its number, a backup by its name or an unambiguous prefix, both by `serial:N`; `current`
 is what Terraform reads now.
 """
 
@@ -55,7 +55,7 @@ class LoadedVersion(MaskedStruct, frozen=True, kw_only=True):
 
 class Versions(Struct, frozen=True, kw_only=True):
     managed: bool
-    """By Holdfast; else these are copies."""
+    """By Holdfast; else these are backups."""
     entries: tuple[VersionInfo, ...]
     """Newest first."""
     current: VersionInfo | None
@@ -116,7 +116,7 @@ def _info(name: str, snapshot: StateSnapshot, *, current: bool) -> VersionInfo:
 
 
 async def versions(context: ChangeContext, stack: Stack) -> Versions:
-    """Newest first. A backend that does not answer hides no copies."""
+    """Newest first. A backend that does not respond hides no backups."""
     managed = is_managed(context.project, stack)
     stored = _StoredVersions(context.store, stack.name, managed=managed)
     entries = tuple(version.entry for version in stored.all())
@@ -132,7 +132,7 @@ async def versions(context: ChangeContext, stack: Stack) -> Versions:
 
 
 def _marked(entries: tuple[VersionInfo, ...], now: LoadedVersion | None) -> tuple[VersionInfo, ...]:
-    """Mark the newest copy of the current state."""
+    """Mark the newest backup of the current state."""
     marked: list[VersionInfo] = []
     for entry in entries:
         same = now is not None and (entry.lineage, entry.serial) == (now.entry.lineage, now.entry.serial)
@@ -186,7 +186,7 @@ async def load_pair(
 
 
 async def backup(context: ChangeContext, stack: Stack) -> VersionInfo:
-    """Copy the state. A managed state needs no copy: its newest version is returned."""
+    """Back up the state. A managed state needs no backup: its newest version is returned."""
     stored = _StoredVersions(context.store, stack.name, managed=is_managed(context.project, stack))
     current = await _current(context, stack, stored)
     if current is None:
@@ -194,7 +194,7 @@ async def backup(context: ChangeContext, stack: Stack) -> VersionInfo:
     entry = current.entry
     if not stored.managed:
         who = context.identity.who
-        entry = copy_state(context.store, who, stack, current.content, why="requested", run=None)
+        entry = add_backup(context.store, who, stack, current.content, why="requested", run=None)
     prune_states(context.store, stack.name, context.project.config.backups)
     return entry
 
@@ -203,13 +203,13 @@ def no_state(stack: Stack) -> UsageError:
     return UsageError("HF-STATE-22", f"{stack.name} has no state", hint="The first apply creates it.")
 
 
-def copy_state(
+def add_backup(
     store: RunStore, who: str, stack: Stack, content: bytes, *, why: str, run: str | None
 ) -> VersionInfo:
-    """A durable copy of a state in a backend."""
+    """A durable backup of a state in another backend."""
     state = _readable(stack, content)
-    copy = store.backups.add(stack.name, StateSnapshot.of(content, state, run=run, who=who, why=why))
-    return _info(copy.name, copy, current=True)
+    added = store.backups.add(stack.name, StateSnapshot.of(content, state, run=run, who=who, why=why))
+    return _info(added.name, added, current=True)
 
 
 def _choose(stack: str, stored: _StoredVersions, wanted: str) -> str:

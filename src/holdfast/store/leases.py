@@ -134,7 +134,7 @@ class Leases:
     def look(self, name: str) -> HeldByOther | None:
         """The current holder, if any."""
         record, _ = self._read(name)
-        return self._held(record) if record is not None else None
+        return self._other_holder(record) if record is not None else None
 
     def _take(
         self, name: str, holder: Holder, *, may: Callable[[HeldByOther], bool], declared: str | None
@@ -144,17 +144,17 @@ class Leases:
             if current is None:
                 self._encrypted.create(_blob_name(name), _Record(number=0, holder=None, beat=_now()).data())
                 continue
-            held = self._held(current)
-            if held is not None and held.holder.same(holder):
-                return _lease(name, held.holder, current, tag)
-            if held is not None and not may(held):
-                return held
+            other = self._other_holder(current)
+            if other is not None and other.holder.same(holder):
+                return _lease(name, other.holder, current, tag)
+            if other is not None and not may(other):
+                return other
             record = _Record(
                 number=current.number + 1,
                 holder=holder,
                 beat=_now(),
-                taken_from=TakenFrom(holder=held.holder, life=held.life.value, declared=declared)
-                if held is not None
+                taken_from=TakenFrom(holder=other.holder, life=other.life.value, declared=declared)
+                if other is not None
                 else None,
             )
             new_tag = self._encrypted.replace(_blob_name(name), record.data(), tag=tag)
@@ -162,7 +162,7 @@ class Leases:
                 return _lease(name, holder, record, new_tag)
         raise _conflicts(name)
 
-    def _held(self, record: _Record) -> HeldByOther | None:
+    def _other_holder(self, record: _Record) -> HeldByOther | None:
         if record.holder is None:
             return None
         life = self._life(record.holder.process)

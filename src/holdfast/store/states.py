@@ -56,7 +56,7 @@ class StateSnapshot(NamedTuple):
 
 
 def _pack(new: StateSnapshot) -> tuple[bytes, StateSnapshot]:
-    """The bytes to write, and the copy as it will be read back."""
+    """The bytes to write, and the snapshot as it will be read back."""
     new = new._replace(at=clock.now().isoformat())
     described = {name: value for name, value in new._asdict().items() if name not in _NOT_DESCRIBED}
     head = json.dumps({"version": _FORMAT, **described}, ensure_ascii=False).encode()
@@ -94,14 +94,14 @@ class ManagedStates:
 
     def add(self, stack: str, new: StateSnapshot, *, after: int) -> StateSnapshot | None:
         """The version after `after`; None if another writer has created it."""
-        data, copy = _pack(new)
+        data, snapshot = _pack(new)
         # A number can also be free because its version was removed.
         if (self.numbers(stack) or (0,))[-1] != after:
             return None
         number = after + 1
         if not self._encrypted.create(_version_name(stack, number), data):
             return None
-        return copy._replace(number=number)
+        return snapshot._replace(number=number)
 
     def stacks(self) -> tuple[str, ...]:
         names = {name.split("/")[1] for name in self._encrypted.names("states")}
@@ -124,9 +124,9 @@ class Backups:
     def add(self, stack: str, new: StateSnapshot, *, name: str | None = None) -> StateSnapshot:
         """Durable, because what follows may destroy the original. `name` is the id of its run."""
         name = name or clock.new_id()
-        data, copy = _pack(new)
+        data, snapshot = _pack(new)
         if self._encrypted.create(_backup_name(stack, name), data):
-            return copy._replace(name=name)
+            return snapshot._replace(name=name)
         # From an earlier attempt whose answer was lost: it must have the same content.
         backup = self.read(stack, name)
         if backup is None or backup.state != new.state:

@@ -272,7 +272,7 @@ def test_a_failure_is_known_and_says_what_may_exist(case: Case) -> None:
     error = case.over()
     assert isinstance(error, ApplyFailed)
     assert "may have been created anyway: lab_object.it" in str(error.problem.hint)
-    assert error.end.failed == {"lab_object.it": "create"}
+    assert error.outcome.failed == {"lab_object.it": "create"}
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
 
 

@@ -247,7 +247,7 @@ def test_an_apply_that_recorded_itself_is_not_recorded_again(world: World) -> No
 def test_a_failure_that_nobody_knows_to_pass_is_the_end(world: World) -> None:
     """A person looks first."""
     said = throttled()
-    said.end = structs.replace(said.end, open=frozenset({"lab_object.other"}))
+    said.outcome = structs.replace(said.outcome, open=frozenset({"lab_object.other"}))
     world.ends = [said]
     world.plan()
     assert world.apply().status is Status.FAILED
@@ -347,7 +347,7 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
 def test_a_failed_apply_still_shows_its_plan(world: World) -> None:
     """With the digest and the counts that people looked at."""
     failure = throttled()
-    failure.end = structs.replace(failure.end, steps_failed=True)
+    failure.outcome = structs.replace(failure.outcome, steps_failed=True)
     world.ends = [failure]
     planned = world.plan()
     result = world.apply()
