@@ -276,7 +276,7 @@ class Change:
         cleanup = self.context.cleaned
         if cleanup is not None and cleanup.freed:
             freed, used = format_size(cleanup.freed), format_size(cleanup.used)
-            self.console.say((f" Removed {freed} of old work directories; {used} are in use.", "dim"))
+            self.console.say((f" Removed {freed} of old work directories; {used} remain.", "dim"))
 
 
 async def _read_line(change_context: ChangeContext) -> str:
