@@ -203,7 +203,7 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         if kind is None:
             problems.add(
                 "HF-CONF-17",
-                f"{section.where} does not say how to find its stacks",
+                f"{section.where} does not define how to find its stacks",
                 place=section.place,
                 hint="Give `variables: path/{name}.tfvars`, `folder: path/{name}`, or a `name`.",
             )

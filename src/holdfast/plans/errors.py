@@ -85,7 +85,7 @@ def command_error(
         return Failed(
             "HF-TIME-1",
             f"{name}: {phase} took longer than its time limit and was stopped",
-            hint="Raise engine.time_limits in holdfast.yaml, or find out what it waits for.",
+            hint="Raise engine.time_limits in holdfast.yaml, or check what Terraform is waiting for.",
         )
     if answer.interrupted:
         return Cancelled("HF-RUN-2", f"{name}: cancelled during {phase}; nothing was changed")

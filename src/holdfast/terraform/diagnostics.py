@@ -69,7 +69,7 @@ def read_validation(data: bytes) -> Validation:
         raise EngineError(
             "HF-PLAN-3",
             f"Holdfast cannot read the output of `validate -json`: {error}",
-            hint="Run `validate -json` with the same engine by hand and check its output.",
+            hint="Run `validate -json` with the same engine and check its output.",
         ) from None
     if document.format_version not in _VALIDATE_FORMATS:
         raise EngineError(

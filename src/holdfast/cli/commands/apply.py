@@ -60,9 +60,11 @@ def _require_reason(override: list[str] | None, reason: str | None, plan: Path |
         )
     if override and not (reason or "").strip():
         raise UsageError(
-            "HF-USE-19", "--override needs --reason", hint="The reason is recorded in the audit log."
+            "HF-USE-19", "--override needs --reason", hint="Add --reason TEXT. The audit log records it."
         )
     if reason is not None and not override:
         raise UsageError(
-            "HF-USE-19", "--reason needs --override", hint="Name the digest of the plan to override."
+            "HF-USE-19",
+            "--reason needs --override",
+            hint="Add --override DIGEST, with the digest of the plan.",
         )

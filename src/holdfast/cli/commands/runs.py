@@ -111,7 +111,9 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
 
     if not (reason or "").strip():
         raise UsageError(
-            "HF-USE-25", f"runs {decision} needs --reason", hint="The reason is recorded in the audit log."
+            "HF-USE-25",
+            f"runs {decision} needs --reason",
+            hint="Add --reason TEXT. The audit log records it.",
         )
     context = CommandContext(invocation)
     require_store(context.repository)

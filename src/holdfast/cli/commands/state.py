@@ -110,7 +110,9 @@ def unlock(
 
     if not reason:
         raise UsageError(
-            "HF-USE-16", "state unlock needs --reason", hint="Say how you know that the lock holder is gone."
+            "HF-USE-16",
+            "state unlock needs --reason",
+            hint="Add --reason TEXT: how you know that the lock holder is gone.",
         )
     stack, _ = _on_stack(
         invocation,

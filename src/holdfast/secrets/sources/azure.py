@@ -180,7 +180,7 @@ class AzureLogin:
         if answer.status != _OK or not isinstance(assertion, str):
             detail = f"GitHub Actions issued no token for this job (status {answer.status})"
             raise errors.no_identity(
-                session.ref, detail=detail, hint="Give the job the permission `id-token: write`."
+                session.ref, detail=detail, hint="Add to the job: permissions: id-token: write"
             )
         return {"client_assertion_type": _ASSERTION, "client_assertion": assertion}
 
