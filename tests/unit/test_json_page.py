@@ -22,7 +22,7 @@ def test_every_field_of_tests_of_policies_is_on_the_page() -> None:
         package="main", name="test_a", file=None, outcome=policy_tests.Outcome.PASSED
     )
     assert fields_under("policy test") == {
-        *("version", "by", "tests", "summary"),
+        *("version", "evaluator", "tests", "summary"),
         *policy._document(one),
         *(outcome.value for outcome in policy_tests.Outcome),
     }
