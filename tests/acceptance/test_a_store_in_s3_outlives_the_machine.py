@@ -174,7 +174,7 @@ def test_a_runner_thrown_away_in_the_middle_is_recovered_by_another(
     run = only_run(store)
     # It is there long before Terraform would save anything.
     eventually(
-        lambda: any(b'"apply_complete"' in line for line in store.runs.journal(run, store.key).lines),
+        lambda: any(b'"apply_complete"' in line for line in store.runs.journal(run).lines),
         what="the journal is in S3",
         seconds=10,
     )
@@ -225,7 +225,7 @@ def test_an_answer_that_is_lost_or_late_costs_nothing(
     assert one.results("plan")["a"]["status"] == "unchanged"
     store = stored(machines, s3)
     assert store.claims.all() == ()
-    (run,) = [each for each in store.runs.ids() if store.runs.journal(each, store.key).ended is not None]
+    (run,) = [each for each in store.runs.ids() if store.runs.journal(each).ended is not None]
     assert (store.runs.outcome(run) or {})["status"] == "applied"
 
 

@@ -53,7 +53,7 @@ class Place:
         return RunStore(FolderBlobs(self.root / "store"), lambda: KEY)
 
     def journal(self, run: str) -> Journal:
-        return self.store.runs.journal(run, KEY)
+        return self.store.runs.journal(run)
 
     def engine(self) -> WorkerPool:
         if self.kind == "embedded":

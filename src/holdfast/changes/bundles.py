@@ -49,7 +49,8 @@ async def write_bundles(
         )
         # A saved plan can be approved or rejected, but not approved by the person who planned it.
         await context.identity.prove()
-        context.store.approvals.record_author(bundle.digest, context.identity.audit.who.document())
+        author = context.identity.audit.who.document()
+        context.store.approvals.record_author(bundle.digest, author, stack=name, run=bundle.run)
         saved_plan.write(out, bundle, summary_document(results[name]), context.store.key)
         written[name] = bundle.digest
     statuses = {name: result.status.value for name, result in results.items()}
@@ -90,6 +91,7 @@ def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | No
     if mark is not None:
         raise already_applied(stack.name, mark)
     if bundle.store == store.id():
+        _require_recorded(store, stack, bundle)
         return None
     owned_by_ci = stack.target is not None and stack.target.owner is Owner.CI
     if stack.production or bundle.production or owned_by_ci:
@@ -101,6 +103,16 @@ def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | No
             f"holdfast plan {stack.name} --out DIR",
         )
     return "the plan was made with another run store; only Terraform checks whether it was already applied"
+
+
+def _require_recorded(store: RunStore, stack: Stack, bundle: SavedPlan) -> None:
+    """Anyone with the public half of the key can write a bundle: it counts only if a plan run recorded it."""
+    if not store.approvals.is_recorded(bundle.digest, stack=stack.name, run=bundle.run):
+        raise Refused(
+            "HF-BUND-20",
+            f"{stack.name}: the run store has no record that run {bundle.run} made this plan",
+            hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
+        )
 
 
 async def require_same_dependencies(context: ChangeContext, stack: Stack, bundle: SavedPlan) -> None:

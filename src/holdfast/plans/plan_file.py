@@ -24,7 +24,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
-from holdfast.terraform.plan.model import Plan, read_plan
+from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
@@ -144,16 +144,17 @@ async def from_saved_plan(
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     if bundle.made is not None:
         restore_files(workdir.work, bundle.made)
-    plan = read_plan(bundle.json)
+    # What the plan does is read from the plan file: nothing else in the bundle says it.
+    plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     return PlanFile(
         terraform=terraform,
         plan=plan,
-        json=bundle.json,
+        json=plan_json,
         parts=bundle.parts,
         prior=StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
         ephemeral=bundle.ephemeral,
-        changes=bundle.changes,
+        changes=plan.has_changes or bundle.changes,
         destroy=bundle.destroy,
         targeted=bundle.targeted,
     )
@@ -189,7 +190,6 @@ def to_saved_plan(
         destroy=plan_file.destroy,
         targeted=plan_file.targeted,
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
-        json=plan_file.json,
         lock=plan_file.terraform.lock,
         made=archive_new_files(workdir.work, workdir.laid_out),
     )

@@ -3,14 +3,13 @@
     DIR/<stack>/summary.json    readable: names, counts, digest; its hash is in digest.sealed
     DIR/<stack>/digest.sealed   what the plan is, what it was made from, where it belongs
     DIR/<stack>/plan.sealed     Terraform's plan file
-    DIR/<stack>/json.sealed     the plan as JSON
     DIR/<stack>/lock.sealed     the dependency lock file, if there is one
     DIR/<stack>/made.sealed     files that the plan created next to the code, if any
     DIR/change.json             readable: the selected stacks and their results
     DIR/change.sealed           which saved plans belong together, and the hash of change.json
 
-Sealed files are encrypted with AES-256-GCM, bound to stack, run and file name: a changed byte, an exchanged
-or missing file and an edited summary are refused.
+Sealed files are encrypted for the apply key, bound to stack, run and file name: a changed byte, an exchanged
+or missing file and an edited summary are refused. A job with the plan key can write them, but not open them.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from pathlib import Path
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 
-from holdfast.kernel.errors import HoldfastError, Refused, UsageError
+from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import MaskedStruct
-from holdfast.secrets.encryption import WrongKey, decrypt, encrypt, key_id_of
+from holdfast.secrets.encryption import Damaged, WrongKey, seal, sealed_key_id, unseal
 from holdfast.secrets.keys import Key
 from holdfast.system import clock, files
 
@@ -34,7 +33,7 @@ SUMMARY = "summary.json"
 DIGEST = "digest.sealed"
 CHANGE = "change.json"
 CHANGE_SEALED = "change.sealed"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class DigestParts(Struct, frozen=True, kw_only=True):
@@ -97,12 +96,11 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     destroy: bool
     targeted: bool
     plan: bytes
-    json: bytes
     lock: bytes | None = None
     made: bytes | None = None
 
 
-_FILES = {"plan": "plan.sealed", "json": "json.sealed", "lock": "lock.sealed", "made": "made.sealed"}
+_FILES = {"plan": "plan.sealed", "lock": "lock.sealed", "made": "made.sealed"}
 _NAMES = (SUMMARY, DIGEST, *_FILES.values())
 
 
@@ -133,9 +131,9 @@ def write(out: Path, bundle: SavedPlan, summary: dict[str, object], key: Key) ->
     for name, data in contents.items():
         if data is not None:
             files.write(
-                folder / _FILES[name], encrypt(key, data, context=_context(bundle.run, bundle.stack, name))
+                folder / _FILES[name], seal(key, data, context=_context(bundle.run, bundle.stack, name))
             )
-    sealed = encrypt(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
+    sealed = seal(key, canonical(document), context=_context(bundle.run, bundle.stack, "digest"))
     files.write(folder / DIGEST, sealed)
     files.write(folder / SUMMARY, readable)
     return folder
@@ -153,7 +151,7 @@ def write_change(out: Path, *, statuses: dict[str, str], digests: dict[str, str]
         json.dumps({"version": _FORMAT, "change": change, "key": key.id, "stacks": stacks}, indent=2) + "\n"
     ).encode()
     document = {"version": _FORMAT, "summary": sha256(readable), "digests": digests}
-    files.write(out / CHANGE_SEALED, encrypt(key, canonical(document), context=_change_context(change)))
+    files.write(out / CHANGE_SEALED, seal(key, canonical(document), context=_change_context(change)))
     files.write(out / CHANGE, readable)
 
 
@@ -233,7 +231,6 @@ def read(folder: Path, key: Key) -> SavedPlan:
     plan = contents["plan"]
     if plan is None or sha256(plan) != parts.plan or parts.digest() != document["digest"]:
         raise _changed(folder, "the digest does not match the plan")
-    contents["json"] = contents["json"] or b""
     return convert({**document, **contents}, SavedPlan, builtin_types=(bytes,))
 
 
@@ -243,14 +240,14 @@ def _open(folder: Path, name: str, key: Key, context: str) -> bytes:
     except OSError as error:
         raise _changed(folder, f"{name} cannot be read ({error.strerror})") from None
     try:
-        return decrypt(key, sealed, context=context)
+        return unseal(key, sealed, context=context)
     except WrongKey:
         raise Refused(
             "HF-BUND-10",
-            f"{folder}: {name} was encrypted with key {key_id_of(sealed)}; the current key is {key.id}",
+            f"{folder}: {name} was encrypted with key {sealed_key_id(sealed)}; the current key is {key.id}",
             hint="Set HOLDFAST_KEY to the key of the plan, or restore its key file from the backup.",
         ) from None
-    except HoldfastError:
+    except Damaged:
         raise _changed(folder, f"{name} was changed, truncated or replaced") from None
 
 

@@ -52,7 +52,9 @@ def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
     dead = False
     for name in encrypted.names(_folder(stack)):
         blob = encrypted.read(name)
-        marker = blob.document() if blob is not None else {}
+        if blob is None or (store.can_apply and not blob.signed):
+            continue  # A plan job may release the locks of plan jobs, but not have others release any.
+        marker = blob.document()
         document, began = marker.get("process"), str(marker.get("began"))
         if not isinstance(document, Mapping):
             continue

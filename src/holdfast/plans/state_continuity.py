@@ -99,9 +99,10 @@ def record(
 ) -> None:
     """Record the state that was seen, so that its loss is noticed.
 
-    `known` is the last record, if the caller has read it: the same is not written again.
+    `known` is the last record, if the caller has read it: the same is not written again. A plan job records
+    nothing: what it says about a state does not count.
     """
-    if isinstance(state, State) and state.lineage:
+    if isinstance(state, State) and state.lineage and store.can_apply:
         seen = _seen(home.place, state.lineage, state.serial, state.managed)
         if known is None or structs.replace(known, seen=seen.seen) != seen:
             store.record(stack, seen)

@@ -224,7 +224,7 @@ def _require_no_import(store: RunStore, claim: Claim) -> None:
     named = store.runs.read(claim.run, _IMPORTING)
     if named is None or store.runs.prevent_start(named.decode()):
         return
-    journal = store.runs.journal(named.decode(), store.key)
+    journal = store.runs.journal(named.decode())
     process = journal.started.get("process") if journal.started is not None else None
     if journal.ended is None and isinstance(process, Mapping):
         if process_table.liveness(ProcessId.of(process)) is not Liveness.ALIVE:

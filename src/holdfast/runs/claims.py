@@ -127,17 +127,17 @@ def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLi
 
 def collect_journal(store: RunStore, claim: Claim) -> Journal:
     """The whole journal of the run, with what a dead process left on this machine."""
-    journal = store.runs.journal(claim.run, store.key)
+    journal = store.runs.journal(claim.run)
     spooled = files.content_of(store.spool / journal_name(claim.run)) if store.spool else None
     output = _unread_output(journal)
     if (spooled is None and output is None) or holder_liveness(store, claim, journal).alive:
         return journal
     if spooled is not None:
         ship_rest(store.blobs, claim.run, spooled)
-    if output is not None:
+    if output is not None and store.can_apply:
         store.runs.write(claim.run, TAIL, output)
         output_buffer.remove_buffer(str(_buffer_name(journal)))
-    return store.runs.journal(claim.run, store.key)
+    return store.runs.journal(claim.run)
 
 
 def _buffer_name(journal: Journal) -> object:

@@ -77,7 +77,7 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     return RunDetails(
         run=run,
         intent=claim.intent if claim is not None else None,
-        journal=context.store.runs.journal(run_id, context.store.key),
+        journal=context.store.runs.journal(run_id),
     )
 
 
@@ -107,7 +107,7 @@ def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:
     recorded = read_run(store, run_id)
     if recorded is not None:
         return recorded
-    journal = store.runs.journal(run_id, store.key)
+    journal = store.runs.journal(run_id)
     if claim is not None:
         dead = holder_liveness(store, claim, journal).proved_dead
         status = unrecorded_status(journal, working=is_working(store, claim), dead=dead)

@@ -21,7 +21,7 @@ from holdfast.runs.claims import (
     is_working,
     stack_busy,
 )
-from holdfast.runs.run import read_run, run_from_claim, write_run
+from holdfast.runs.run import applied_run, run_from_claim, write_run
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
@@ -72,20 +72,25 @@ async def require_previous_finished(store: RunStore, control: Control, stack: St
 def finish_from_journal(
     store: RunStore, tell: Listener, claim: Claim, journal: Journal
 ) -> tuple[str, ...] | None:
-    """Record the outcome that record or journal prove, and free the stack; None where they prove nothing."""
-    run = read_run(store, claim.run)
+    """Record the outcome that record or journal prove, and free the stack; None where they prove nothing.
+
+    A plan job only reads: the next command with the apply key records it.
+    """
+    run = applied_run(store, claim.run)
     if run is not None and run.status.is_final:
         # The run died after it recorded its outcome and before it released the stack.
-        store.claims.release(claim.stack, claim.run)
+        if store.can_apply:
+            store.claims.release(claim.stack, claim.run)
         return ()
     holder = holder_liveness(store, claim, journal)
     outcome = None if holder.alive else proven_status(claim, journal, dead=holder.proved_dead)
     if outcome is None:
         return None
-    if journal.started is None and not prevent_start(store, claim):
-        return None
     status, note = outcome
-    close_run(store, claim, status, note)
+    if store.can_apply:
+        if journal.started is None and not prevent_start(store, claim):
+            return None
+        close_run(store, claim, status, note)
     tell(Note(stack=claim.stack, text=note))
     return (note,)
 

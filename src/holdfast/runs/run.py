@@ -103,12 +103,31 @@ def write_run(store: RunStore, run: Run, *, durable: bool = True) -> None:
     store.runs.finish(run.id, document, durable=durable)
 
 
+_PLAN = "plan"
+
+
 def read_run(store: RunStore, run: str) -> Run | None:
-    """None: the run wrote no record. A record of another version counts as an unknown outcome."""
-    document = store.runs.outcome(run)
-    if document is None:
+    """None: the run wrote no record. A record of another version counts as an unknown outcome.
+
+    So does an unsigned one of anything but a plan: a plan job can write it, and only its own plan counts.
+    """
+    blob = store.runs.outcome_blob(run)
+    if blob is None:
         return None
     try:
-        return msgspec.convert({"id": run, **document}, Run)
+        recorded = msgspec.convert({"id": run, **blob.document()}, Run)
     except msgspec.ValidationError:
         return Run(id=run, status=Status.UNKNOWN)
+    if blob.signed or (recorded.operation == _PLAN and recorded.status is not Status.APPLIED):
+        return recorded
+    return structs.replace(
+        recorded,
+        status=Status.UNKNOWN,
+        notes=("the apply key did not sign this record, so it does not count",),
+    )
+
+
+def applied_run(store: RunStore, run: str) -> Run | None:
+    """The record of a run that claimed its stack: None also if the apply key did not sign it."""
+    blob = store.runs.outcome_blob(run)
+    return read_run(store, run) if blob is not None and blob.signed else None

@@ -2,9 +2,12 @@
 
     magic (6) · version (1) · key id (8) · salt (16) · nonce prefix (7) · chunks of up to 1 MiB + tag (16)
 
-Every message has its own key, derived from the key and the salt. The nonce of a chunk is the prefix, its
+Every message has its own key, derived from a key and the salt. The nonce of a chunk is the prefix, its
 number and whether it is the last one (the STREAM construction). Each chunk authenticates the header and the
 context, which says what the message is: no chunk can be changed, moved, left out or used as something else.
+
+A sealed message starts with a fresh X25519 public key (32): the public half of the pair is enough to write
+it, and only the private half opens it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.kernel.errors import Failed, UsageError
-from holdfast.secrets.keys import Key, derive
+from holdfast.secrets.keys import KEY_SIZE, CipherKey, Key, derive
 from holdfast.system import clock
 
 MAGIC = b"HFSEAL"
@@ -36,7 +39,7 @@ class Damaged(Failed):
     """Changed, truncated, in the place of something else, or not encrypted by Holdfast."""
 
 
-def encrypt(key: Key, data: bytes, *, context: str) -> bytes:
+def encrypt(key: CipherKey, data: bytes, *, context: str) -> bytes:
     """Twice the same input gives different bytes. `context` says what the data is."""
     salt, prefix = clock.random_bytes(_SALT_SIZE), clock.random_bytes(_PREFIX_SIZE)
     header = MAGIC + bytes([_VERSION]) + bytes.fromhex(key.id) + salt + prefix
@@ -48,12 +51,12 @@ def encrypt(key: Key, data: bytes, *, context: str) -> bytes:
     return b"".join((header, *chunks))
 
 
-def decrypt(key: Key, encrypted: bytes, *, context: str) -> bytes:
+def decrypt(key: CipherKey, encrypted: bytes, *, context: str) -> bytes:
     """All of the data or an error, never a part of it."""
     header, body = encrypted[:_HEADER_SIZE], memoryview(encrypted)[_HEADER_SIZE:]
     key_id = key_id_of(encrypted)
     if key_id != key.id:
-        raise wrong_key(context, key_id, key)
+        raise wrong_key(context, key_id, key.id)
     prefix = header[-_PREFIX_SIZE:]
     cipher = _cipher(key, header[-_PREFIX_SIZE - _SALT_SIZE : -_PREFIX_SIZE])
     associated = header + context.encode()
@@ -66,6 +69,55 @@ def decrypt(key: Key, encrypted: bytes, *, context: str) -> bytes:
         raise _damaged(context, "it was changed, truncated or replaced by something else") from None
 
 
+def seal(key: Key, data: bytes, *, context: str) -> bytes:
+    """Encrypt for the apply key. The plan key can do this, and cannot undo it."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - only for bundles
+        X25519PrivateKey,
+        X25519PublicKey,
+    )
+
+    fresh = X25519PrivateKey.from_private_bytes(clock.random_bytes(KEY_SIZE))
+    public = fresh.public_key().public_bytes_raw()
+    shared = fresh.exchange(X25519PublicKey.from_public_bytes(key.public.seal))
+    return public + encrypt(_sealing_key(key, shared, public), data, context=context)
+
+
+def unseal(key: Key, sealed: bytes, *, context: str) -> bytes:
+    """All of the data or an error. Only the apply key can do this."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - only for bundles
+        X25519PrivateKey,
+        X25519PublicKey,
+    )
+
+    if (key_id := sealed_key_id(sealed)) != key.id:
+        raise wrong_key(context, key_id, key.id)
+    if key.private is None:
+        raise apply_key_needed("opening a bundle")
+    public = sealed[:KEY_SIZE]
+    try:
+        private = X25519PrivateKey.from_private_bytes(key.private.seal)
+        shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise _damaged(context, "its public key is not valid") from None
+    return decrypt(_sealing_key(key, shared, public), sealed[KEY_SIZE:], context=context)
+
+
+def sealed_key_id(sealed: bytes) -> str:
+    return key_id_of(sealed[KEY_SIZE:])
+
+
+def _sealing_key(key: Key, shared: bytes, public: bytes) -> CipherKey:
+    return CipherKey(key.id, derive(shared, purpose=b"sealed message", salt=public + key.public.seal))
+
+
+def apply_key_needed(what: str) -> UsageError:
+    return UsageError(
+        "HF-KEY-10",
+        f"{what} needs the apply key; this command has only the plan key",
+        hint="Set HOLDFAST_KEY or HOLDFAST_KEY_FILE; HOLDFAST_PLAN_KEY is for jobs that only plan.",
+    )
+
+
 def key_id_of(encrypted: bytes) -> str:
     """The id of the key that decrypts it: not encrypted itself, and authentic only after decryption."""
     if not encrypted.startswith(MAGIC) or len(encrypted) < _HEADER_SIZE + _TAG_SIZE:
@@ -75,10 +127,10 @@ def key_id_of(encrypted: bytes) -> str:
     return encrypted[len(MAGIC) + 1 :][:_KEY_ID_SIZE].hex()
 
 
-def wrong_key(what: str, key_id: str, key: Key) -> WrongKey:
+def wrong_key(what: str, key_id: str, current: str) -> WrongKey:
     return WrongKey(
         "HF-KEY-7",
-        f"{what} was encrypted with key {key_id}, but the current key is {key.id}",
+        f"{what} was encrypted with key {key_id}, but the current key is {current}",
         hint="Set HOLDFAST_KEY to that key, or restore its key file from your backup.",
     )
 
@@ -91,8 +143,8 @@ def _damaged(context: str, reason: str) -> Damaged:
     )
 
 
-def _cipher(key: Key, salt: bytes) -> AESGCM:
-    return AESGCM(derive(key.secret, purpose=b"seal", salt=salt))
+def _cipher(key: CipherKey, salt: bytes) -> AESGCM:
+    return AESGCM(derive(key.secret, purpose=b"message", salt=salt))
 
 
 def _chunks(prefix: bytes, data: bytes | memoryview, *, size: int) -> Iterator[tuple[bytes, memoryview]]:

@@ -1,4 +1,9 @@
-"""The encryption key: `HOLDFAST_KEY`, `HOLDFAST_KEY_FILE`, or one that Holdfast creates.
+"""The keys: `HOLDFAST_KEY` (or a file), from which everything is derived, and `HOLDFAST_PLAN_KEY`.
+
+The apply key derives a read key, which encrypts the run store, and the private halves of two pairs: bundles
+are sealed to one (X25519), what counts in the run store is signed by the other (Ed25519). The plan key holds
+the read key and the public halves: with it a job reads the store and writes bundles that it cannot open. It
+signs nothing.
 
 An existing key is never overwritten or replaced: without it nothing that it encrypted can be read.
 """
@@ -21,31 +26,86 @@ from holdfast.system.environment import Environment
 
 VARIABLE = "HOLDFAST_KEY"
 FILE_VARIABLE = "HOLDFAST_KEY_FILE"
+PLAN_VARIABLE = "HOLDFAST_PLAN_KEY"
 FILE_NAME = "key"
 KEY_SIZE = 32
+_PLAN_VERSION = b"\x01"
+_PLAN_KEY_SIZE = 1 + 3 * KEY_SIZE
 _ID_LENGTH = 16
 _MAX_BYTES = 4096
 _CREATE = "Create one with: openssl rand -base64 32"
 
 
-class Key(NamedTuple):
+class CipherKey(NamedTuple):
+    """Encrypts one kind of data; derived from a `Key`, whose id it has."""
+
     id: str
-    """Identifies the key without revealing it: stored unencrypted beside what it encrypts."""
     secret: bytes
 
     def __repr__(self) -> str:
         return masked_repr(self)
 
+
+class PrivateHalves(NamedTuple):
+    seal: bytes
+    sign: bytes
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
+
+
+class PublicHalves(NamedTuple):
+    seal: bytes
+    """X25519: bundles are sealed to it."""
+    sign: bytes
+    """Ed25519: it verifies what the apply key signed."""
+
+
+class Key(NamedTuple):
+    """The apply key, or the plan key if it has no private halves."""
+
+    id: str
+    """Identifies the key without revealing it: stored unencrypted beside what it encrypts.
+
+    An apply key and its plan key have the same id.
+    """
+    read: bytes
+    """Derives the keys that encrypt the run store."""
+    public: PublicHalves
+    private: PrivateHalves | None
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
+
+    @property
+    def can_apply(self) -> bool:
+        return self.private is not None
+
     @classmethod
     def of(cls, secret: bytes) -> Key:
+        """The apply key."""
         if len(secret) != KEY_SIZE:
             raise ValueError(f"a key has {KEY_SIZE} bytes")
-        derived = derive(secret, purpose=b"key id")
-        return cls(id=hashlib.sha256(derived).hexdigest()[:_ID_LENGTH], secret=secret)
+        private = PrivateHalves(seal=derive(secret, purpose=b"seal"), sign=derive(secret, purpose=b"sign"))
+        read = derive(secret, purpose=b"read")
+        return cls(id=_id(read), read=read, public=_public(private), private=private)
+
+    def plan_key(self) -> str:
+        """The value of `HOLDFAST_PLAN_KEY`."""
+        return base64.b64encode(_PLAN_VERSION + self.read + self.public.seal + self.public.sign).decode()
+
+    def without_private(self) -> Key:
+        return self._replace(private=None)
+
+    def scope_key(self, scope: str) -> CipherKey:
+        """Encrypts one part of the run store, and reveals nothing about the others."""
+        return CipherKey(self.id, derive(self.read, purpose=b"scope " + scope.encode()))
 
 
 class LoadedKey(NamedTuple):
     key: Key
+    source: str
+    """The variable or the file that it comes from."""
     file: Path | None
     created: bool
     """Created just now: the user is told to back it up."""
@@ -60,22 +120,60 @@ def derive(secret: bytes, *, purpose: bytes, salt: bytes | None = None) -> bytes
     return hmac.digest(extracted, b"holdfast v1 " + purpose + b"\x01", "sha256")
 
 
+def _id(read: bytes) -> str:
+    return hashlib.sha256(derive(read, purpose=b"key id")).hexdigest()[:_ID_LENGTH]
+
+
+def _public(private: PrivateHalves) -> PublicHalves:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - slow to import
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415 - as above
+
+    return PublicHalves(
+        seal=X25519PrivateKey.from_private_bytes(private.seal).public_key().public_bytes_raw(),
+        sign=Ed25519PrivateKey.from_private_bytes(private.sign).public_key().public_bytes_raw(),
+    )
+
+
 def is_key_configured(environment: Environment) -> bool:
     """A configured key can be used on another machine too."""
-    return bool(environment.get(VARIABLE) or environment.get(FILE_VARIABLE))
+    return any(environment.get(name) for name in (VARIABLE, FILE_VARIABLE, PLAN_VARIABLE))
 
 
 def load_or_create_key(environment: Environment) -> LoadedKey:
-    """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
+    """From a variable, the named file, or a file (0600) in Holdfast's home that is created if missing.
+
+    The apply key is preferred to the plan key.
+    """
     if text := environment.get(VARIABLE):
-        key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
-        return LoadedKey(key=key, file=None, created=False)
+        return LoadedKey(key=apply_key_from(text, VARIABLE), source=VARIABLE, file=None, created=False)
     if name := environment.get(FILE_VARIABLE):
         named = Path(name).expanduser().absolute()
-        return LoadedKey(key=_read(named), file=named, created=False)
+        return LoadedKey(key=read_key_file(named), source=FILE_VARIABLE, file=named, created=False)
+    if text := environment.get(PLAN_VARIABLE):
+        return LoadedKey(key=plan_key_from(text), source=PLAN_VARIABLE, file=None, created=False)
     file = environment.home / FILE_NAME
-    created = not _exists(file) and _create(file)
-    return LoadedKey(key=_read(file), file=file, created=created)
+    created = not _exists(file) and create_key_file(file)
+    return LoadedKey(key=read_key_file(file), source=str(file), file=file, created=created)
+
+
+def apply_key_from(text: str, variable: str) -> Key:
+    hint = f"It must be 32 bytes in base64. {_CREATE}"
+    return _parse(text, code="HF-KEY-1", what=variable, hint=hint)
+
+
+def plan_key_from(text: str) -> Key:
+    what, hint = PLAN_VARIABLE, "Print it with the apply key set: holdfast keys plan"
+    content = _decode(text, code="HF-KEY-1", what=what, hint=hint)
+    if len(content) == KEY_SIZE:
+        raise UsageError(
+            "HF-KEY-1",
+            f"{what} is not a plan key; it may be the apply key",
+            hint=f"A job that plans must not have the apply key. {hint}",
+        )
+    if len(content) != _PLAN_KEY_SIZE or content[:1] != _PLAN_VERSION:
+        raise UsageError("HF-KEY-1", f"{what} is not a plan key of this version of Holdfast", hint=hint)
+    read, seal, sign = (content[at : at + KEY_SIZE] for at in range(1, _PLAN_KEY_SIZE, KEY_SIZE))
+    return Key(id=_id(read), read=read, public=PublicHalves(seal=seal, sign=sign), private=None)
 
 
 def _exists(file: Path) -> bool:
@@ -85,7 +183,7 @@ def _exists(file: Path) -> bool:
         raise _unreadable(file, error) from None
 
 
-def _create(file: Path) -> bool:
+def create_key_file(file: Path) -> bool:
     """False if another process was first: its key is used."""
     try:
         files.private_folder(file.parent)
@@ -98,7 +196,7 @@ def _create(file: Path) -> bool:
         ) from None
 
 
-def _read(file: Path) -> Key:
+def read_key_file(file: Path) -> Key:
     try:
         with file.open("rb") as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
@@ -129,10 +227,16 @@ def _unreadable(file: Path, error: OSError) -> UsageError:
 
 
 def _parse(text: str, *, code: str, what: str, hint: str) -> Key:
-    try:
-        secret = base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise UsageError(code, f"{what} is not base64", hint=hint) from None
+    secret = _decode(text, code=code, what=what, hint=hint)
+    if len(secret) == _PLAN_KEY_SIZE:
+        raise UsageError(code, f"{what} contains a plan key", hint=f"Set it as {PLAN_VARIABLE} instead.")
     if len(secret) != KEY_SIZE:
         raise UsageError(code, f"{what} has {len(secret)} bytes instead of {KEY_SIZE}", hint=hint)
     return Key.of(secret)
+
+
+def _decode(text: str, *, code: str, what: str, hint: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise UsageError(code, f"{what} is not base64", hint=hint) from None

@@ -99,7 +99,7 @@ async def _hold_for_push(
             yield identity.change
         return
     yield holder.run
-    journal = store.runs.journal(holder.run, store.key)
+    journal = store.runs.journal(holder.run)
     if exited_by_itself(journal):
         close_run(store, holder, Status.FAILED, "its state was pushed afterwards")
 

@@ -57,9 +57,15 @@ class Approvals:
         document = {"version": _FORMAT, **msgspec.to_builtins(approval)}
         self._encrypted.create(f"{_folder(approval.digest)}/{clock.new_id()}", to_json(document))
 
-    def record_author(self, digest: str, author: Mapping[str, object]) -> None:
-        """Who saved the plan; the first record counts."""
-        self._encrypted.create(f"authors/{digest}", to_json({"version": _FORMAT, "author": dict(author)}))
+    def record_author(self, digest: str, author: Mapping[str, object], *, stack: str, run: str) -> None:
+        """Who saved the plan; the first record counts. A plan without one is not applied."""
+        document = {"version": _FORMAT, "author": dict(author), "stack": stack, "run": run}
+        self._encrypted.create(f"authors/{digest}", to_json(document))
+
+    def is_recorded(self, digest: str, *, stack: str, run: str) -> bool:
+        """Whether this run saved this plan of this stack."""
+        document = self._encrypted.document(f"authors/{digest}") or {}
+        return (document.get("stack"), document.get("run")) == (stack, run)
 
     def author(self, digest: str) -> Mapping[str, object] | None:
         """None: no plan with this digest was saved."""

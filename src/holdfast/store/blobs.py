@@ -13,14 +13,16 @@ from urllib.parse import quote, unquote
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.secret import masked_repr
-from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt, key_id_of, wrong_key
-from holdfast.secrets.keys import Key
+from holdfast.secrets.encryption import Damaged
+from holdfast.store.blob_cipher import BlobCipher
 
 
 class StoredBlob(NamedTuple):
     data: bytes
     tag: str
     """Changes with every write; `replace` and `remove` compare it."""
+    signed: bool = False
+    """By the apply key, or by a run that it granted this name; known only after decryption."""
 
     def __repr__(self) -> str:
         return masked_repr(self)
@@ -64,50 +66,47 @@ class BlobStore(Protocol):
 
 
 class EncryptedBlobs:
-    """Encrypts every blob with the store's key and binds it to its name."""
+    """Encrypts every blob and binds it to its store and name; what counts only if signed is signed."""
 
-    def __init__(self, blobs: BlobStore, key: Callable[[], Key]) -> None:
+    def __init__(self, blobs: BlobStore, cipher: Callable[[], BlobCipher]) -> None:
         self.blobs = blobs
-        self._key = key
+        self._cipher = cipher
+
+    @property
+    def cipher(self) -> BlobCipher:
+        return self._cipher()
 
     def read(self, name: str) -> StoredBlob | None:
         blob = self.blobs.read(name)
-        return blob._replace(data=self._decrypt(name, blob.data)) if blob is not None else None
+        if blob is None:
+            return None
+        what = f"{name} in the run store {self.blobs.shown}"
+        try:
+            data, signed = self.cipher.decrypt(name, blob.data, what=what)
+        except Damaged:
+            raise unreadable(
+                f"{what} was changed, truncated, replaced by something else or copied from another store"
+            ) from None
+        return StoredBlob(data=data, tag=blob.tag, signed=signed)
 
     def document(self, name: str) -> dict[str, object] | None:
         blob = self.read(name)
         return blob.document() if blob is not None else None
 
     def create(self, name: str, data: bytes) -> bool:
-        return self.blobs.create(name, self._encrypt(name, data))
+        return self.blobs.create(name, self.cipher.encrypt(name, data))
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        return self.blobs.replace(name, self._encrypt(name, data), tag=tag)
+        return self.blobs.replace(name, self.cipher.encrypt(name, data), tag=tag)
 
     def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
-        self.blobs.write(name, self._encrypt(name, data), durable=durable)
+        self.blobs.write(name, self.cipher.encrypt(name, data), durable=durable)
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
         return self.blobs.remove(name, tag=tag)
 
     def names(self, folder: str) -> tuple[str, ...]:
         return self.blobs.names(folder)
-
-    def _decrypt(self, name: str, data: bytes) -> bytes:
-        key, what = self._key(), f"{name} in the run store {self.blobs.shown}"
-        try:
-            return decrypt(key, data, context=_context(name))
-        except WrongKey:
-            raise wrong_key(what, key_id_of(data), key) from None
-        except Damaged:
-            raise unreadable(f"{what} was changed, truncated or replaced by something else") from None
-
-    def _encrypt(self, name: str, data: bytes) -> bytes:
-        return encrypt(self._key(), data, context=_context(name))
-
-
-def _context(name: str) -> str:
-    return f"store\0{name}"
 
 
 def to_json(document: dict[str, object]) -> bytes:

@@ -1,7 +1,8 @@
 """The journal of a run: Terraform's output, on disk before it goes anywhere else.
 
-A file of frames, each encrypted on its own and bound to its run and its position. It is append-only, and a
-crash can cut it anywhere: the frames before the cut are valid, the rest is unknown.
+A file of frames, each encrypted on its own and bound to its store, run and position. It is append-only, and a
+crash can cut it anywhere: the frames before the cut are valid, the rest is unknown. Each frame is signed
+together with all frames before it, so that the signature of the last one proves the whole.
 
 The supervisor of Terraform writes it, so the imports are few.
 """
@@ -9,6 +10,7 @@ The supervisor of Terraform writes it, so the imports are few.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -18,13 +20,18 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from holdfast.kernel.secret import masked_repr
-from holdfast.secrets.encryption import wrong_key
-from holdfast.secrets.keys import Key, derive
+from holdfast.secrets.encryption import apply_key_needed, wrong_key
+from holdfast.secrets.keys import derive
+from holdfast.secrets.signing import SIGNATURE_SIZE, BadSignature
+from holdfast.store.blob_cipher import BlobCipher, unverified
 
-_MAGIC = b"HFJRNL1\n"
+_MAGIC = b"HFJRNL2\n"
+_KEY_ID = 8
 _SALT = 16
+_PROOF_LENGTH = 2
 _NONCE = 12
-_HEAD = len(_MAGIC) + 8 + _SALT
+_HEAD = len(_MAGIC) + _KEY_ID + _SALT + _PROOF_LENGTH
+"""The proof of the signer's grant follows."""
 _LENGTH = 4
 
 STARTED = b"S"
@@ -40,14 +47,21 @@ class JournalWriter:
     """
 
     def __init__(
-        self, path: str, key: Key, run: str, *, on_write: Callable[[bytes], None] | None = None
+        self, path: str, cipher: BlobCipher, run: str, *, on_write: Callable[[bytes], None] | None = None
     ) -> None:
+        if cipher.signer is None:
+            raise apply_key_needed("writing a journal")
         salt = os.urandom(_SALT)
-        self._cipher = AESGCM(derive(key.secret, purpose=b"journal", salt=salt))
+        self._signer = cipher.signer
+        self._cipher = _aead(cipher, run, salt)
+        self._store = cipher.store
         self._run = run
         self._count = 0
         self._on_write = on_write
-        self._head = _MAGIC + bytes.fromhex(key.id) + salt
+        proof = self._signer.proof
+        length = len(proof).to_bytes(_PROOF_LENGTH, "big")
+        self._head = b"".join((_MAGIC, bytes.fromhex(cipher.key_id), salt, length, proof))
+        self._chain = _start(self._head)
         self._path = path
         folder, name = os.path.split(path)
         # Blob stores ignore names that start with a dot.
@@ -62,13 +76,17 @@ class JournalWriter:
             # Frames after a partial one could never be read.
             raise OSError(errno.EIO, f"an earlier write failed: {self._broken}", self._path)
         nonce = os.urandom(_NONCE)
-        body = nonce + self._cipher.encrypt(nonce, kind + data, _context(self._run, self._count))
+        chain = _link(self._chain, kind + data)
+        signature = self._signer.signature(_name(self._run), chain)
+        context = _context(self._store, self._run, self._count)
+        body = nonce + self._cipher.encrypt(nonce, signature + kind + data, context)
         frame = len(body).to_bytes(_LENGTH, "big") + body
         try:
             self._write(frame if self._count else self._head + frame)
         except BaseException as error:
             self._broken = str(error)
             raise
+        self._chain = chain
         self._count += 1
 
     def _write(self, data: bytes) -> None:
@@ -116,41 +134,54 @@ class Journal(NamedTuple):
 EMPTY = Journal(started=None, lines=(), ended=None, whole=True)
 
 
-def read_journal(key: Key, run: str, content: bytes) -> Journal:
-    """Everything before the cut. Another key is an error, never an empty journal."""
+def read_journal(cipher: BlobCipher, run: str, content: bytes) -> Journal:
+    """Everything before the cut. Another key or signer is an error, never an empty journal."""
     if not content:
         return EMPTY
-    if len(content) < _HEAD or not content.startswith(_MAGIC):
+    head_size = _HEAD + int.from_bytes(content[_HEAD - _PROOF_LENGTH : _HEAD], "big")
+    if len(content) < head_size or not content.startswith(_MAGIC):
         return Journal(started=None, lines=(), ended=None, whole=False)
-    key_id = content[len(_MAGIC) :][:8].hex()
-    if key_id != key.id:
-        raise wrong_key(f"the journal of run {run}", key_id, key)
-    cipher = AESGCM(derive(key.secret, purpose=b"journal", salt=content[_HEAD - _SALT : _HEAD]))
+    key_id = content[len(_MAGIC) :][:_KEY_ID].hex()
+    if key_id != cipher.key_id:
+        raise wrong_key(f"the journal of run {run}", key_id, cipher.key_id)
+    head = content[:head_size]
+    aead = _aead(cipher, run, head[len(_MAGIC) + _KEY_ID :][:_SALT])
     started: dict[str, object] | None = None
     ended: dict[str, object] | None = None
     lines: list[bytes] = []
     whole = True
-    for number, body in enumerate(_bodies(content)):
-        try:
-            plain = cipher.decrypt(body[:_NONCE], body[_NONCE:], _context(run, number)) if body else None
-        except (InvalidTag, ValueError):
-            plain = None
+    chain, signature = _start(head), b""
+    for number, body in enumerate(_bodies(content, head_size)):
+        plain = _decrypt(aead, body, _context(cipher.store, run, number))
         if plain is None:
             whole = False
             break
-        kind, data = plain[:1], plain[1:]
+        signature, frame = plain[:SIGNATURE_SIZE], plain[SIGNATURE_SIZE:]
+        chain = _link(chain, frame)
+        kind, data = frame[:1], frame[1:]
         if kind == STARTED:
             started = json.loads(data)
         elif kind == ENDED:
             ended = json.loads(data)
         else:
             lines += data.split(b"\n")
+    if signature:
+        try:
+            cipher.verifier.verify(_name(run), chain, proof=head[_HEAD:], signature=signature)
+        except BadSignature:
+            raise unverified(f"the journal of run {run}") from None
     return Journal(started=started, lines=tuple(line for line in lines if line), ended=ended, whole=whole)
 
 
-def _bodies(content: bytes) -> Iterator[bytes | None]:
+def _decrypt(aead: AESGCM, body: bytes | None, context: bytes) -> bytes | None:
+    try:
+        return aead.decrypt(body[:_NONCE], body[_NONCE:], context) if body else None
+    except (InvalidTag, ValueError):
+        return None
+
+
+def _bodies(content: bytes, at: int) -> Iterator[bytes | None]:
     """The body of each frame; None for a partial one."""
-    at = _HEAD
     while at < len(content):
         size = int.from_bytes(content[at : at + _LENGTH], "big")
         body = content[at + _LENGTH : at + _LENGTH + size]
@@ -158,5 +189,22 @@ def _bodies(content: bytes) -> Iterator[bytes | None]:
         at += _LENGTH + size
 
 
-def _context(run: str, number: int) -> bytes:
-    return f"journal\0{run}\0{number}".encode()
+def _aead(cipher: BlobCipher, run: str, salt: bytes) -> AESGCM:
+    return AESGCM(derive(cipher.scope_key(f"runs/{run}").secret, purpose=b"journal", salt=salt))
+
+
+def _name(run: str) -> str:
+    """What the signatures are for."""
+    return f"runs/{run}/journal"
+
+
+def _start(head: bytes) -> bytes:
+    return hashlib.sha256(head).digest()
+
+
+def _link(chain: bytes, frame: bytes) -> bytes:
+    return hashlib.sha256(chain + frame).digest()
+
+
+def _context(store: str, run: str, number: int) -> bytes:
+    return f"journal\0{store}\0{run}\0{number}".encode()

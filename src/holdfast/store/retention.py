@@ -29,7 +29,9 @@ def expired_runs(
 
 
 def prune_runs(store: RunStore) -> int:
-    """How many were removed. Reads nothing but names where there are few."""
+    """How many were removed. Reads nothing but names where there are few. A plan job removes none."""
+    if not store.can_apply:
+        return 0
     ids = store.runs.ids()
     if len(ids) <= KEEP_RUNS:
         return 0
@@ -46,7 +48,8 @@ def remove_orphaned_output(store: RunStore, memory: Path = output_buffer.MEMORY)
     The buffer of a run whose outcome is unknown is evidence. Runs of other stores are left alone.
     """
     for run, name in output_buffer.leftover_buffers(memory):
-        if store.runs.outcome(run) is not None:
+        outcome = store.runs.outcome_blob(run)
+        if outcome is not None and outcome.signed:
             output_buffer.remove_buffer(name)
 
 

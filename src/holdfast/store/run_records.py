@@ -10,8 +10,8 @@ import json
 from typing import NamedTuple
 
 from holdfast.kernel.secret import masked_repr
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
+from holdfast.store.blob_cipher import OUTCOME
+from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name, to_json
 from holdfast.store.journal import Journal, read_journal
 
 
@@ -89,11 +89,16 @@ class RunRecords:
     def outcome(self, run: str) -> dict[str, object] | None:
         return self._encrypted.document(_outcome(run))
 
-    def journal(self, run: str, key: Key) -> Journal:
+    def outcome_blob(self, run: str) -> StoredBlob | None:
+        """A plan job may write any: that of an apply counts only if it is signed."""
+        return self._encrypted.read(_outcome(run))
+
+    def journal(self, run: str) -> Journal:
         """All pieces, in order."""
         names = [name for name in self._encrypted.names(f"runs/{run}") if "/journal-" in name]
         pieces = (self._encrypted.blobs.read(name) for name in names)
-        journal = read_journal(key, run, b"".join(piece.data for piece in pieces if piece is not None))
+        content = b"".join(piece.data for piece in pieces if piece is not None)
+        journal = read_journal(self._encrypted.cipher, run, content)
         if journal.ended is not None or (tail := self.read(run, TAIL)) is None:
             return journal
         lines = tuple(line for line in tail.split(b"\n") if line)
@@ -122,4 +127,4 @@ def journal_name(run: str, piece: int = 1) -> str:
 
 
 def _outcome(run: str) -> str:
-    return f"runs/{run}/outcome"
+    return f"runs/{run}/{OUTCOME}"

@@ -1,6 +1,7 @@
 """The run store: what must outlive a run. Its id, used marks, claims, journals, states, backups, leases.
 
-Everything except its own id is encrypted. The store records the id of its key and refuses any other key.
+Everything except its own id is encrypted and bound to that id. The store records the id of its key and
+refuses any other key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from msgspec.structs import asdict
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import json_object
+from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.keys import Key
+from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
 from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.store.leases import Leases
 
 IDENTITY = "store.json"
-_VERSION = 2
+_VERSION = 3
 
 
 class StateRecord(Struct, frozen=True, kw_only=True):
@@ -48,7 +51,7 @@ class RunStore:
         """Where journals wait on this machine until they have arrived in a store that is elsewhere."""
         self._load_key = key
         self._known_identity: dict[str, object] | None = None
-        self.encrypted = EncryptedBlobs(blobs, lambda: self.key)
+        self.encrypted = EncryptedBlobs(blobs, lambda: self.cipher)
         self.claims = Claims(self.encrypted)
         self.states = ManagedStates(self.encrypted)
         self.backups = Backups(self.encrypted)
@@ -82,6 +85,19 @@ class RunStore:
                 hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
             )
         return key
+
+    @functools.cached_property
+    def cipher(self) -> BlobCipher:
+        return BlobCipher.of(self.id(), self.key)
+
+    @property
+    def can_apply(self) -> bool:
+        """False with only the plan key: nothing that counts can be written."""
+        return self.key.can_apply
+
+    def require_apply_key(self, what: str) -> None:
+        if not self.can_apply:
+            raise apply_key_needed(what)
 
     def id(self) -> str:
         """Written on first use; a bundle names it."""

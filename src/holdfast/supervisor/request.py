@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from typing import NamedTuple
 
+from holdfast.store.blobs import encode_name
 from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
 
@@ -21,11 +21,18 @@ class StateWriter(NamedTuple):
 def supervision_request(
     store: RunStore, stack: str, who: str, writer: StateWriter | None, *, managed: bool
 ) -> dict[str, object] | None:
-    """None for a command that needs no supervision: a backend of the code, and nothing to record."""
+    """None for a command that needs no supervision: a backend of the code, and nothing to record.
+
+    The supervisor runs code of providers beside it, so it gets only the keys of its own state and journal.
+    """
     if not managed and (writer is None or writer.journal is None):
         return None
-    key = base64.b64encode(store.key.secret).decode()
-    request: dict[str, object] = {"store": {"place": describe(store.blobs), "key": key}}
+    own = encode_name(stack)
+    states, claims = f"states/{own}", f"claims/{own}"
+    runs = () if writer is None or writer.journal is None else (f"runs/{writer.journal}",)
+    written = (states, *runs) if managed and writer is not None else runs
+    keys = store.cipher.grant(read=(states, claims) if managed else (), write=written)
+    request: dict[str, object] = {"store": describe(store.blobs), "keys": keys}
     if managed:
         request["state"] = {
             "stack": stack,

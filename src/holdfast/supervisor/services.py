@@ -5,7 +5,6 @@ The process starts often, so this module loads no msgspec and is imported while 
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.secrets.keys import Key
+from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.blobs import BlobStore, EncryptedBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.output_buffer import buffer_path, remove_buffer, require_space
@@ -32,7 +31,7 @@ _HEARTBEAT_SECONDS = 10.0
 
 
 class SupervisorServices:
-    """Blob store, key and local state backend of one process; each command names its run and state."""
+    """Blob store and local state backend of one process; each command has its run, its state and the keys."""
 
     def __init__(self, state_socket: int) -> None:
         self._state_server: StateServer | None = None
@@ -44,25 +43,24 @@ class SupervisorServices:
                 password=variables["TF_HTTP_PASSWORD"],
             )
             self._state_server.open()
-        self._opened: tuple[str, BlobStore, Key] | None = None
+        self._opened: tuple[str, BlobStore] | None = None
 
     def observe(self, message: dict[str, Any]) -> CommandObserver:
-        blobs, key = self._store(message["store"])
-        encrypted = EncryptedBlobs(blobs, lambda: key)
+        blobs, cipher = self._store(message["store"]), BlobCipher.from_document(message["keys"])
+        encrypted = EncryptedBlobs(blobs, lambda: cipher)
         journal = None
         if "journal" in message:
-            journal = JournalRecorder(blobs, key, message["journal"], Path(message["folder"]))
+            journal = JournalRecorder(encrypted, message["journal"], Path(message["folder"]))
         state = None
         if "state" in message and self._state_server is not None:
             state = ManagedStateBackend(encrypted, **message["state"])
         return RunObserver(journal, self._state_server, state)
 
-    def _store(self, described: dict[str, Any]) -> tuple[BlobStore, Key]:
+    def _store(self, described: dict[str, Any]) -> BlobStore:
         text = json.dumps(described, sort_keys=True)
         if self._opened is None or self._opened[0] != text:
-            key = Key.of(base64.b64decode(described["key"]))
-            self._opened = (text, from_description(described["place"]), key)
-        return self._opened[1], self._opened[2]
+            self._opened = (text, from_description(described))
+        return self._opened[1]
 
 
 class RunObserver(CommandObserver):
@@ -102,9 +100,9 @@ class RunObserver(CommandObserver):
 class JournalRecorder:
     """The journal of one run. When it cannot be written, Terraform is asked to stop, once and gracefully."""
 
-    def __init__(self, blobs: BlobStore, key: Key, request: dict[str, str], folder: Path) -> None:
-        self._blobs = blobs
-        self._key = key
+    def __init__(self, encrypted: EncryptedBlobs, request: dict[str, str], folder: Path) -> None:
+        self._encrypted = encrypted
+        self._blobs = encrypted.blobs
         self._run = request["run"]
         self._spool = request.get("spool")
         self._folder = folder
@@ -125,7 +123,7 @@ class JournalRecorder:
                 self._shipper = Shipper(self._blobs, self._run)
                 on_write = self._shipper.append
             files.private_folder(path.parent)
-            self._writer = JournalWriter(str(path), self._key, self._run, on_write=on_write)
+            self._writer = JournalWriter(str(path), self._encrypted.cipher, self._run, on_write=on_write)
             process = process_table.this_process().document()
             self._append(STARTED, {"process": process, "at": _now(), "output_buffer": self.output_buffer})
         except (OSError, HoldfastError) as error:
@@ -134,7 +132,7 @@ class JournalRecorder:
             # A journal without a start record means that Terraform was never started.
             if not self._shipper.wait_until_shipped(_SHIP_SECONDS):
                 return self._not_started("the journal cannot be written: the run store does not respond")
-            self._heartbeat = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
+            self._heartbeat = Heartbeat(self._encrypted, self._run)
         return None
 
     def _not_started(self, why: str) -> str:

@@ -53,7 +53,7 @@ def test_a_status_without_an_end_frees_nothing(tmp_path: Path, status: Status) -
     one = held(at, claim(DEAD))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN)
     at.store.runs.finish("01RUN", {"status": status.value})
-    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY)) is None
+    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN")) is None
     assert claim_on(at.store, "a") == one
 
 
@@ -62,7 +62,7 @@ def test_a_living_run_writes_its_own_end(tmp_path: Path) -> None:
     at = change_context(tmp_path)
     one = held(at, claim(ALIVE))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN, (ENDED, {"code": 0}))
-    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY)) is None
+    assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN")) is None
     assert at.store.runs.outcome("01RUN") is None
     assert claim_on(at.store, "a") == one
 
@@ -72,7 +72,7 @@ def test_a_proved_end_is_written_down_and_the_stack_is_free(tmp_path: Path) -> N
     at = change_context(tmp_path)
     one = held(at, claim(DEAD, started=LONG_AGO))
     journal(tmp_path / "store" / journal_name("01RUN"), BEGUN, (ENDED, {"code": 0, "unsaved": False}))
-    notes = finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN", KEY))
+    notes = finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN"))
     assert notes is not None
     run = read_run(at.store, "01RUN")
     assert run is not None

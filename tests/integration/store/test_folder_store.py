@@ -112,7 +112,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
         for folder in (Path(at), *(Path(at) / one for one in folders)):
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
     assert (tmp_path / "store/.gitignore").read_text().endswith("*\n")
-    assert store.runs.journal("r1", KEY).lines == (word,)
+    assert store.runs.journal("r1").lines == (word,)
 
 
 def test_a_state_of_a_stack_that_begins_with_a_dot_is_found(store: RunStore) -> None:

@@ -79,7 +79,7 @@ def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     writer.append(LINES, b"a\nb")
     writer.append(ENDED, b'{"code": 0}')
     writer.close()
-    journal = runs.journal("r1", KEY)
+    journal = runs.journal("r1")
     assert (journal.started, journal.lines, journal.ended) == ({"pid": 1}, (b"a", b"b"), {"code": 0})
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
@@ -133,7 +133,7 @@ def test_a_barred_run_is_not_begun(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="earlier write failed"):
         writer.append(LINES, b"x")
     writer.close()
-    assert runs.journal("r1", KEY).started is None
+    assert runs.journal("r1").started is None
     assert path.read_bytes() == b""
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
