@@ -9,17 +9,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from ciphers import CIPHER, STORE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.secrets.encryption import WrongKey
 from holdfast.secrets.keys import Key
+from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.journal import ENDED, LINES, STARTED, Journal, JournalWriter, read_journal
 
-KEY = Key.of(b"k" * 32)
-OTHER = Key.of(b"o" * 32)
+OTHER = BlobCipher.of(STORE, Key.of(b"o" * 32))
 RUN = "01JD7Q"
-HEAD = 32
+HEAD = 34
 ID_AT = range(8, 16)
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """A disk is slow, and it is not the disk that is tried here."""
@@ -56,11 +57,11 @@ class Written:
         return sum(end <= place for end in self.ends)
 
 
-def written(frames: tuple[Frame, ...], *, key: Key = KEY, run: str = RUN) -> Written:
+def written(frames: tuple[Frame, ...], *, cipher: BlobCipher = CIPHER, run: str = RUN) -> Written:
     ends = []
     with TemporaryDirectory(prefix="hfj-", dir=MEMORY) as folder:
         path = Path(folder) / "journal"
-        writer = JournalWriter(str(path), key, run)
+        writer = JournalWriter(str(path), cipher, run)
         for kind, data in frames:
             writer.append(kind, data)
             ends.append(path.stat().st_size)
@@ -84,7 +85,7 @@ def journals(draw: st.DrawFn) -> Written:
 @settings(max_examples=40, deadline=None)
 def test_what_was_written_is_read(journal: Written) -> None:
     """A journal that nothing happened to says everything that was written, and that it is whole."""
-    assert read_journal(KEY, RUN, journal.content) == journal.told(len(journal.frames), whole=True)
+    assert read_journal(CIPHER, RUN, journal.content) == journal.told(len(journal.frames), whole=True)
 
 
 @given(journals(), st.data())
@@ -93,7 +94,7 @@ def test_a_cut_journal_holds_the_frames_before_the_cut(journal: Written, data: s
     """Wherever a crash cut it: the whole frames count, half a frame does not, and that is said."""
     length = data.draw(st.integers(0, len(journal.content)))
     clean = length in {0, HEAD, *journal.ends}
-    assert read_journal(KEY, RUN, journal.content[:length]) == journal.told(
+    assert read_journal(CIPHER, RUN, journal.content[:length]) == journal.told(
         journal.before(length), whole=clean
     )
 
@@ -107,10 +108,10 @@ def test_a_changed_byte_ends_what_counts(journal: Written, data: st.DataObject) 
     changed[place] ^= data.draw(st.integers(1, 255))
     if place in ID_AT:
         with pytest.raises(WrongKey):
-            read_journal(KEY, RUN, bytes(changed))
+            read_journal(CIPHER, RUN, bytes(changed))
         return
     count = journal.before(place) if place >= HEAD else 0
-    assert read_journal(KEY, RUN, bytes(changed)) == journal.told(count, whole=False)
+    assert read_journal(CIPHER, RUN, bytes(changed)) == journal.told(count, whole=False)
 
 
 @given(journals(), st.data())
@@ -132,7 +133,7 @@ def test_frames_have_their_place(journal: Written, data: st.DataObject) -> None:
         (place for place, (was, now) in enumerate(zip(pieces, moved, strict=False)) if was != now),
         min(len(pieces), len(moved)),
     )
-    assert read_journal(KEY, RUN, journal.content[:HEAD] + b"".join(moved)) == journal.told(
+    assert read_journal(CIPHER, RUN, journal.content[:HEAD] + b"".join(moved)) == journal.told(
         same, whole=same == len(moved)
     )
 
@@ -142,12 +143,12 @@ def test_frames_have_their_place(journal: Written, data: st.DataObject) -> None:
 def test_nothing_of_another_run_or_key_is_taken(journal: Written, stranger: Written) -> None:
     """Frames of another run, of another journal or of another key are never part of this one."""
     nothing = Journal(started=None, lines=(), ended=None, whole=False)
-    assert read_journal(KEY, "01JD7R", journal.content) == nothing
+    assert read_journal(CIPHER, "01JD7R", journal.content) == nothing
     with pytest.raises(WrongKey):
         read_journal(OTHER, RUN, journal.content)
-    posing = journal.content[: ID_AT.start] + bytes.fromhex(OTHER.id) + journal.content[ID_AT.stop :]
+    posing = journal.content[: ID_AT.start] + bytes.fromhex(OTHER.key_id) + journal.content[ID_AT.stop :]
     assert read_journal(OTHER, RUN, posing) == nothing
     mixed = journal.content + stranger.content[HEAD:]
-    assert read_journal(KEY, RUN, mixed) == journal.told(len(journal.frames), whole=False)
+    assert read_journal(CIPHER, RUN, mixed) == journal.told(len(journal.frames), whole=False)
     headless = journal.content[:HEAD] + stranger.content[HEAD:]
-    assert read_journal(KEY, RUN, headless) == nothing
+    assert read_journal(CIPHER, RUN, headless) == nothing

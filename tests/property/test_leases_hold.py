@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Callable
 
 import pytest
+from ciphers import encrypted_on
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from memory_blobs import MemoryBlobs
 
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.system.process_table import Liveness, ProcessId
 
@@ -45,7 +44,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.blobs = _Between()
-        encrypted = EncryptedBlobs(self.blobs, lambda: Key.of(bytes(32)))
+        encrypted = encrypted_on(self.blobs)
         self.lease_store = Leases(
             encrypted, life=lambda process: self.lives.get(process.pid, Liveness.UNKNOWN)
         )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from ciphers import encrypted_on
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_blobs import MemoryBlobs
 
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.states import ManagedStates, StateSnapshot
 
-KEY = Key.of(b"k" * 32)
 WRITERS = 3
 
 steps = st.one_of(
@@ -26,7 +24,7 @@ def test_a_version_follows_the_one_its_writer_saw(script: list[tuple[str, int, i
 
     No number is given twice, no version ever changes, and the current one is never dropped.
     """
-    states = ManagedStates(EncryptedBlobs(MemoryBlobs(), lambda: KEY))
+    states = ManagedStates(encrypted_on(MemoryBlobs()))
     seen = dict.fromkeys(range(WRITERS), 0)
     line: dict[int, bytes] = {}
     for turn, (what, writer, number) in enumerate(script):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from pathlib import Path
 
 from holdfast.plans import saved_plan as bundles
@@ -38,7 +41,6 @@ def bundle(
         destroy=False,
         targeted=False,
         plan=plan,
-        json=b'{"format_version": "1.2"}',
         lock=b"lock" if whole else None,
         made=b"an archive" if whole else None,
     )
@@ -56,3 +58,14 @@ def written(out: Path, *made: SavedPlan, key: Key = KEY) -> Path:
         key=key,
     )
     return out
+
+
+def plan_archive(files: dict[str, bytes], *, fields: bytes = b"", folder: str = ".") -> bytes:
+    """A plan file as far as Holdfast reads it: `tfplan` with these fields, made from these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("tfplan", fields)
+        archive.writestr("tfconfig/modules.json", json.dumps([{"Key": "", "Dir": folder}]))
+        for name, content in files.items():
+            archive.writestr(f"tfconfig/m-/{name}", content)
+    return buffer.getvalue()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from ciphers import CIPHER, KEY, identify
 from recovery_made import intent as plan_intent
 
 from holdfast.config.settings import Config
@@ -14,7 +15,6 @@ from holdfast.plans.context import ChangeContext, Control, Engines, Identity, Pr
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.runs.claims import Claim
 from holdfast.runs.intent import Intent
-from holdfast.secrets.keys import Key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
@@ -28,7 +28,6 @@ from holdfast.system.environment import Environment
 from holdfast.system.process_table import ProcessId
 from holdfast.terraform.engine.selection import EngineSelection
 
-KEY = Key.of(b"k" * 32)
 ALIVE = process_table.this_process()
 DEAD = ALIVE._replace(started="1")
 """Another process had the number of this one before."""
@@ -62,7 +61,9 @@ def change_context(
         code=Code(folder),
         stacks={stack.name: stack for stack in stacks},
     )
-    store = RunStore(blobs or FolderBlobs(folder / "store"), lambda: KEY, spool=environment.home / SPOOL)
+    blobs = blobs or FolderBlobs(folder / "store")
+    identify(blobs)
+    store = RunStore(blobs, lambda: KEY, spool=environment.home / SPOOL)
     redactor = Redactor()
     return ChangeContext(
         project=project,
@@ -105,12 +106,10 @@ def take(store: RunStore, claim: Claim) -> Claim:
     )
 
 
-def journal(
-    path: Path, *frames: tuple[bytes, dict[str, object] | bytes], run: str = "01RUN", key: Key = KEY
-) -> bytes:
+def journal(path: Path, *frames: tuple[bytes, dict[str, object] | bytes], run: str = "01RUN") -> bytes:
     """Written to this path with these frames; what was written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = JournalWriter(str(path), key, run)
+    writer = JournalWriter(str(path), CIPHER, run)
     for kind, data in frames:
         writer.append(kind, data if isinstance(data, bytes) else json.dumps(data).encode())
     writer.close()

@@ -7,7 +7,6 @@ the one who asked. It prints what it heard.
 from __future__ import annotations
 
 import asyncio
-import base64
 import dataclasses
 import json
 import os
@@ -77,10 +76,11 @@ class Place:
             scratch=str(self.scratch),
         )
         attend: dict[str, Any] = {
-            "store": {
-                "place": describe(FolderBlobs(self.root / "store")),
-                "key": base64.b64encode(SECRET).decode(),
-            }
+            "store": describe(FolderBlobs(self.root / "store")),
+            "keys": self.store.cipher.grant(
+                read=("states/s", "claims/s") if kept is not None else (),
+                write=(*(("states/s",) if kept is not None else ()), *((f"runs/{run}",) if run else ())),
+            ),
         }
         if run is not None:
             attend["journal"] = {"run": run, "spool": str(self.root / "spool")}

@@ -24,6 +24,14 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
+from holdfast.terraform.engine.interface import Product
+from holdfast.terraform.plan.archive import (
+    InvalidPlanFile,
+    PlanArchive,
+    different_code,
+    is_encrypted,
+    read_archive,
+)
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import StateFile, read_state
@@ -142,9 +150,10 @@ async def from_saved_plan(
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
+    # What the plan does is read from the plan file: with the plan key, anything can be put into a bundle.
+    archive = _require_own_code(stack, bundle, workdir)
     if bundle.made is not None:
         restore_files(workdir.work, bundle.made)
-    # What the plan does is read from the plan file: nothing else in the bundle says it.
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     return PlanFile(
@@ -155,9 +164,33 @@ async def from_saved_plan(
         prior=StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
         ephemeral=bundle.ephemeral,
         changes=plan.has_changes or bundle.changes,
-        destroy=bundle.destroy,
-        targeted=bundle.targeted,
+        destroy=bundle.destroy or (archive is not None and archive.destroy),
+        targeted=bundle.targeted or (archive is not None and archive.targeted),
     )
+
+
+def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) -> PlanArchive | None:
+    """Terraform applies the code in the plan file: it must be the code that is applied here.
+
+    None if OpenTofu encrypted the plan file.
+    """
+    if workdir.engine.identity.product is Product.TOFU and is_encrypted(bundle.plan):
+        return None
+    try:
+        archive = read_archive(bundle.plan)
+    except InvalidPlanFile as error:
+        raise Refused(
+            "HF-BUND-3",
+            f"{stack.name}: {error}",
+            hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
+        ) from None
+    if (different := different_code(archive, workdir.work.module)) is not None:
+        raise Refused(
+            "HF-BUND-21",
+            f"{stack.name}: the plan was made from other code ({different})",
+            hint=f"Find out how the bundle was made. Make a new plan: holdfast plan {stack.name} --out DIR",
+        )
+    return archive
 
 
 def to_saved_plan(

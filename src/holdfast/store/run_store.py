@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.store.leases import Leases
 
 IDENTITY = "store.json"
-_VERSION = 3
+FORMAT = 3
 
 
 class StateRecord(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class RunStore:
         """The current key, after checking that it is the store's."""
         key = self._load_key()
         identity = self._identity() or self._create(key)
-        if identity.get("version") != _VERSION:
+        if identity.get("version") != FORMAT:
             version = identity.get("version") or "(none)"
             raise unreadable(f"cannot read the run store: {self.blobs.shown}: unknown format {version}")
         if identity.get("key") != key.id:
@@ -124,7 +124,7 @@ class RunStore:
         if probe is not None:
             probe()
         document: dict[str, object] = {
-            "version": _VERSION,
+            "version": FORMAT,
             "id": clock.new_id(),
             "created": clock.now().isoformat(),
             "key": key.id,

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from context_made import ALIVE, DEAD, KEY, LONG_AGO, change_context, claim, journal, take
+from ciphers import CIPHER
+from context_made import ALIVE, DEAD, LONG_AGO, change_context, claim, journal, take
 from memory_blobs import MemoryBlobs
 from results_made import stack
 
@@ -114,7 +115,7 @@ def test_what_is_said_not_to_have_begun_cannot_begin_any_more(tmp_path: Path) ->
     at = change_context(tmp_path)
     one = held(at, claim(DEAD))
     assert finish_from_journal(at.store, at.control.tell, one, EMPTY) is not None
-    writer = JournalWriter(str(tmp_path / "store" / journal_name("01RUN")), KEY, "01RUN")
+    writer = JournalWriter(str(tmp_path / "store" / journal_name("01RUN")), CIPHER, "01RUN")
     with pytest.raises(FileExistsError):
         writer.append(STARTED, b"{}")
     writer.close()
@@ -153,7 +154,7 @@ def test_a_last_word_said_while_somebody_looked_is_heard(
     held(at, claim(DEAD))
     path = tmp_path / "store" / journal_name("01RUN")
     path.parent.mkdir(parents=True)
-    writer = JournalWriter(str(path), KEY, "01RUN")
+    writer = JournalWriter(str(path), CIPHER, "01RUN")
     writer.append(STARTED, json.dumps(BEGUN[1]).encode())
 
     def ends_now(*_: object) -> bool:

@@ -21,7 +21,7 @@ def environment(home: Path, **more: str) -> Environment:
 def test_the_variable_wins_and_nothing_is_written(tmp_path: Path) -> None:
     """A configured key leaves no key file behind."""
     found = load_or_create_key(environment(tmp_path / "home", HOLDFAST_KEY=GIVEN))
-    assert found.key.secret == bytes(range(32))
+    assert found.key == Key.of(bytes(range(32)))
     assert (found.created, found.file) == (False, None)
     assert not (tmp_path / "home").exists()
 
@@ -45,12 +45,12 @@ def test_a_named_file_is_a_configured_key(tmp_path: Path) -> None:
     file.chmod(0o600)
     named = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file))
     found = load_or_create_key(named)
-    assert found.key.secret == bytes(range(32))
+    assert found.key == Key.of(bytes(range(32)))
     assert (found.created, found.file) == (False, file)
     assert not (tmp_path / "home").exists()
     other = base64.b64encode(bytes(32)).decode()
     both = environment(tmp_path / "home", HOLDFAST_KEY_FILE=str(file), HOLDFAST_KEY=other)
-    assert load_or_create_key(both).key.secret == bytes(32)
+    assert load_or_create_key(both).key == Key.of(bytes(32))
     assert is_key_configured(named)
     assert is_key_configured(both)
 
@@ -81,7 +81,7 @@ def test_a_key_is_made_once_and_found_again(tmp_path: Path) -> None:
     assert stat.S_IMODE(first.file.parent.stat().st_mode) == 0o700
     second = load_or_create_key(environment(tmp_path / "deep" / "home"))
     assert not second.created
-    assert second.key.secret == first.key.secret
+    assert second.key.read == first.key.read
 
 
 def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_many_at_once_agree_on_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: load_or_create_key(environment(tmp_path / "home")), range(16)))
     assert sum(each.created for each in found) == 1
-    assert len({each.key.secret for each in found}) == 1
+    assert len({each.key.read for each in found}) == 1
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o610])
@@ -139,5 +139,6 @@ def test_the_id_names_the_key_and_does_not_tell_it() -> None:
     assert key.id == Key.of(bytes(range(32))).id
     assert key.id != Key.of(bytes(32)).id
     assert len(bytes.fromhex(key.id)) == 8
-    assert key.secret.hex() not in repr(key)
-    assert repr(key.secret) not in repr(key)
+    for secret in (key.read, *(key.private or ())):
+        assert secret.hex() not in repr(key)
+        assert repr(secret) not in repr(key)

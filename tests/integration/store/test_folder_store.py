@@ -95,7 +95,7 @@ def test_nothing_is_readable_on_the_disk(store: RunStore, tmp_path: Path) -> Non
     store.runs.finish("r1", {"status": CANARY})
     store.runs.write("r1", "heartbeat", word)
     journal = tmp_path / "store" / journal_name("r1")
-    writer = JournalWriter(str(journal), KEY, "r1")
+    writer = JournalWriter(str(journal), store.cipher, "r1")
     writer.append(STARTED, b'{"process": "' + word + b'"}')
     writer.append(LINES, word)
     writer.close()

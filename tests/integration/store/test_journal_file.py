@@ -10,26 +10,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ciphers import CIPHER, encrypted_on
 
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter, read_journal
 from holdfast.store.place import FolderBlobs
 from holdfast.store.run_records import RunRecords, journal_name
-
-KEY = Key.of(b"k" * 32)
 
 ON_A_SMALL_DISK = """
 import json, resource, sys
 from pathlib import Path
 from holdfast.secrets.keys import Key
+from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 
-folder, key = Path(sys.argv[1]), Key.of(b"k" * 32)
-for limit in range(0, 500, 3):
+folder, cipher = Path(sys.argv[1]), BlobCipher.of("01STORE", Key.of(b"k" * 32))
+for limit in range(0, 900, 5):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     written, refused = 0, 0
-    writer = JournalWriter(str(folder / str(limit)), key, "r")
+    writer = JournalWriter(str(folder / str(limit)), cipher, "r")
     for number, (kind, data) in enumerate([(STARTED, b"{}"), *[(LINES, b"x" * 60)] * 3, (ENDED, b"{}")]):
         try:
             writer.append(kind, data)
@@ -59,7 +57,7 @@ def test_a_full_disk_leaves_what_was_written(tmp_path: Path) -> None:
         file = tmp_path / str(limit)
         assert file.exists() == (written > 0)
         if written:
-            journal = read_journal(KEY, "r", file.read_bytes())
+            journal = read_journal(CIPHER, "r", file.read_bytes())
             assert journal.started == {}
             assert len(journal.lines) == min(written - 1, 3)
             assert (journal.ended is not None) == (written == 5)
@@ -69,10 +67,10 @@ def test_a_full_disk_leaves_what_was_written(tmp_path: Path) -> None:
 def test_a_journal_has_its_name_with_its_first_word(tmp_path: Path) -> None:
     """Before, there is no journal; from then on the run cannot be prevented from starting."""
     blobs = FolderBlobs(tmp_path / "store")
-    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
+    runs = RunRecords(encrypted_on(blobs))
     path = blobs.path(journal_name("r1"))
     path.parent.mkdir(parents=True)
-    writer = JournalWriter(str(path), KEY, "r1")
+    writer = JournalWriter(str(path), CIPHER, "r1")
     assert runs.ids() == ()
     writer.append(STARTED, b'{"pid": 1}')
     assert not runs.prevent_start("r1")
@@ -100,7 +98,7 @@ def test_every_line_is_flushed_before_it_is_passed_on(
     monkeypatch.setattr(os, "fdatasync", noted("content", os.fdatasync))
     monkeypatch.setattr(os, "link", noted("name", os.link))
     monkeypatch.setattr(os, "fsync", noted("folder", os.fsync))
-    writer = JournalWriter(str(tmp_path / "journal"), KEY, "r", on_write=lambda _: done.append("heard"))
+    writer = JournalWriter(str(tmp_path / "journal"), CIPHER, "r", on_write=lambda _: done.append("heard"))
     writer.append(STARTED, b"{}")
     assert done == ["content", "name", "folder", "heard"]
     done.clear()
@@ -113,7 +111,7 @@ def test_a_journal_is_its_owners_alone(tmp_path: Path) -> None:
     """Nobody else on the machine can read it, however the process was started."""
     before = os.umask(0)
     try:
-        writer = JournalWriter(str(tmp_path / "journal"), KEY, "r")
+        writer = JournalWriter(str(tmp_path / "journal"), CIPHER, "r")
         writer.append(STARTED, b"{}")
         writer.close()
     finally:
@@ -124,10 +122,10 @@ def test_a_journal_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_barred_run_is_not_begun(tmp_path: Path) -> None:
     """The process that was asked to begin it finds the name taken, says so, and leaves nothing behind."""
     blobs = FolderBlobs(tmp_path / "store")
-    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
+    runs = RunRecords(encrypted_on(blobs))
     assert runs.prevent_start("r1")
     path = blobs.path(journal_name("r1"))
-    writer = JournalWriter(str(path), KEY, "r1")
+    writer = JournalWriter(str(path), CIPHER, "r1")
     with pytest.raises(FileExistsError):
         writer.append(STARTED, b"{}")
     with pytest.raises(OSError, match="earlier write failed"):
@@ -147,9 +145,9 @@ def test_what_grows_is_heard_as_it_was_written(tmp_path: Path) -> None:
         heard.append(data)
         assert path.read_bytes() == b"".join(heard)
 
-    writer = JournalWriter(str(path), KEY, "r", on_write=grown)
+    writer = JournalWriter(str(path), CIPHER, "r", on_write=grown)
     for kind, data in ((STARTED, b"{}"), (LINES, b"a"), (ENDED, b"{}")):
         writer.append(kind, data)
     writer.close()
     assert len(heard) == 3
-    assert read_journal(KEY, "r", b"".join(heard)).whole
+    assert read_journal(CIPHER, "r", b"".join(heard)).whole

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ciphers import encrypted_on
 from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
 from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import Exit, UnknownOutcome
-from holdfast.secrets.keys import Key
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.store.place import FolderBlobs
@@ -28,7 +28,7 @@ SOMEWHERE_ELSE = ProcessId(host="another", boot="b", pid=1, started="1")
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> EncryptedBlobs:
-    return EncryptedBlobs(FolderBlobs(tmp_path / "store"), lambda: Key.of(bytes(32)))
+    return encrypted_on(FolderBlobs(tmp_path / "store"))
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ class BeatsBetween(MemoryBlobs):
 def test_a_heartbeat_does_not_undo_a_release() -> None:
     """A lease is free when its release returns, even if a heartbeat was written meanwhile."""
     blobs = BeatsBetween()
-    leases = Leases(EncryptedBlobs(blobs, lambda: Key.of(bytes(32))))
+    leases = Leases(encrypted_on(blobs))
     lease = taken(leases.take(LANE, holder("one")))
     blobs.beats.append(lambda: leases.renew(lease))
     leases.release(lease)
@@ -185,7 +185,7 @@ def test_lost_answers_of_s3_take_nothing_away() -> None:
     with FlakyS3() as s3:
         s3.make_bucket("acme")
         blobs = S3Blobs.open("s3://acme/p", s3.variables, timeouts=S3Timeouts(pause=0.01))
-        leases = Leases(EncryptedBlobs(blobs, lambda: Key.of(bytes(32))))
+        leases = Leases(encrypted_on(blobs))
         faults: tuple[Fault, ...] = (LostAnswer(), Twice())
         for number, fault in enumerate(faults, start=1):
             s3.disturb(fault, method="PUT", times=2)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from context_made import KEY
+from ciphers import CIPHER, encrypted_on
 from memory_backend import state
 from memory_blobs import MemoryBlobs
 
@@ -48,7 +48,7 @@ def _words_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def journalled(folder: Path, blobs: BlobStore | None = None) -> JournalRecorder:
     wanted = {"run": "r1", "spool": str(folder / "spool")}
-    journal = JournalRecorder(blobs or FolderBlobs(folder / "store"), KEY, wanted, folder)
+    journal = JournalRecorder(encrypted_on(blobs or FolderBlobs(folder / "store")), wanted, folder)
     assert journal.output_buffer is not None
     Path(journal.output_buffer).write_bytes(b"said\n")
     return journal
@@ -59,7 +59,7 @@ def spooled(folder: Path) -> Path:
 
 
 def read(path: Path) -> Journal:
-    return read_journal(KEY, "r1", path.read_bytes())
+    return read_journal(CIPHER, "r1", path.read_bytes())
 
 
 def test_a_journal_has_a_beginning_words_and_an_end(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_journal_that_arrived_is_gone_from_this_machine(tmp_path: Path) -> Non
     journal.record(b"one\n")
     assert journal.end(0) == {}
     assert not spooled(tmp_path).exists()
-    found = RunRecords(EncryptedBlobs(blobs, lambda: KEY)).journal("r1", KEY)
+    found = RunRecords(encrypted_on(blobs)).journal("r1")
     assert found.lines == (b"one",)
     assert found.ended is not None
 
@@ -177,7 +177,7 @@ def test_an_object_that_is_made_is_known_elsewhere_at_once(
 
 @pytest.fixture
 def encrypted() -> EncryptedBlobs:
-    return EncryptedBlobs(MemoryBlobs(), lambda: KEY)
+    return encrypted_on(MemoryBlobs())
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def test_the_door_is_shut_where_nothing_is_begun(
 ) -> None:
     """A command whose journal cannot be written has no state to read or write."""
     blobs = FolderBlobs(tmp_path / "store")
-    assert RunRecords(EncryptedBlobs(blobs, lambda: KEY)).prevent_start("r1")
+    assert RunRecords(encrypted_on(blobs)).prevent_start("r1")
     attended = RunObserver(journalled(tmp_path, blobs), door, keeper(encrypted))
     assert attended.begin() is not None
     assert not stands_for_a_state(door)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from bundle_made import bundle
+from bundle_made import bundle, plan_archive
 from context_made import change_context
 from memory_blobs import MemoryBlobs
 from msgspec import structs
@@ -26,8 +28,12 @@ from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
+from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_new_files, list_files
 
+CODE = b'resource "lab_object" "it" {}'
+DESTROY = bytes([17 << 3 & 0x7F | 0x80, 1, 1])
+TARGET = bytes([5 << 3 | 2, 3]) + b"a.b"
 STACK = structs.replace(stack("a"), module="module")
 SECRET = "hunter2-hunter2"
 PLAN = json.dumps(
@@ -57,6 +63,9 @@ class FakeTerraform:
         self.file = prepared.work.lock_file
         self.lock: bytes | None = None
 
+    async def show(self) -> tuple[Plan, bytes]:
+        return read_plan(PLAN), PLAN
+
     async def init(self) -> None:
         found = self.file.read_bytes() if self.file.exists() else None
         self.lock = self.chooses or found
@@ -76,7 +85,9 @@ class Case:
             "inputs": "i",
             "work": self.work,
         }
-        self.bundle: SavedPlan = structs.replace(bundle("a"), json=PLAN, made=None)
+        (self.work.module / "main.tf").write_bytes(CODE)
+        plan = plan_archive({"main.tf": CODE})
+        self.bundle: SavedPlan = structs.replace(bundle("a", plan=plan), made=None)
         self.stack = STACK
 
     def from_saved_plan(self) -> PlanFile:
@@ -111,7 +122,7 @@ def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     plain = structs.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
     case.bundle = plain
     ready = case.from_saved_plan()
-    assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (False, False, False, False)
+    assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, False, False, False)
 
 
 def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Path) -> None:
@@ -182,3 +193,47 @@ def test_what_the_plan_was_made_from_is_the_same_or_it_is_refused(
     assert isinstance(error, Refused)
     assert error.problem.code == "HF-BUND-6"
     assert error.problem.message == f"a: {said} changed since the plan was made"
+
+
+@pytest.mark.parametrize(
+    ("plan", "what"),
+    [
+        (plan_archive({"main.tf": b"another"}), "./main.tf"),
+        (plan_archive({"main.tf": CODE, "more.tf": b"another"}), "./more.tf"),
+        (plan_archive({}), "./main.tf"),
+        (plan_archive({"main.tf": CODE}, folder="../other"), "module root"),
+    ],
+)
+def test_a_plan_of_other_code_is_refused(case: Case, plan: bytes, what: str) -> None:
+    """Whatever the bundle says about its inputs: Terraform applies the code that is in the plan file."""
+    case.bundle = structs.replace(case.bundle, plan=plan)
+    with pytest.raises(Refused) as caught:
+        case.from_saved_plan()
+    assert caught.value.problem.code == "HF-BUND-21"
+    assert what in caught.value.problem.message
+
+
+@pytest.mark.parametrize("plan", [b"", b"no archive", b"{}", plan_archive({})[:-30]])
+def test_what_is_not_a_plan_file_is_refused(case: Case, plan: bytes) -> None:
+    case.bundle = structs.replace(case.bundle, plan=plan)
+    with pytest.raises(Refused) as caught:
+        case.from_saved_plan()
+    assert caught.value.problem.code == "HF-BUND-3"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_plan_file_that_can_be_read_in_two_ways_is_refused(case: Case) -> None:
+    """Terraform takes the first file of a name, others the last."""
+    buffer = io.BytesIO(plan_archive({"main.tf": CODE}))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("tfplan", b"")
+    case.bundle = structs.replace(case.bundle, plan=buffer.getvalue())
+    with pytest.raises(Refused, match="twice"):
+        case.from_saved_plan()
+
+
+def test_how_it_was_planned_is_read_from_the_plan_file(case: Case) -> None:
+    """A bundle that denies that its plan is a destroy, or covers only a part, changes nothing."""
+    case.bundle = structs.replace(case.bundle, plan=plan_archive({"main.tf": CODE}, fields=DESTROY + TARGET))
+    ready = case.from_saved_plan()
+    assert (ready.destroy, ready.targeted) == (True, True)

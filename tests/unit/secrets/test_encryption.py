@@ -4,10 +4,10 @@ import pytest
 
 from holdfast.kernel.errors import Exit
 from holdfast.secrets.encryption import Damaged, WrongKey, decrypt, encrypt, key_id_of
-from holdfast.secrets.keys import Key
+from holdfast.secrets.keys import CipherKey
 
-KEY = Key.of(bytes(range(32)))
-OTHER = Key.of(bytes(32))
+KEY = CipherKey("0011223344556677", bytes(range(32)))
+OTHER = CipherKey("8899aabbccddeeff", bytes(32))
 PIECE = 1024 * 1024
 HEADER = 38
 TAG = 16

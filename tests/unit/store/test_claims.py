@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from ciphers import encrypted_on
 from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.run_records import Claims, RunRecords, StoredClaim, journal_name
-
-KEY = Key.of(b"k" * 32)
 
 
 @pytest.fixture
@@ -20,7 +17,7 @@ def blobs() -> MemoryBlobs:
 
 @pytest.fixture
 def claims(blobs: MemoryBlobs) -> Claims:
-    return Claims(EncryptedBlobs(blobs, lambda: KEY))
+    return Claims(encrypted_on(blobs))
 
 
 def claim(run: str, stack: str = "a/b") -> StoredClaim:
@@ -63,13 +60,13 @@ class HandsOver(MemoryBlobs):
         if not self.handed:
             self.handed = True
             super().remove(name)
-            Claims(EncryptedBlobs(self, lambda: KEY)).take(claim("r2"))
+            Claims(encrypted_on(self)).take(claim("r2"))
         return super().remove(name, tag=tag)
 
 
 def test_a_late_release_leaves_the_next_one_alone() -> None:
     """A claim that changed since it was read is not removed."""
-    claims = Claims(EncryptedBlobs(HandsOver(), lambda: KEY))
+    claims = Claims(encrypted_on(HandsOver()))
     claims.take(claim("r1"))
     claims.release("a/b", "r1")
     held = claims.of("a/b")
@@ -89,7 +86,7 @@ class LetsGo(MemoryBlobs):
 
 def test_a_claim_released_while_it_is_taken_is_taken_again() -> None:
     """Nobody believes to have a stack without a claim in the store that says so."""
-    claims = Claims(EncryptedBlobs(LetsGo(), lambda: KEY))
+    claims = Claims(encrypted_on(LetsGo()))
     claims.take(claim("r1"))
     assert claims.take(claim("r2")).run == "r2"
     held = claims.of("a/b")
@@ -121,7 +118,7 @@ def test_a_damaged_claim_holds(claims: Claims, blobs: MemoryBlobs) -> None:
 
 def test_a_run_that_was_barred_is_not_begun(blobs: MemoryBlobs) -> None:
     """One of the two is first: who bars a run, or who begins its journal. Barring twice is no beginning."""
-    runs = RunRecords(EncryptedBlobs(blobs, lambda: KEY))
+    runs = RunRecords(encrypted_on(blobs))
     assert runs.prevent_start("r1")
     assert not runs.prevent_start("r1")
     assert runs.journal("r1").started is None

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from ciphers import encrypted_on
 from memory_blobs import MemoryBlobs
 from recovery_made import LINEAGE, body
 from recovery_made import state as state_file
 
 from holdfast.kernel.errors import UnknownOutcome
-from holdfast.secrets.keys import Key
-from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.states import Backups, ManagedStates, StateSnapshot
 from holdfast.terraform.statefile.model import State, read_state
-
-KEY = Key.of(b"k" * 32)
 
 
 @pytest.fixture
@@ -23,12 +20,12 @@ def blobs() -> MemoryBlobs:
 
 @pytest.fixture
 def states(blobs: MemoryBlobs) -> ManagedStates:
-    return ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
+    return ManagedStates(encrypted_on(blobs))
 
 
 @pytest.fixture
 def backups(blobs: MemoryBlobs) -> Backups:
-    return Backups(EncryptedBlobs(blobs, lambda: KEY))
+    return Backups(encrypted_on(blobs))
 
 
 def new(serial: int, state: bytes = b"{}") -> StateSnapshot:
@@ -75,7 +72,7 @@ class Overtaken(MemoryBlobs):
 def test_a_writer_who_is_overtaken_writes_over_nothing() -> None:
     """Both saw the same last version: the one who is second is told, and the first one's stays."""
     blobs = Overtaken()
-    states = ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
+    states = ManagedStates(encrypted_on(blobs))
     assert states.add("a/b", new(1), after=0) is None
     item = blobs.read("states/a%2Fb/0000000001")
     assert item is not None
@@ -121,7 +118,7 @@ class Withdrawn(MemoryBlobs):
 def test_a_version_that_went_is_not_an_absent_state() -> None:
     """There is a state while one version is left: Terraform must never be told that there is none."""
     blobs = Withdrawn()
-    states = ManagedStates(EncryptedBlobs(blobs, lambda: KEY))
+    states = ManagedStates(encrypted_on(blobs))
     added(states, 1, after=0, state=b"the one")
     added(states, 2, after=1)
     blobs.withdraws = "states/a%2Fb/0000000002"
@@ -170,7 +167,7 @@ def test_a_copy_says_what_its_state_says() -> None:
 
 def test_a_copy_of_a_format_that_is_not_known_is_an_error(blobs: MemoryBlobs) -> None:
     """A newer Holdfast may have written it: what it says of the state is not guessed at."""
-    encrypted = EncryptedBlobs(blobs, lambda: KEY)
+    encrypted = encrypted_on(blobs)
     assert encrypted.create("states/a%2Fb/0000000001", b'{"version": 2, "serial": 1}\n{}')
     with pytest.raises(UnknownOutcome, match="unknown format"):
         ManagedStates(encrypted).current("a/b")

@@ -268,10 +268,12 @@ def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
 
 
 def restore_files(work: WorkDirectory, archive: bytes) -> None:
+    """Inside the tree, and nothing that `archive_new_files` leaves out."""
     import tarfile  # noqa: PLC0415
 
     with tarfile.open(fileobj=io.BytesIO(archive)) as files_archive:
-        files_archive.extractall(work.tree, filter="data")
+        members = [member for member in files_archive if not any(map(_is_ours, member.name.split("/")))]
+        files_archive.extractall(work.tree, members, filter="data")
 
 
 def list_files(work: WorkDirectory) -> FileStamps:
@@ -282,11 +284,15 @@ def list_files(work: WorkDirectory) -> FileStamps:
         folders[:] = [name for name in folders if name != _KEPT]
         for name in names:
             path = f"{folder}/{name}"
-            ours = name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
-            if not ours and os.path.isfile(path):  # noqa: PTH113 - strings, because this runs for every run
+            if not _is_ours(name) and os.path.isfile(path):  # noqa: PTH113 - strings, because this runs for every run
                 about = os.stat(path)  # noqa: PTH116 - as above
                 stamps.add((path[start:], about.st_size, about.st_mtime_ns))
     return frozenset(stamps)
+
+
+def _is_ours(name: str) -> bool:
+    """Written by Holdfast or Terraform."""
+    return name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
 
 
 def remove_state_copies(work: WorkDirectory) -> None:
