@@ -21,6 +21,8 @@ What = Literal[
 ]  # fmt: skip
 BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
 """Acts with which a person bypasses a rule or a lock."""
+PLAN_ACTS: Final[frozenset[str]] = frozenset({"plan", "pull"})
+"""What a job with only the plan key may do."""
 HEAD_LOST: Final = "head-lost"
 """Written by the log itself when it finds lines without a head."""
 

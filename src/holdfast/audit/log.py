@@ -16,9 +16,10 @@ from typing import Final
 from holdfast.audit.actor import Actor
 from holdfast.audit.break_glass import update_marks
 from holdfast.audit.chain import End, Piece, content_of, documents_of, hash_of, link, start_of
-from holdfast.audit.entry import HEAD_LOST, Entry, document_of
+from holdfast.audit.entry import HEAD_LOST, PLAN_ACTS, Entry, document_of
 from holdfast.audit.layout import HEAD, head_data, head_from, piece_name, piece_seqs, read_piece, unreadable
 from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
+from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.redact import Redactor
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
@@ -88,8 +89,10 @@ class Audit:
                 raise
 
     def _add(self, entries: Sequence[Entry]) -> None:
-        if entries:
-            _ = self._store.key  # loaded here, because it may have to tell the user something
+        for entry in entries:
+            # The key is loaded here, because it may have to tell the user something.
+            if not self._store.can_apply and entry.what not in PLAN_ACTS:
+                raise apply_key_needed(entry.what)
         at = clock.now().isoformat()
         documents = [
             document_of(entry, who=self.who, at=at, change=self._change, redactor=self._redactor)

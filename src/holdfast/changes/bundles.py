@@ -106,11 +106,17 @@ def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | No
 
 
 def _require_recorded(store: RunStore, stack: Stack, bundle: SavedPlan) -> None:
-    """Anyone with the public half of the key can write a bundle: it counts only if a plan run recorded it."""
+    """A bundle counts only if a plan run recorded it, and approvals only if they were given for that run."""
+    what = None
     if not store.approvals.is_recorded(bundle.digest, stack=stack.name, run=bundle.run):
+        what = f"the run store has no record that run {bundle.run} made this plan"
+    for given in store.approvals.of(bundle.digest):
+        if (given.stack, given.run) != (bundle.stack, bundle.run):
+            what = f"its {given.kind.name.lower()} was given for run {given.run} of {given.stack}"
+    if what is not None:
         raise Refused(
             "HF-BUND-20",
-            f"{stack.name}: the run store has no record that run {bundle.run} made this plan",
+            f"{stack.name}: {what}",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
 

@@ -25,6 +25,7 @@ from holdfast.kernel.errors import Busy, HoldfastError, Refused
 from holdfast.plans import saved_plan
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import ChangeStarted, Note, StackFinished
+from holdfast.plans.plan_file import plans_destroy
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
@@ -196,7 +197,7 @@ async def apply_bundles(
             context.control.tell(StackFinished(result=result))
         return result
 
-    destroyed = [stack for stack, bundle in bundles.values() if bundle.destroy]
+    destroyed = [stack for stack, bundle in bundles.values() if plans_destroy(bundle)]
     require_no_dependents(context.project, context.store, destroyed)
     results = await _apply(
         context,
@@ -224,6 +225,7 @@ async def _apply(
     saved: str | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
+    context.store.require_apply_key(what)
     ours, reverse = applicable_stacks(context.project, stacks), what == "destroy"
     audit, tell = context.identity.audit, context.control.tell
     async with lanes.hold_lanes(context.store, context.control, context.identity, ours) as held:

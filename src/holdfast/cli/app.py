@@ -14,7 +14,7 @@ app = Group(
     "holdfast",
     (
         *("init", "stacks", "check", "policy", "plan", "apply", "destroy", "output"),
-        *("state", "runs", "audit", "secrets", "doctor", "terraform", "tools", "clean"),
+        *("state", "runs", "audit", "secrets", "keys", "doctor", "terraform", "tools", "clean"),
     ),
     help="Run Terraform and OpenTofu for a team: find the stacks a change affects, plan and apply them.\n\n"
     "Every command takes --json, --config, --quiet, --verbose and --no-color.",

@@ -169,6 +169,14 @@ async def from_saved_plan(
     )
 
 
+def plans_destroy(bundle: SavedPlan) -> bool:
+    """Whatever the bundle says, if its plan file can be read."""
+    try:
+        return bundle.destroy or read_archive(bundle.plan).destroy
+    except InvalidPlanFile:
+        return bundle.destroy
+
+
 def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) -> PlanArchive | None:
     """Terraform applies the code in the plan file: it must be the code that is applied here.
 

@@ -48,8 +48,9 @@ async def record_approval(
             f"{stack}: the plan of run {run} was already applied by run {mark.get('run')}",
             hint="Only a plan that was not applied can be approved or rejected.",
         )
-    author = context.store.approvals.author(digest) if digest is not None else None
-    if digest is None or author is None:
+    approvals = context.store.approvals
+    author = approvals.author(digest) if digest is not None else None
+    if digest is None or author is None or not approvals.is_recorded(digest, stack=stack, run=run):
         what = "has no plan" if digest is None else "did not save its plan, so it cannot be applied later"
         raise Refused(
             "HF-APPR-2",

@@ -140,10 +140,16 @@ def is_key_configured(environment: Environment) -> bool:
 
 
 def load_or_create_key(environment: Environment) -> LoadedKey:
-    """From a variable, the named file, or a file (0600) in Holdfast's home that is created if missing.
+    """The configured key, or the one in Holdfast's home, which is created (0600) if it is missing."""
+    if (loaded := load_key(environment)) is not None:
+        return loaded
+    file = environment.home / FILE_NAME
+    created = create_key_file(file)
+    return LoadedKey(key=read_key_file(file), source=str(file), file=file, created=created)
 
-    The apply key is preferred to the plan key.
-    """
+
+def load_key(environment: Environment) -> LoadedKey | None:
+    """From a variable, the named file, or the file in Holdfast's home. The apply key is preferred."""
     if text := environment.get(VARIABLE):
         return LoadedKey(key=apply_key_from(text, VARIABLE), source=VARIABLE, file=None, created=False)
     if name := environment.get(FILE_VARIABLE):
@@ -152,8 +158,9 @@ def load_or_create_key(environment: Environment) -> LoadedKey:
     if text := environment.get(PLAN_VARIABLE):
         return LoadedKey(key=plan_key_from(text), source=PLAN_VARIABLE, file=None, created=False)
     file = environment.home / FILE_NAME
-    created = not _exists(file) and create_key_file(file)
-    return LoadedKey(key=read_key_file(file), source=str(file), file=file, created=created)
+    if not _exists(file):
+        return None
+    return LoadedKey(key=read_key_file(file), source=str(file), file=file, created=False)
 
 
 def apply_key_from(text: str, variable: str) -> Key:

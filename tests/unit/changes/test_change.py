@@ -59,6 +59,10 @@ OF_PEOPLE = structs.replace(PLAIN, target=Target(name="aws"))
 def test_a_plan_of_this_store_is_applied_once(opened: ChangeContext) -> None:
     """What its own record says decides, wherever it is applied."""
     found = of_store(opened.store.id(), production=True)
+    with pytest.raises(Refused, match="no record that run run-1 made this plan") as refused:
+        bundles.require_unused(opened.store, OF_CI, found)
+    assert refused.value.problem.code == "HF-BUND-20"
+    opened.store.approvals.record_author(found.digest, {}, stack="a", run="run-1")
     assert bundles.require_unused(opened.store, OF_CI, found) is None
     opened.store.mark_used(found.digest, run="01R", stack="a", who="bob")
     for store in (opened.store.id(), "another"):

@@ -101,6 +101,7 @@ class World:
     def bundles(self, *stacks: Stack, destroy: frozenset[str] = frozenset()) -> tuple[StackResult, ...]:
         def saved(of: Stack) -> SavedPlan:
             made = bundle(of.name, plan=of.name.encode())
+            self.context.store.approvals.record_author(made.digest, {}, stack=of.name, run=made.run)
             return structs.replace(
                 made, store=self.context.store.id(), dependencies={}, destroy=of.name in destroy
             )

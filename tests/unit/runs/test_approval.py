@@ -39,7 +39,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChangeContext:
     monkeypatch.setattr(proof, "verify_actor", lambda *_: ADA)
     made = change_context(tmp_path, blobs=MemoryBlobs())
     made.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.WAITING.value})
-    made.store.approvals.record_author(DIGEST, BOB.document(), stack="net", run=RUN)
+    made.store.approvals.record_author(DIGEST, BOB.document(), stack="db", run=RUN)
     made.identity.audit.who = BOB
     return made
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_recorded_is_not_given(opened: ChangeContext) -> None:
 def test_nobody_approves_what_a_token_proves_to_be_their_own(opened: ChangeContext) -> None:
     """Who speaks is verified before the rule is asked; to reject one's own is allowed."""
     opened.store.runs.finish("01RUNB", {"digest": "own", "stack": "db"})
-    opened.store.approvals.record_author("own", ADA.document(), stack="net", run=RUN)
+    opened.store.approvals.record_author("own", ADA.document(), stack="db", run="01RUNB")
     assert refused(opened, run="01RUNB") == "HF-APPR-3"
     assert said(opened, ApprovalKind.REJECTION, run="01RUNB").notes == ()
 
