@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ciphers import CIPHER
+from ciphers import CIPHER, KEY, STORE
 from context_made import ALIVE, DEAD, LONG_AGO, change_context, claim, journal, take
 from memory_blobs import MemoryBlobs
+from plan_job import forged_blob
 from results_made import stack
 
 from holdfast.kernel.errors import Busy, Failed, UnknownOutcome
@@ -19,7 +20,9 @@ from holdfast.runs import outcome as settling
 from holdfast.runs.claims import Claim, claim_on
 from holdfast.runs.outcome import finish_from_journal, require_previous_finished
 from holdfast.runs.run import Run, read_run
+from holdfast.secrets.signing import Signer
 from holdfast.stacks.stack import Stack
+from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.journal import EMPTY, ENDED, STARTED, JournalWriter
 from holdfast.store.run_records import journal_name
 from holdfast.terraform.engine.selection import EngineSelection
@@ -190,3 +193,28 @@ def test_a_run_at_work_is_named_to_the_next(tmp_path: Path) -> None:
     with pytest.raises(Busy) as caught:
         asyncio.run(require_previous_finished(at.store, at.control, stack("a")))
     assert "01RUN" in caught.value.problem.message
+
+
+def test_an_outcome_or_a_journal_that_a_plan_job_forged_frees_nothing(tmp_path: Path) -> None:
+    """The claim of an interrupted apply stays, whatever a job with the plan key writes about its run."""
+    at = change_context(tmp_path)
+    one = take(at.store, claim(DEAD))
+    planner = BlobCipher.of(STORE, KEY.without_private())
+    outcome = {"version": 1, "operation": "apply", "status": "applied"}
+    path = tmp_path / "store" / journal_name("01RUN")
+    for said in (outcome, {**outcome, "operation": "plan", "status": "failed"}):
+        blob = forged_blob(planner, "runs/01RUN/outcome", json.dumps(said).encode())
+        at.store.blobs.write("runs/01RUN/outcome", blob)
+        journal(path, BEGUN)
+        assert finish_from_journal(at.store, at.control.tell, one, at.store.runs.journal("01RUN")) is None
+        path.unlink()
+    forger = BlobCipher(STORE, KEY.id, key=KEY, verify=KEY.public.sign, signer=Signer(STORE, b"f" * 32))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = JournalWriter(str(path), forger, "01RUN")
+    writer.append(STARTED, json.dumps(BEGUN[1]).encode())
+    writer.append(ENDED, b'{"code": 0, "unsaved": false}')
+    writer.close()
+    with pytest.raises(UnknownOutcome) as caught:
+        at.store.runs.journal("01RUN")
+    assert caught.value.problem.code == "HF-KEY-11"
+    assert at.store.claims.of("a") is not None
