@@ -79,6 +79,8 @@ def _take(store: RunStore, claim: Claim) -> Claim:
     """The claim that holds the stack. After an error ours may have been written: it is withdrawn."""
     try:
         stored = store.claims.take(StoredClaim(claim.stack, claim.run, claim.intent.document()))
+        # A rotation of the key looks for claims after it has announced itself: one of the two sees the other.
+        store.require_unchanged_key()
     except HoldfastError:
         with contextlib.suppress(HoldfastError):
             store.claims.release(claim.stack, claim.run)

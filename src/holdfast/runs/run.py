@@ -11,6 +11,7 @@ from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.claims import Claim
+from holdfast.secrets.encryption import WrongKey
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
@@ -111,7 +112,11 @@ def read_run(store: RunStore, run: str) -> Run | None:
 
     So does an unsigned one of anything but a plan: a plan job can write it, and only its own plan counts.
     """
-    blob = store.runs.outcome_blob(run)
+    try:
+        blob = store.runs.outcome_blob(run)
+    except WrongKey:
+        # Written by a plan that was running while the key was replaced.
+        return Run(id=run, status=Status.UNKNOWN, notes=("its record is encrypted with another key",))
     if blob is None:
         return None
     try:

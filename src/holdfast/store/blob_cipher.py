@@ -95,8 +95,9 @@ class BlobCipher:
             self._scopes[scope] = self._key.scope_key(scope).secret
         return CipherKey(self.key_id, self._scopes[scope])
 
-    def encrypt(self, name: str, data: bytes) -> bytes:
-        if self.signer is not None and self.signer.may_sign(name):
+    def encrypt(self, name: str, data: bytes, *, sign: bool = True) -> bytes:
+        """`sign` is false for what a plan job wrote and is encrypted again."""
+        if sign and self.signer is not None and self.signer.may_sign(name):
             content = self.signer.sign(name, data)
         elif needs_signature(name):
             raise apply_key_needed(f"writing {name} in the run store")

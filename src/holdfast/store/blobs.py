@@ -61,7 +61,7 @@ class BlobStore(Protocol):
         ...
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Every full name below `folder/`, sorted."""
+        """Every full name below `folder/`, sorted; all names for an empty folder."""
         ...
 
 

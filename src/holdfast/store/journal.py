@@ -39,6 +39,35 @@ LINES = b"L"
 ENDED = b"E"
 
 
+class FrameEncoder:
+    """Makes the bytes of a journal: its head, then its frames."""
+
+    def __init__(self, cipher: BlobCipher, run: str) -> None:
+        if cipher.signer is None:
+            raise apply_key_needed("writing a journal")
+        salt = os.urandom(_SALT)
+        self._signer = cipher.signer
+        self._aead = _aead(cipher, run, salt)
+        self._store = cipher.store
+        self._run = run
+        self._count = 0
+        proof = self._signer.proof
+        length = len(proof).to_bytes(_PROOF_LENGTH, "big")
+        self._head = b"".join((_MAGIC, bytes.fromhex(cipher.key_id), salt, length, proof))
+        self._chain = _start(self._head)
+
+    def frame(self, kind: bytes, data: bytes) -> bytes:
+        """With the head in front of the first one."""
+        nonce = os.urandom(_NONCE)
+        self._chain = _link(self._chain, kind + data)
+        signature = self._signer.signature(_name(self._run), self._chain)
+        context = _context(self._store, self._run, self._count)
+        body = nonce + self._aead.encrypt(nonce, signature + kind + data, context)
+        frame = len(body).to_bytes(_LENGTH, "big") + body
+        self._count += 1
+        return frame if self._count > 1 else self._head + frame
+
+
 class JournalWriter:
     """Every `append` is on disk when it returns. `on_write` gets the bytes, to ship them elsewhere.
 
@@ -49,23 +78,12 @@ class JournalWriter:
     def __init__(
         self, path: str, cipher: BlobCipher, run: str, *, on_write: Callable[[bytes], None] | None = None
     ) -> None:
-        if cipher.signer is None:
-            raise apply_key_needed("writing a journal")
-        salt = os.urandom(_SALT)
-        self._signer = cipher.signer
-        self._cipher = _aead(cipher, run, salt)
-        self._store = cipher.store
-        self._run = run
-        self._count = 0
+        self._frames = FrameEncoder(cipher, run)
         self._on_write = on_write
-        proof = self._signer.proof
-        length = len(proof).to_bytes(_PROOF_LENGTH, "big")
-        self._head = b"".join((_MAGIC, bytes.fromhex(cipher.key_id), salt, length, proof))
-        self._chain = _start(self._head)
         self._path = path
         folder, name = os.path.split(path)
         # Blob stores ignore names that start with a dot.
-        self._temporary: str | None = os.path.join(folder, f".{name}.{salt.hex()[:8]}")  # noqa: PTH118 - as below
+        self._temporary: str | None = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")  # noqa: PTH118 - as below
         self._broken: str | None = None
         self._file = os.open(
             self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -75,19 +93,11 @@ class JournalWriter:
         if self._broken is not None:
             # Frames after a partial one could never be read.
             raise OSError(errno.EIO, f"an earlier write failed: {self._broken}", self._path)
-        nonce = os.urandom(_NONCE)
-        chain = _link(self._chain, kind + data)
-        signature = self._signer.signature(_name(self._run), chain)
-        context = _context(self._store, self._run, self._count)
-        body = nonce + self._cipher.encrypt(nonce, signature + kind + data, context)
-        frame = len(body).to_bytes(_LENGTH, "big") + body
         try:
-            self._write(frame if self._count else self._head + frame)
+            self._write(self._frames.frame(kind, data))
         except BaseException as error:
             self._broken = str(error)
             raise
-        self._chain = chain
-        self._count += 1
 
     def _write(self, data: bytes) -> None:
         """A partial write is an error; readers never take it for a frame."""
@@ -134,6 +144,26 @@ class Journal(NamedTuple):
 EMPTY = Journal(started=None, lines=(), ended=None, whole=True)
 
 
+def encode_journal(cipher: BlobCipher, run: str, journal: Journal) -> bytes:
+    """The bytes of a journal that says the same, for another key."""
+    frames = FrameEncoder(cipher, run)
+    parts = []
+    if journal.started is not None:
+        parts.append(frames.frame(STARTED, json.dumps(journal.started).encode()))
+    parts.append(frames.frame(LINES, b"\n".join(journal.lines)))
+    if journal.ended is not None:
+        parts.append(frames.frame(ENDED, json.dumps(journal.ended).encode()))
+    # Half a frame: this one was cut too.
+    return b"".join((*parts, b"" if journal.whole else b"\0"))
+
+
+def key_of_journal(content: bytes) -> str | None:
+    """The id of its key; None for one without a head."""
+    if len(content) < _HEAD or not content.startswith(_MAGIC):
+        return None
+    return content[len(_MAGIC) :][:_KEY_ID].hex()
+
+
 def read_journal(cipher: BlobCipher, run: str, content: bytes) -> Journal:
     """Everything before the cut. Another key or signer is an error, never an empty journal."""
     if not content:
@@ -141,8 +171,8 @@ def read_journal(cipher: BlobCipher, run: str, content: bytes) -> Journal:
     head_size = _HEAD + int.from_bytes(content[_HEAD - _PROOF_LENGTH : _HEAD], "big")
     if len(content) < head_size or not content.startswith(_MAGIC):
         return Journal(started=None, lines=(), ended=None, whole=False)
-    key_id = content[len(_MAGIC) :][:_KEY_ID].hex()
-    if key_id != cipher.key_id:
+    key_id = key_of_journal(content)
+    if key_id is not None and key_id != cipher.key_id:
         raise wrong_key(f"the journal of run {run}", key_id, cipher.key_id)
     head = content[:head_size]
     aead = _aead(cipher, run, head[len(_MAGIC) + _KEY_ID :][:_SALT])

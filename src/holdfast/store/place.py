@@ -74,8 +74,12 @@ class FolderBlobs:
         try:
             for parent, folders, names in os.walk(self.path(folder), onerror=_raise):
                 folders[:] = [name for name in folders if not name.startswith(".")]
-                below = Path(parent).relative_to(self.folder).as_posix()
-                result += [f"{below}/{name}" for name in names if not name.startswith(".")]
+                below = (
+                    ""
+                    if Path(parent) == self.folder
+                    else f"{Path(parent).relative_to(self.folder).as_posix()}/"
+                )
+                result += [f"{below}{name}" for name in names if not name.startswith(".")]
         except FileNotFoundError:
             return ()
         except OSError as error:

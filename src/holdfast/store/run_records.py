@@ -96,6 +96,8 @@ class RunRecords:
     def journal(self, run: str) -> Journal:
         """All pieces, in order."""
         names = [name for name in self._encrypted.names(f"runs/{run}") if "/journal-" in name]
+        if journal_name(run, 0) in names:
+            names = [journal_name(run, 0)]
         pieces = (self._encrypted.blobs.read(name) for name in names)
         content = b"".join(piece.data for piece in pieces if piece is not None)
         journal = read_journal(self._encrypted.cipher, run, content)
@@ -123,6 +125,7 @@ class RunRecords:
 
 
 def journal_name(run: str, piece: int = 1) -> str:
+    """Piece 0 is the whole journal, encrypted again with another key: it replaces all others."""
     return f"runs/{run}/journal-{piece:06d}"
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from holdfast.kernel.errors import UsageError
+from holdfast.kernel.errors import Busy, UsageError
 from holdfast.kernel.text import json_object
 from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.keys import Key
@@ -40,6 +40,74 @@ class StateRecord(Struct, frozen=True, kw_only=True):
     serial: int
     resources: int | None
     seen: str
+
+
+class StoreIdentity(NamedTuple):
+    """What `store.json` says: the id of the store, of its key, and of a key that is about to replace it."""
+
+    document: dict[str, object]
+    tag: str
+
+    @property
+    def id(self) -> str:
+        return str(self.document["id"])
+
+    @property
+    def key(self) -> str:
+        return str(self.document.get("key") or "(none)")
+
+    @property
+    def next_key(self) -> str | None:
+        """During a rotation."""
+        found = self.document.get("next_key")
+        return str(found) if found else None
+
+    @property
+    def replacing(self) -> bool:
+        """A rotation has begun to replace blobs."""
+        return self.document.get("replacing") is True
+
+    @property
+    def retired(self) -> tuple[str, ...]:
+        found = self.document.get("retired")
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
+def read_identity(blobs: BlobStore) -> StoreIdentity | None:
+    """None: nothing was ever written."""
+    blob = blobs.read(IDENTITY)
+    if blob is None:
+        return None
+    document = json_object(blob.data)
+    if "id" not in document:
+        raise unreadable(f"cannot read the run store: {blobs.shown}: {IDENTITY} is not valid")
+    if document.get("version") != FORMAT:
+        version = document.get("version") or "(none)"
+        raise unreadable(f"cannot read the run store: {blobs.shown}: unknown format {version}")
+    return StoreIdentity(document, blob.tag)
+
+
+def require_current(blobs: BlobStore, document: dict[str, object], key: str) -> None:
+    """The key must be the store's, and must not be about to be replaced."""
+    identity = StoreIdentity(document, "")
+    if identity.next_key is not None:
+        raise Busy(
+            "HF-KEY-13",
+            f"the run store {blobs.shown} is being encrypted with another key ({identity.next_key})",
+            hint="Wait until `holdfast keys rotate` is finished; if it was interrupted, run it again.",
+        )
+    if key in identity.retired:
+        raise UsageError(
+            "HF-KEY-14",
+            f"the key {key} was retired: the run store {blobs.shown} is encrypted with key {identity.key}",
+            hint="Set HOLDFAST_KEY to the new key, and HOLDFAST_PLAN_KEY to its plan key.",
+        )
+    if identity.key != key:
+        raise UsageError(
+            "HF-STORE-3",
+            f"the run store {blobs.shown} is encrypted with key {identity.key}, but the current key is {key}",
+            hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
+        )
 
 
 class RunStore:
@@ -74,17 +142,14 @@ class RunStore:
         """The current key, after checking that it is the store's."""
         key = self._load_key()
         identity = self._identity() or self._create(key)
-        if identity.get("version") != FORMAT:
-            version = identity.get("version") or "(none)"
-            raise unreadable(f"cannot read the run store: {self.blobs.shown}: unknown format {version}")
-        if identity.get("key") != key.id:
-            raise UsageError(
-                "HF-STORE-3",
-                f"the run store {self.blobs.shown} is encrypted with key {identity.get('key') or '(none)'}, "
-                f"but the current key is {key.id}",
-                hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
-            )
+        require_current(self.blobs, identity, key.id)
         return key
+
+    def require_unchanged_key(self) -> None:
+        """Read the store's identity again: its key may be replaced while this command runs."""
+        identity = read_identity(self.blobs)
+        if identity is not None:
+            require_current(self.blobs, identity.document, self.key.id)
 
     @functools.cached_property
     def cipher(self) -> BlobCipher:
@@ -110,12 +175,9 @@ class RunStore:
         return self._identity() is None
 
     def _identity(self) -> dict[str, object] | None:
-        """Read once: it never changes."""
-        if self._known_identity is None and (blob := self.blobs.read(IDENTITY)) is not None:
-            document = json_object(blob.data)
-            if "id" not in document:
-                raise unreadable(f"cannot read the run store: {self.blobs.shown}: {IDENTITY} is not valid")
-            self._known_identity = document
+        """Read once: a command works with one key."""
+        if self._known_identity is None and (identity := read_identity(self.blobs)) is not None:
+            self._known_identity = identity.document
         return self._known_identity
 
     def _create(self, key: Key) -> dict[str, object]:

@@ -234,7 +234,7 @@ class S3Blobs:
     def names(self, folder: str) -> tuple[str, ...]:
         def list_keys(client: Any) -> list[str]:
             pages = client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self._key(f"{folder}/")
+                Bucket=self.bucket, Prefix=self._key(f"{folder}/" if folder else "")
             )
             return [item["Key"] for page in pages for item in page.get("Contents", ())]
 

@@ -130,6 +130,9 @@ def test_names_are_whole_sorted_and_of_this_folder_only(blobs: BlobStore) -> Non
         blobs.write(name, name.encode())
     assert blobs.names("runs") == ("runs/a%2Fx", "runs/b/0", "runs/b/1")
     assert blobs.names("runs/b") == ("runs/b/0", "runs/b/1")
+    assert set(blobs.names("")) >= {"runs/a%2Fx", "runs/b/0", "runs/b/1"}
+    assert blobs.create("store.json", b"{}")
+    assert "store.json" in blobs.names("")
 
 
 def test_what_is_large_comes_back_to_the_byte(blobs: BlobStore) -> None:
