@@ -1,4 +1,4 @@
-"""A key is replaced: everything has the new one, however often that was interrupted; the old one is refused."""
+"""A key is replaced: everything has the new one, however often it was killed, and the old one is refused."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class MemoryBlobs:
 
     def names(self, folder: str) -> tuple[str, ...]:
         with self._lock:
-            return tuple(sorted(name for name in self._held if name.startswith(f"{folder}/" if folder else "")))
+            start = f"{folder}/" if folder else ""
+            return tuple(sorted(name for name in self._held if name.startswith(start)))
 
     def _item(self, name: str) -> StoredBlob | None:
         data = self._held.get(name)
