@@ -163,7 +163,15 @@ def test_with_another_run_store_nobody_knows_whether_it_was_used(holdfast: Progr
             file.write("    target: aws\ntargets: { aws: { owner: ci } }\nstore: .holdfast\n")
     environment_of_ci = {"CI": "true", "HOLDFAST_KEY": KEY} if owner == "ci" else {}
     holdfast.ok("plan", "--out", "out", env=environment_of_ci)
-    (holdfast.folder / ".holdfast/store.json").unlink()
+    store = holdfast.folder / ".holdfast"
+    identity = (store / "store.json").read_bytes()
+    (store / "store.json").unlink()
+    lost = holdfast.ok("apply", "--plan", "out", env=environment_of_ci, code=6).text
+    assert "store.json is missing" in lost
+    (store / "store.json").write_bytes(identity.replace(b'"id":"01', b'"id":"00'))
+    other = holdfast.ok("apply", "--plan", "out", env=environment_of_ci, code=6).text
+    assert "copied from another store" in other
+    shutil.rmtree(store)
     error = refused(holdfast, "out", env=environment_of_ci)
     assert error["code"] == "HF-BUND-7"
     assert never_applied(holdfast, "a", env=environment_of_ci)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 IDENTITY = "store.json"
 FORMAT = 3
+_FOLDERS = ("states", "runs", "audit")
+"""A store that was used has at least one of these."""
 
 
 class StateRecord(Struct, frozen=True, kw_only=True):
@@ -181,7 +183,17 @@ class RunStore:
         return self._known_identity
 
     def _create(self, key: Key) -> dict[str, object]:
-        """On first use. Refuses a blob store that does not honour conditional writes."""
+        """On first use. Refuses a blob store that does not honour conditional writes.
+
+        A store that lost its id gets no other one: nothing in it could be read with that.
+        """
+        if any(self.blobs.names(folder) for folder in _FOLDERS):
+            if (created := self._identity()) is not None:
+                return created
+            raise unreadable(
+                f"{IDENTITY} is missing in the run store {self.blobs.shown}, which is not empty",
+                "Restore it from a backup: everything in the store is bound to the id in it.",
+            )
         probe = getattr(self.blobs, "probe", None)
         if probe is not None:
             probe()
