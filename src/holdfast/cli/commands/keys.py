@@ -53,7 +53,9 @@ def status(invocation: Invocation) -> Exit:
         for line in _store_lines(blobs.shown, identity, loaded):
             console.line(line)
         left = (
-            f"{plural(other, 'blob')} encrypted with another key" if other else "all encrypted with this key"
+            f"{plural(other, 'blob')} encrypted with another key"
+            if other
+            else "all encrypted with the store's key"
         )
         console.line(f" {plural(total, 'blob')}, {left}")
 
