@@ -31,6 +31,8 @@ def main() -> None:
     channel = socket.socket(fileno=int(channel_number))
     # Child processes must not keep the connection open after this process is gone.
     channel.set_inheritable(False)
+    if int(state_socket) >= 0:
+        os.set_inheritable(int(state_socket), False)  # noqa: FBT003 - the standard library's own signature
     threading.Thread(target=_import_ahead, daemon=True).start()
     observers = _Observers(int(state_socket))
     thread = EngineThread(kind, engine, int(ruleset))

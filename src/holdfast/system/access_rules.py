@@ -59,11 +59,11 @@ def access_rules(environment: Environment, *, store: Path | None = None, writes:
     secrets = tuple(
         path for path in secret_files(environment) if os.path.lexists(path) or (creates_key and path == own_key)
     )
-    home = environment.get("HOME")
-    needed = _real(Path(path) for path in (home, *_SHARED, writes) if path)
+    written = tuple(_real([_existing(writes)] if writes is not None else []))
+    needed = (*_real(Path(path) for path in (environment.get("HOME"), *_SHARED) if path), *written)
+    programs = (folder for folder in _program_folders() if not any(_is_below(folder, path) for path in written))
     return AccessRules(
-        hidden=(*secrets, *_hidden_store(store, secrets, tuple(needed))),
-        read_only=(*_KERNEL, *_program_folders()),
+        hidden=(*secrets, *_hidden_store(store, secrets, needed)), read_only=(*_KERNEL, *programs)
     )
 
 
@@ -109,6 +109,11 @@ def _rules(folder: str, hidden: Sequence[str], read_only: Sequence[str], rights:
             yield from _rules(path, below_hidden, below_read_only, own)
         else:
             yield path, own
+
+
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the one in which it would be created."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _next_name(path: str, folder: str) -> str:

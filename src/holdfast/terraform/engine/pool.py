@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.kernel.errors import EngineError
+from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.system import clock, environment, processes
 from holdfast.system.confine import Confinement
 from holdfast.terraform.backend import server
@@ -34,6 +34,7 @@ from holdfast.terraform.engine.interface import (
     EngineId,
     EngineKind,
     Listen,
+    Product,
     Stop,
 )
 from holdfast.terraform.engine.worker_client import WorkerClient
@@ -88,6 +89,17 @@ def _state_socket(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
         yield listening.fileno(), server.variables(port, "holdfast", clock.random_token(24))
+
+
+async def probe_confinement(confinement: WorkerConfinement, *, scratch: Path) -> Confinement:
+    """Start a worker without an engine, and see what code in it could read."""
+    nothing = EngineId(kind=EngineKind.BINARY, product=Product.TERRAFORM, version="", path="")
+    pool = WorkerPool(nothing, scratch=scratch, limit=1, confinement=confinement)
+    try:
+        await pool.start(Command(phase="probe", argv=(), folder=scratch, environment={}))
+        return pool.confinement
+    finally:
+        await pool.close()
 
 
 class WorkerPool:
@@ -145,6 +157,11 @@ class WorkerPool:
             )
         return answer
 
+    async def start(self, command: Command) -> None:
+        """Start a worker for such commands, without running one."""
+        process = await self._acquire(command)
+        self._idle[process.pid] = process
+
     async def _acquire(self, command: Command) -> WorkerClient:
         """An idle worker, or a new one: at once up to the number of cores, beyond that after a short wait.
 
@@ -183,7 +200,7 @@ class WorkerPool:
 
     async def _start_idle(self, key: str, command: Command) -> None:
         """An error is left to the command that needs the worker."""
-        with contextlib.suppress(EngineError, OSError):
+        with contextlib.suppress(HoldfastError, OSError):
             process = await self._start(key, command)
             self._idle[process.pid] = process
             self._notify()

@@ -1,0 +1,203 @@
+"""A malicious author's code runs in a plan and an apply, with real Terraform, as root and as an ordinary user.
+
+The key is in the environment of Holdfast and of the shell that started it, or in a key file. The code tries all
+that it can to read it. On machines without Landlock the plan says what is not protected.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import HERE, ROOT
+
+from holdfast.system import confine
+
+KEY = base64.b64encode(b"k" * 32).decode()
+NOBODY = 65534
+CONFIG = """
+version: 1
+environments: {dev: {match: [dev]}}
+engine: {use: %s}
+stacks:
+  - {name: reads, module: reads, environment: dev}
+  - {name: steals, module: steals, environment: dev, env: {REPORT: "%s"}}
+"""
+READS = """
+locals {
+  # Plain HCL finds the processes above by itself.
+  self   = split(" ", regex("\\\\) (.*)", file("/proc/self/stat"))[0])[1]
+  second = split(" ", regex("\\\\) (.*)", file("/proc/${local.self}/stat"))[0])[1]
+  third  = try(split(" ", regex("\\\\) (.*)", file("/proc/${local.second}/stat"))[0])[1], "1")
+  fourth = try(split(" ", regex("\\\\) (.*)", file("/proc/${local.third}/stat"))[0])[1], "1")
+}
+# A resource for each success: its number cannot be masked.
+resource "terraform_data" "walked" {
+  count = length([for pid in [local.self, local.second, local.third] : pid if tonumber(pid) > 0])
+}
+resource "terraform_data" "environment" {
+  count = length(compact([
+    for pid in [local.self, local.second, local.third, local.fourth, "1"] :
+    try(filebase64("/proc/${pid}/environ"), "")
+  ]))
+}
+resource "terraform_data" "file" {
+  count = length(compact([for path in %s : try(file(path), "")]))
+}
+"""
+STEALS = """
+resource "terraform_data" "thief" {
+  provisioner "local-exec" {
+    command = "%s"
+  }
+}
+"""
+
+
+def python_for_everyone() -> tuple[str, str]:
+    """A Python that any user may start, of this version, and where its packages are."""
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    for candidate in (os.path.realpath(sys.executable), f"/usr/bin/python3.{sys.version_info.minor}"):
+        argv = [candidate, "-c", "import msgspec"]
+        with contextlib.suppress(OSError):
+            env = {"PYTHONPATH": packages}
+            if subprocess.run(argv, user=NOBODY, group=NOBODY, env=env, capture_output=True, check=False).returncode == 0:
+                return candidate, f"{ROOT / 'src'}:{packages}"
+    pytest.skip("other users cannot start this Python")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell:
+    """Holdfast below a shell that has the key in its environment, as a user with a home of their own."""
+
+    folder: Path
+    user: int | None
+    path: str
+
+    @property
+    def repo(self) -> Path:
+        return self.folder / "repo"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "reports" / "report.json"
+
+    def write(self, file: str, text: str) -> None:
+        path = self.repo / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, *arguments: str, code: int = 0, launcher: tuple[str, ...] = (), **variables: str) -> Any:
+        python, packages = (sys.executable, "") if self.user is None else python_for_everyone()
+        environment = {
+            "PATH": self.path,
+            "HOME": str(self.folder / "user"),
+            "HOLDFAST_HOME": str(self.folder / "home"),
+            **({"PYTHONPATH": packages} if packages else {}),
+            **variables,
+        }
+        words = [*launcher, python, "-m", "holdfast", *arguments, "--json"]
+        if self.user is not None:
+            for place in (self.folder, *self.folder.rglob("*")):
+                os.chown(place, self.user, self.user, follow_symlinks=False)
+        identity: dict[str, Any] = (
+            {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+        )
+        done = subprocess.run(
+            # The shell stays: the program is not its last command.
+            ["/bin/sh", "-c", '"$@"; exit $?', "sh", *words],
+            cwd=self.repo,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(params=["root", "user"])
+def shell(request: pytest.FixtureRequest, quiet_path: str, terraform_folder: Path) -> Iterator[Shell]:
+    """In a folder that every user may enter."""
+    if os.geteuid() != 0 and request.param == "root":
+        pytest.skip("needs root")
+    with tempfile.TemporaryDirectory(prefix="hf-steal-", dir="/tmp") as name:
+        folder = Path(name)
+        program = shutil.which("terraform", path=str(terraform_folder)) or ""
+        tools = folder / "tools"
+        for part in ("repo", "home", "user", "reports", "tools"):
+            (folder / part).mkdir()
+        (tools / "terraform").symlink_to(os.path.realpath(program))
+        user = NOBODY if os.geteuid() == 0 and request.param == "user" else None
+        shutil.copy(HERE / "steal.py", folder / "steal.py")
+        yield Shell(folder=folder, user=user, path=f"{tools}:/usr/bin:/bin")
+
+
+needs_landlock = pytest.mark.skipif(not confine.landlock_abi(), reason="this machine has no Landlock")
+engines = pytest.mark.parametrize("engine", ["embedded", pytest.param("binary", marks=pytest.mark.binary)])
+
+
+def steal(shell: Shell, engine: str, *paths: Path) -> None:
+    """A stack whose code steals, in plain HCL and in a program that it starts."""
+    shell.write("holdfast.yaml", CONFIG % (engine, shell.report))
+    shell.write("reads/main.tf", READS % json.dumps([str(path) for path in paths]))
+    command = f"/usr/bin/python3 {shell.folder / 'steal.py'} {KEY[:8]} {' '.join(map(str, paths))}"
+    shell.write("steals/main.tf", STEALS % command)
+
+
+def require_nothing_read(plan: Any) -> None:
+    """By plain HCL in the plan. An apply would refuse what changes meanwhile, as /proc does."""
+    resources = next(stack for stack in plan["stacks"] if stack["name"] == "reads")["resources"]
+    assert [resource["address"] for resource in resources] == [f"terraform_data.walked[{n}]" for n in range(3)]
+
+
+def require_nothing_stolen(shell: Shell) -> dict[str, bool]:
+    """By the program. Returns the threads of the worker, and whether each is confined."""
+    report = json.loads(shell.report.read_text())
+    shell.report.unlink()
+    assert report["tried"] > 20
+    assert not report["environment"]
+    assert report["uid"] == (shell.user if shell.user is not None else os.geteuid())
+    assert report["succeeded"] == []
+    return dict(report["worker"])
+
+
+@needs_landlock
+@engines
+def test_the_key_cannot_be_stolen(shell: Shell, engine: str) -> None:
+    """Neither from a process above, with the key in its environment, nor from the key file or the store."""
+    own_key = shell.folder / "home/key"
+    steal(shell, engine, own_key, shell.repo / ".holdfast")
+    shell.run("plan")
+    assert own_key.is_file()
+    require_nothing_read(shell.run("plan"))
+    document = shell.run("apply", "steals", "--yes")
+    threads = require_nothing_stolen(shell)
+    assert not any("confined" in note for stack in document["stacks"] for note in stack["notes"])
+    assert (shell.repo / ".holdfast").is_dir()
+    # The threads of the engine are confined; those that write the journal and the state are not.
+    assert any(threads.values())
+    assert not all(threads.values())
+
+    # The same with a key file elsewhere, and with the key in the environment of the shell.
+    key_file = shell.folder / "user/key.txt"
+    key_file.write_text(KEY)
+    key_file.chmod(0o600)
+    for variables in ({"HOLDFAST_KEY_FILE": str(key_file)}, {"HOLDFAST_KEY": KEY}):
+        shutil.rmtree(shell.repo / ".holdfast")
+        steal(shell, engine, *((key_file, own_key) if "HOLDFAST_KEY_FILE" in variables else (own_key,)))
+        require_nothing_read(shell.run("plan", **variables))
+        shell.run("apply", "steals", "--yes", **variables)
+        require_nothing_stolen(shell)
