@@ -180,9 +180,8 @@ def test_the_key_cannot_be_stolen(shell: Shell, engine: str) -> None:
     """Neither from a process above, with the key in its environment, nor from the key file or the store."""
     own_key = shell.folder / "home/key"
     steal(shell, engine, own_key, shell.repo / ".holdfast")
-    shell.run("plan")
-    assert own_key.is_file()
     require_nothing_read(shell.run("plan"))
+    assert own_key.is_file()
     document = shell.run("apply", "steals", "--yes")
     threads = require_nothing_stolen(shell)
     assert not any("confined" in note for stack in document["stacks"] for note in stack["notes"])
@@ -201,3 +200,73 @@ def test_the_key_cannot_be_stolen(shell: Shell, engine: str) -> None:
         require_nothing_read(shell.run("plan", **variables))
         shell.run("apply", "steals", "--yes", **variables)
         require_nothing_stolen(shell)
+
+
+def machine_without(*parts: str) -> tuple[str, ...]:
+    """Starts a program where the kernel has no Landlock, and none of `parts`."""
+    return ("/usr/bin/python3", str(HERE / "no_kernel_help.py"), *parts, "--")
+
+
+def notes(document: Any) -> list[str]:
+    return [note for stack in document["stacks"] for note in stack["notes"] if "not confined" in note]
+
+
+@engines
+def test_without_landlock_other_measures_are_taken(shell: Shell, engine: str) -> None:
+    """Capabilities are dropped, or a user namespace is used: processes are out of reach, a key file is not."""
+    launcher = machine_without()
+    steal(shell, engine, shell.folder / "nothing")
+    plan = shell.run("plan", launcher=launcher, HOLDFAST_KEY=KEY)
+    require_nothing_read(plan)
+    assert notes(plan) == []
+    shell.run("apply", "steals", "--yes", launcher=launcher, HOLDFAST_KEY=KEY)
+    report = json.loads(shell.report.read_text())
+    # Only Landlock stops these; they read nothing.
+    assert [name for name in report["succeeded"] if not name.startswith(("signal to", "core_pattern", "read /dev"))] == []
+
+    shutil.rmtree(shell.repo / ".holdfast")
+    (note,) = set(notes(shell.run("plan", launcher=launcher)))
+    assert f"can read {shell.folder / 'home/key'}" in note
+
+
+def test_what_cannot_be_confined_is_reported_or_refused(shell: Shell) -> None:
+    """Never silently: doctor and the plan say so, and `engine.confine: required` runs nothing."""
+    if shell.user is None:
+        pytest.skip("root can always drop capabilities")
+    launcher = machine_without("namespaces")
+    steal(shell, "embedded", shell.folder / "home/key")
+    (note,) = set(notes(shell.run("plan", launcher=launcher)))
+    assert "the environment of process" in note
+    seen = shell.run("doctor", launcher=launcher)["confinement"]
+    assert (seen["effective"], seen["required"], seen["measures"]) == (False, False, [])
+    assert str(shell.folder / "home/key") in seen["leaks"]
+
+    shell.write("holdfast.yaml", (CONFIG % ("embedded", shell.report)).replace("engine: {", "engine: {confine: required, "))
+    document = shell.run("apply", "--yes", launcher=launcher, code=3)
+    assert {stack["error"]["code"] for stack in document["stacks"]} == {"HF-ENG-8"}
+    assert not shell.report.exists()
+    assert shell.run("doctor", launcher=launcher, code=64)["confinement"]["required"]
+    if confine.landlock_abi():
+        assert shell.run("doctor")["confinement"]["effective"]
+        shell.run("plan")
+
+
+@needs_landlock
+def test_a_program_that_holdfast_starts_is_confined_too(shell: Shell) -> None:
+    """A policy tool, and git with a hook that an earlier plan left in the repository's configuration."""
+    script = f"#!/bin/sh\nPROGRAM=1 REPORT={shell.report} /usr/bin/python3 {shell.folder}/steal.py {KEY[:8]} {shell.folder}/home/key\n"
+    for name in ("opa", "hook"):
+        program = shell.folder / "tools" / name
+        program.write_text(script)
+        program.chmod(0o755)
+    steal(shell, "embedded", shell.folder / "home/key")
+    shell.write("policy/a.rego", "package main\nimport rego.v1\ndeny contains \"no\" if false\n")
+    shell.run("plan", "reads", code=3)
+    require_nothing_stolen(shell)
+
+    shutil.rmtree(shell.repo / "policy")
+    git = ["git", "-C", str(shell.repo), "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "safe.directory=*"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["config", "core.fsmonitor", str(shell.folder / "tools/hook")]):
+        subprocess.run([*git, *words], check=True)
+    shell.run("stacks", "--since", "HEAD")
+    require_nothing_stolen(shell)

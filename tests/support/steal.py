@@ -20,11 +20,18 @@ ATTACH, DETACH = 16, 17
 
 
 def ancestors() -> Iterator[int]:
-    """From the worker up, which leads the session. What is below belongs to Terraform itself."""
-    pid = os.getsid(0)
+    """From the worker up, which leads the session. What is below belongs to Terraform itself.
+
+    A program that Holdfast starts leads its own session, and is confined with it.
+    """
+    pid = parent(os.getsid(0)) if "PROGRAM" in os.environ else os.getsid(0)
     while pid > 0:
         yield pid
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        pid = parent(pid)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def threads(pid: int) -> list[int]:
