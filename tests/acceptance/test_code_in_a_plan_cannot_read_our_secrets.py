@@ -1,7 +1,7 @@
-"""A malicious author's code runs in a plan and an apply, with real Terraform, as root and as an ordinary user.
+"""A malicious author's code runs in a plan and an apply, as root and as an ordinary user.
 
-The key is in the environment of Holdfast and of the shell that started it, or in a key file. The code tries all
-that it can to read it. On machines without Landlock the plan says what is not protected.
+The key is in the environment of Holdfast and of the shell that started it, or in a key file. The code tries
+all that it can to read it. On machines without Landlock the plan says what is not protected.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,7 +54,7 @@ resource "terraform_data" "environment" {
   ]))
 }
 resource "terraform_data" "file" {
-  count = length(compact([for path in %s : try(file(path), "")]))
+  count = length(compact([for path in %s : try(filebase64(path), "")]))
 }
 """
 STEALS = """
@@ -72,7 +73,12 @@ def python_for_everyone() -> tuple[str, str]:
         argv = [candidate, "-c", "import msgspec"]
         with contextlib.suppress(OSError):
             env = {"PYTHONPATH": packages}
-            if subprocess.run(argv, user=NOBODY, group=NOBODY, env=env, capture_output=True, check=False).returncode == 0:
+            if (
+                subprocess.run(
+                    argv, user=NOBODY, group=NOBODY, env=env, capture_output=True, check=False
+                ).returncode
+                == 0
+            ):
                 return candidate, f"{ROOT / 'src'}:{packages}"
     pytest.skip("other users cannot start this Python")
 
@@ -129,7 +135,7 @@ class Shell:
 
 
 @pytest.fixture(params=["root", "user"])
-def shell(request: pytest.FixtureRequest, quiet_path: str, terraform_folder: Path) -> Iterator[Shell]:
+def shell(request: pytest.FixtureRequest, terraform_folder: Path) -> Iterator[Shell]:
     """In a folder that every user may enter."""
     if os.geteuid() != 0 and request.param == "root":
         pytest.skip("needs root")
@@ -152,7 +158,14 @@ engines = pytest.mark.parametrize("engine", ["embedded", pytest.param("binary", 
 def steal(shell: Shell, engine: str, *paths: Path) -> None:
     """A stack whose code steals, in plain HCL and in a program that it starts."""
     shell.write("holdfast.yaml", CONFIG % (engine, shell.report))
-    shell.write("reads/main.tf", READS % json.dumps([str(path) for path in paths]))
+    links = {"reads/environment": "/proc/self/environ"}
+    links |= {f"reads/link{number}": str(path) for number, path in enumerate(paths)}
+    for link, target in links.items():
+        (shell.repo / link).parent.mkdir(exist_ok=True)
+        (shell.repo / link).unlink(missing_ok=True)
+        (shell.repo / link).symlink_to(target)
+    names = [*map(str, paths), *(f"./{Path(link).name}" for link in links)]
+    shell.write("reads/main.tf", READS % json.dumps(names))
     command = f"/usr/bin/python3 {shell.folder / 'steal.py'} {KEY[:8]} {' '.join(map(str, paths))}"
     shell.write("steals/main.tf", STEALS % command)
 
@@ -160,7 +173,9 @@ def steal(shell: Shell, engine: str, *paths: Path) -> None:
 def require_nothing_read(plan: Any) -> None:
     """By plain HCL in the plan. An apply would refuse what changes meanwhile, as /proc does."""
     resources = next(stack for stack in plan["stacks"] if stack["name"] == "reads")["resources"]
-    assert [resource["address"] for resource in resources] == [f"terraform_data.walked[{n}]" for n in range(3)]
+    assert [resource["address"] for resource in resources] == [
+        f"terraform_data.walked[{n}]" for n in range(3)
+    ]
 
 
 def require_nothing_stolen(shell: Shell) -> dict[str, bool]:
@@ -194,12 +209,59 @@ def test_the_key_cannot_be_stolen(shell: Shell, engine: str) -> None:
     key_file = shell.folder / "user/key.txt"
     key_file.write_text(KEY)
     key_file.chmod(0o600)
-    for variables in ({"HOLDFAST_KEY_FILE": str(key_file)}, {"HOLDFAST_KEY": KEY}):
-        shutil.rmtree(shell.repo / ".holdfast")
-        steal(shell, engine, *((key_file, own_key) if "HOLDFAST_KEY_FILE" in variables else (own_key,)))
-        require_nothing_read(shell.run("plan", **variables))
-        shell.run("apply", "steals", "--yes", **variables)
-        require_nothing_stolen(shell)
+    shutil.rmtree(shell.repo / ".holdfast")
+    steal(shell, engine, key_file, own_key)
+    require_nothing_read(shell.run("plan", HOLDFAST_KEY_FILE=str(key_file)))
+    steal(shell, engine, own_key)
+    shell.run("apply", "steals", "--yes", HOLDFAST_KEY=KEY)
+    require_nothing_stolen(shell)
+
+
+WORKS = """
+set -e
+echo x > "$TMPDIR/new"
+echo x > "$HOME/.aws/new"
+grep -q mark "$HOME/.terraformrc"
+/usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$SSH_AUTH_SOCK"
+mkdir "$HOME/.aws/a" "$HOME/.aws/b" && echo x > "$HOME/.aws/a/x" && mv "$HOME/.aws/a/x" "$HOME/.aws/b/y"
+ln -s x "$HOME/.aws/link" && rm -r "$HOME/.aws/a"
+cat /dev/stdin < /dev/null > /dev/null
+cat /proc/self/status /proc/meminfo > /dev/null
+sleep 60 & kill $!
+touch "$REPORT"
+"""
+
+
+@needs_landlock
+@engines
+def test_what_programs_need_works(shell: Shell, engine: str) -> None:
+    """A local state beside the code, where the store is too; files of the user, sockets, modules."""
+    for folder in ("user/.aws", "module"):
+        (shell.folder / folder).mkdir()
+    (shell.folder / "user/.terraformrc").write_text("# mark\n")
+    (shell.folder / "module/main.tf").write_text('output "there" {\n  value = "yes"\n}\n')
+    (shell.folder / "works.sh").write_text(WORKS)
+    shell.write(
+        "holdfast.yaml",
+        (CONFIG % (engine, shell.report)).replace("name: steals, module: steals", "name: works, module: ."),
+    )
+    shell.write(
+        "main.tf",
+        'terraform {\n  backend "local" {}\n}\n'
+        + STEALS % f"sh {shell.folder / 'works.sh'}"
+        + f'module "elsewhere" {{\n  source = "{shell.folder / "module"}"\n}}\n',
+    )
+    shell.write("reads/main.tf", "")
+    agent = str(shell.folder / "user/agent.sock")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(agent)
+        listening.listen()
+        shell.run("apply", "works", "--yes", SSH_AUTH_SOCK=agent)
+        assert shell.report.exists()
+        assert (shell.repo / "terraform.tfstate").is_file()
+        shell.write("main.tf", 'terraform {\n  backend "local" {}\n}\n')
+        shell.run("apply", "works", "--yes", SSH_AUTH_SOCK=agent)
+        assert (shell.repo / "terraform.tfstate.backup").is_file()
 
 
 def machine_without(*parts: str) -> tuple[str, ...]:
@@ -213,7 +275,7 @@ def notes(document: Any) -> list[str]:
 
 @engines
 def test_without_landlock_other_measures_are_taken(shell: Shell, engine: str) -> None:
-    """Capabilities are dropped, or a user namespace is used: processes are out of reach, a key file is not."""
+    """With fewer capabilities or in a user namespace, processes are out of reach; a key file is not."""
     launcher = machine_without()
     steal(shell, engine, shell.folder / "nothing")
     plan = shell.run("plan", launcher=launcher, HOLDFAST_KEY=KEY)
@@ -222,7 +284,11 @@ def test_without_landlock_other_measures_are_taken(shell: Shell, engine: str) ->
     shell.run("apply", "steals", "--yes", launcher=launcher, HOLDFAST_KEY=KEY)
     report = json.loads(shell.report.read_text())
     # Only Landlock stops these; they read nothing.
-    assert [name for name in report["succeeded"] if not name.startswith(("signal to", "core_pattern", "read /dev"))] == []
+    assert [
+        name
+        for name in report["succeeded"]
+        if not name.startswith(("signal to", "core_pattern", "read /dev"))
+    ] == []
 
     shutil.rmtree(shell.repo / ".holdfast")
     (note,) = set(notes(shell.run("plan", launcher=launcher)))
@@ -241,9 +307,12 @@ def test_what_cannot_be_confined_is_reported_or_refused(shell: Shell) -> None:
     assert (seen["effective"], seen["required"], seen["measures"]) == (False, False, [])
     assert str(shell.folder / "home/key") in seen["leaks"]
 
-    shell.write("holdfast.yaml", (CONFIG % ("embedded", shell.report)).replace("engine: {", "engine: {confine: required, "))
+    shell.write(
+        "holdfast.yaml",
+        (CONFIG % ("embedded", shell.report)).replace("engine: {", "engine: {confine: required, "),
+    )
     document = shell.run("apply", "--yes", launcher=launcher, code=3)
-    assert {stack["error"]["code"] for stack in document["stacks"]} == {"HF-ENG-8"}
+    assert {stack["error"]["code"] for stack in document["stacks"]} == {"HF-ENG-9"}
     assert not shell.report.exists()
     assert shell.run("doctor", launcher=launcher, code=64)["confinement"]["required"]
     if confine.landlock_abi():
@@ -254,19 +323,35 @@ def test_what_cannot_be_confined_is_reported_or_refused(shell: Shell) -> None:
 @needs_landlock
 def test_a_program_that_holdfast_starts_is_confined_too(shell: Shell) -> None:
     """A policy tool, and git with a hook that an earlier plan left in the repository's configuration."""
-    script = f"#!/bin/sh\nPROGRAM=1 REPORT={shell.report} /usr/bin/python3 {shell.folder}/steal.py {KEY[:8]} {shell.folder}/home/key\n"
+    thief = f"/usr/bin/python3 {shell.folder}/steal.py {KEY[:8]} {shell.folder}/home/key"
+    script = f"#!/bin/sh\nPROGRAM=1 REPORT={shell.report} {thief}\n"
     for name in ("opa", "hook"):
         program = shell.folder / "tools" / name
         program.write_text(script)
         program.chmod(0o755)
     steal(shell, "embedded", shell.folder / "home/key")
-    shell.write("policy/a.rego", "package main\nimport rego.v1\ndeny contains \"no\" if false\n")
+    shell.write("policy/a.rego", 'package main\nimport rego.v1\ndeny contains "no" if false\n')
     shell.run("plan", "reads", code=3)
     require_nothing_stolen(shell)
 
     shutil.rmtree(shell.repo / "policy")
-    git = ["git", "-C", str(shell.repo), "-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "safe.directory=*"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["config", "core.fsmonitor", str(shell.folder / "tools/hook")]):
+    git = [
+        "git",
+        "-C",
+        str(shell.repo),
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@example.com",
+        "-c",
+        "safe.directory=*",
+    ]
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["commit", "-qm", "x"],
+        ["config", "core.fsmonitor", str(shell.folder / "tools/hook")],
+    ):
         subprocess.run([*git, *words], check=True)
     shell.run("stacks", "--since", "HEAD")
     require_nothing_stolen(shell)

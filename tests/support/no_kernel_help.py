@@ -1,4 +1,4 @@
-"""Start a program on a machine without Landlock: `python no_kernel_help.py [namespaces] -- PROGRAM ARGUMENT…`.
+"""Start a program without Landlock: `python no_kernel_help.py [namespaces] -- PROGRAM ARGUMENT…`.
 
 A seccomp filter makes the system calls fail as they do on an older kernel or in a strict container; with
 `namespaces`, user namespaces are refused too.
@@ -37,7 +37,7 @@ def main() -> None:
     program = Program(len(steps), b"".join(steps))
     if libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "no seccomp")
-    os.execv(command[0], command)
+    os.execv(command[0], command)  # noqa: S606 - that is its purpose
 
 
 if __name__ == "__main__":

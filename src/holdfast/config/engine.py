@@ -100,8 +100,8 @@ class EngineSettings(EnginePin, frozen=True, kw_only=True):
     )
     confine: str = key(
         Choice(("auto", "required")),
-        "`auto`: Terraform and what it starts are [confined](engines.md#confinement) where the machine allows "
-        "it, otherwise plans carry a note. `required`: nothing runs unconfined.",
+        "`auto`: Terraform and all that it starts are [confined](engines.md#confinement) if the machine "
+        "allows it; otherwise plans have a note. `required`: Terraform never runs unconfined.",
         default="auto",
     )
     mirror: str | None = key(

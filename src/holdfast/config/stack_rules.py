@@ -40,7 +40,8 @@ OWNED_VARIABLES: Final = (
     ReservedNames(r"TF_DISABLE_PLUGIN_TLS", "Use `engine.plugin_tls`."),
     ReservedNames(r"TMPDIR|PLUGIN_UNIX_SOCKET_DIR", "Holdfast gives each engine a private folder."),
     ReservedNames(
-        r"PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG", "Set it where you start Holdfast; Terraform gets that value."
+        r"PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG",
+        "Set it where you start Holdfast; Terraform gets that value.",
     ),
     ReservedNames(
         r"LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|GLIBC_TUNABLES|OPENSSL_.*|SSLKEYLOGFILE|GIT_.*|BASH_.*|ENV|SHELLOPTS|PS4|"

@@ -1,7 +1,7 @@
 """The supervisor, the process that runs Terraform.
 
 `python main.py PATHS KIND ENGINE SCRATCH SECRETS RULESET STATE_SOCKET SOCKET`: SECRETS are the files that
-Terraform must not read, RULESET and the sockets are descriptors. SCRATCH shows others that its folder is in use.
+Terraform must not read, RULESET and the sockets are descriptors. SCRATCH tells others which folder is in use.
 
 It outlives its caller. Terraform's output goes into the run's journal first, a managed state is served by the
 local state backend, and the exit record is written even when the caller is gone. Terraform and all that it

@@ -1,8 +1,8 @@
 """Which paths a confined program may use: everything but Holdfast's secrets.
 
-Landlock only knows what is allowed, with everything below it. So a folder that contains something hidden or
-read-only is not allowed as a whole, only its other entries: programs can list it, but cannot create entries in
-it. Such folders are called split; they should be few.
+Landlock only knows what is allowed, with everything below it. So a folder that contains something hidden
+or read-only is not allowed as a whole, only its other entries: programs can list it, but cannot create
+entries in it. Such folders are called split; they should be few.
 """
 
 from __future__ import annotations
@@ -48,7 +48,32 @@ def secret_files(environment: Environment) -> tuple[str, ...]:
     return tuple(_real([*named, *(environment.home / name for name in SECRET_FILES)]))
 
 
-def access_rules(environment: Environment, *, store: Path | None = None, writes: Path | None = None) -> AccessRules:
+class ForbiddenFiles:
+    """Files that Holdfast must not read for a stack: its own keys, and what the kernel shows of processes.
+
+    They are known by what they are, not by name: a link can have any name.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        known = [_stat(path) for path in secret_files(environment)]
+        self._files = {(about.st_dev, about.st_ino) for about in known if about is not None}
+        processes = _stat(_KERNEL[0])
+        self._processes = processes.st_dev if processes is not None else None
+
+    def __contains__(self, about: os.stat_result) -> bool:
+        return about.st_dev == self._processes or (about.st_dev, about.st_ino) in self._files
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - many calls
+    except OSError:
+        return None
+
+
+def access_rules(
+    environment: Environment, *, store: Path | None = None, writes: Path | None = None
+) -> AccessRules:
     """`store` is the folder of the run store, `writes` the folder of a local state that Terraform writes.
 
     A file that does not exist is hidden only if Holdfast may create it meanwhile: its folder is not split for
@@ -57,11 +82,15 @@ def access_rules(environment: Environment, *, store: Path | None = None, writes:
     creates_key = not (environment.get("HOLDFAST_KEY") or environment.get("HOLDFAST_KEY_FILE"))
     own_key = os.path.realpath(environment.home / SECRET_FILES[0])
     secrets = tuple(
-        path for path in secret_files(environment) if os.path.lexists(path) or (creates_key and path == own_key)
+        path
+        for path in secret_files(environment)
+        if os.path.lexists(path) or (creates_key and path == own_key)
     )
     written = tuple(_real([_existing(writes)] if writes is not None else []))
     needed = (*_real(Path(path) for path in (environment.get("HOME"), *_SHARED) if path), *written)
-    programs = (folder for folder in _program_folders() if not any(_is_below(folder, path) for path in written))
+    programs = (
+        folder for folder in _program_folders() if not any(_is_below(folder, path) for path in written)
+    )
     return AccessRules(
         hidden=(*secrets, *_hidden_store(store, secrets, needed)), read_only=(*_KERNEL, *programs)
     )
@@ -89,7 +118,9 @@ def _program_folders() -> Iterator[str]:
             yield folder
 
 
-def _rules(folder: str, hidden: Sequence[str], read_only: Sequence[str], rights: int) -> Iterator[tuple[str, int]]:
+def _rules(
+    folder: str, hidden: Sequence[str], read_only: Sequence[str], rights: int
+) -> Iterator[tuple[str, int]]:
     """Of a folder with something hidden or read-only below it, and of its entries."""
     yield folder, READ_DIR
     try:
@@ -104,7 +135,9 @@ def _rules(folder: str, hidden: Sequence[str], read_only: Sequence[str], rights:
             continue
         own = READ_ONLY if path in read_only else rights
         below_hidden = [other for other in hidden if _is_below(other, path)]
-        below_read_only = [other for other in read_only if _is_below(other, path)] if own == ALL_RIGHTS else []
+        below_read_only = (
+            [other for other in read_only if _is_below(other, path)] if own == ALL_RIGHTS else []
+        )
         if below_hidden or below_read_only:
             yield from _rules(path, below_hidden, below_read_only, own)
         else:

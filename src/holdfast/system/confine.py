@@ -1,10 +1,10 @@
 """Confinement of threads and their children: code in a plan must not read Holdfast's secrets.
 
-On Linux, `no_new_privs`, capabilities and Landlock rules belong to a thread, and every thread and process that
-it starts inherits them for good. A thread that is confined before it loads or starts a program therefore
-confines that program and everything it starts, while the other threads of this process stay as they are. Where
-neither Landlock nor capabilities help, a process can enter a user namespace, as a whole and before it has
-threads. Elsewhere nothing works, and the report says so.
+On Linux, `no_new_privs`, capabilities and Landlock rules belong to a thread, and every thread and process
+that it starts inherits them for good. A thread that is confined before it loads or starts a program therefore
+confines that program and everything it starts, while the other threads of this process stay as they are.
+Where neither Landlock nor capabilities help, a process can enter a user namespace, as a whole and before it
+has threads. Elsewhere nothing works, and the report says so.
 
 Which paths are allowed: `access_rules`. Why it is done this way: docs/decisions/0014.
 The supervisor loads this module, so imports are few.
@@ -60,7 +60,7 @@ READ_ONLY = EXECUTE | READ_FILE | READ_DIR
 _RIGHTS_OF_ABI = ((3, (1 << 15) - 1), (2, (1 << 14) - 1), (1, (1 << 13) - 1))
 _SCOPES_ABI = 6
 _SCOPES = 0b11
-"""No abstract sockets of, and no signals to, processes outside: a signal could make them dump their memory."""
+"""No abstract sockets of processes outside, and no signals: one could make them dump their memory."""
 UNSUPPORTED = -1
 
 
@@ -151,7 +151,7 @@ def call_confined(ruleset: int, work: Callable[[], Answer]) -> Answer:
 
 
 class CallThread:
-    """A thread that makes one call after another. It inherits the confinement of the thread that starts it."""
+    """A thread that makes one call after another, as confined as the thread that creates it."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -227,7 +227,7 @@ def protect_process(secret_variables: Iterable[str] = ()) -> None:
     names = tuple(name.encode() + b"=" for name in secret_variables)
     variables = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, "environ")
     index = 0
-    while names and variables and (address := variables[index]):
+    while names and (address := variables[index]):
         text = ctypes.string_at(address)
         for name in names:
             if text.startswith(name):
@@ -301,7 +301,7 @@ def main() -> None:
     """`python confine.py PROGRAM ARGUMENT…`: run a program in a user namespace of its own."""
     process_measures()
     confine_thread(UNSUPPORTED)
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606 - `processes` starts this program only
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from holdfast.kernel.values import MaskedStruct
-from holdfast.system import confine, environment as own_environment
+from holdfast.system import confine
+from holdfast.system import environment as own_environment
 from holdfast.system.access_rules import access_rules
 
 _FIRST_LINE_SECONDS = 15.0

@@ -280,7 +280,9 @@ def test_variables_of_holdfast_cannot_be_set(name: str) -> None:
     assert problem.hint
 
 
-@pytest.mark.parametrize("name", ["TF_VAR_x", "TF_HTTP_ADDRESS", "AWS_REGION", "NODE_ENV", "ENVIRONMENT", "_x"])
+@pytest.mark.parametrize(
+    "name", ["TF_VAR_x", "TF_HTTP_ADDRESS", "AWS_REGION", "NODE_ENV", "ENVIRONMENT", "_x"]
+)
 def test_other_variables_can_be_set(name: str) -> None:
     """Only what Holdfast owns is kept from users."""
     assert read(entry(f"{{ name: a, env: {{ {name}: x }} }}")).stacks[0].env == {name: "x"}

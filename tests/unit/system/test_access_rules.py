@@ -30,11 +30,15 @@ names = st.sampled_from(["a", "b", "c"])
 paths = st.lists(names, min_size=1, max_size=4).map("/".join)
 
 
-@given(tree=st.lists(paths, min_size=1, max_size=12), hidden=st.lists(paths, max_size=3), fixed=st.lists(paths, max_size=3))
+@given(
+    tree=st.lists(paths, min_size=1, max_size=12),
+    hidden=st.lists(paths, max_size=3),
+    fixed=st.lists(paths, max_size=3),
+)
 def test_what_is_hidden_has_no_rights_and_all_else_has_its_own(
     tree: list[str], hidden: list[str], fixed: list[str]
 ) -> None:
-    """For every tree: nothing below a hidden path can be read, nothing below a read-only one can be written."""
+    """For every tree: nothing below a hidden path can be read, nothing below a read-only one be written."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve()
         for path in tree:
@@ -49,7 +53,9 @@ def test_what_is_hidden_has_no_rights_and_all_else_has_its_own(
                 assert given_rights & ~READ_DIR == 0
             elif any(path in fixes for path in inside):
                 assert given_rights & ~READ_ONLY == 0
-            elif not any(path.startswith(f"{folder}/") or path == folder for path in (*hides, *fixes)) and folder != str(root):
+            elif not any(
+                path.startswith(f"{folder}/") or path == folder for path in (*hides, *fixes)
+            ) and folder != str(root):
                 assert given_rights == ALL_RIGHTS
 
 
@@ -67,7 +73,9 @@ def test_a_link_to_a_hidden_folder_grants_nothing(tmp_path: Path) -> None:
 def machine(tmp_path: Path) -> Environment:
     for folder in ("user/src/repo/.holdfast", "user/data", "elsewhere/repo/.holdfast"):
         (tmp_path / folder).mkdir(parents=True)
-    return Environment(variables={"HOME": str(tmp_path / "user"), "HOLDFAST_HOME": str(tmp_path / "user/data")})
+    return Environment(
+        variables={"HOME": str(tmp_path / "user"), "HOLDFAST_HOME": str(tmp_path / "user/data")}
+    )
 
 
 def test_key_files_are_hidden_where_they_are_or_may_appear(machine: Environment, tmp_path: Path) -> None:

