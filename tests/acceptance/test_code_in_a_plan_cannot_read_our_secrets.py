@@ -7,7 +7,6 @@ all that it can to read it. On machines without Landlock the plan says what is n
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import shutil
@@ -21,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import HERE, ROOT
+from ordinary_user import NOBODY, python_for_everyone
+from program import HERE
 
 from holdfast.system import confine
 
 KEY = base64.b64encode(b"k" * 32).decode()
-NOBODY = 65534
 CONFIG = """
 version: 1
 environments: {dev: {match: [dev]}}
@@ -64,23 +63,6 @@ resource "terraform_data" "thief" {
   }
 }
 """
-
-
-def python_for_everyone() -> tuple[str, str]:
-    """A Python that any user may start, of this version, and where its packages are."""
-    packages = next(path for path in sys.path if path.endswith("site-packages"))
-    for candidate in (os.path.realpath(sys.executable), f"/usr/bin/python3.{sys.version_info.minor}"):
-        argv = [candidate, "-c", "import msgspec"]
-        with contextlib.suppress(OSError):
-            env = {"PYTHONPATH": packages}
-            if (
-                subprocess.run(
-                    argv, user=NOBODY, group=NOBODY, env=env, capture_output=True, check=False
-                ).returncode
-                == 0
-            ):
-                return candidate, f"{ROOT / 'src'}:{packages}"
-    pytest.skip("other users cannot start this Python")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +215,7 @@ touch "$REPORT"
 
 
 @needs_landlock
-@engines
-def test_what_programs_need_works(shell: Shell, engine: str) -> None:
+def test_what_programs_need_works(shell: Shell) -> None:
     """A local state beside the code, where the store is too; files of the user, sockets, modules."""
     for folder in ("user/.aws", "module"):
         (shell.folder / folder).mkdir()
@@ -243,7 +224,9 @@ def test_what_programs_need_works(shell: Shell, engine: str) -> None:
     (shell.folder / "works.sh").write_text(WORKS)
     shell.write(
         "holdfast.yaml",
-        (CONFIG % (engine, shell.report)).replace("name: steals, module: steals", "name: works, module: ."),
+        (CONFIG % ("embedded", shell.report)).replace(
+            "name: steals, module: steals", "name: works, module: ."
+        ),
     )
     shell.write(
         "main.tf",
@@ -273,11 +256,10 @@ def notes(document: Any) -> list[str]:
     return [note for stack in document["stacks"] for note in stack["notes"] if "not confined" in note]
 
 
-@engines
-def test_without_landlock_other_measures_are_taken(shell: Shell, engine: str) -> None:
+def test_without_landlock_other_measures_are_taken(shell: Shell) -> None:
     """With fewer capabilities or in a user namespace, processes are out of reach; a key file is not."""
     launcher = machine_without()
-    steal(shell, engine, shell.folder / "nothing")
+    steal(shell, "embedded", shell.folder / "nothing")
     plan = shell.run("plan", launcher=launcher, HOLDFAST_KEY=KEY)
     require_nothing_read(plan)
     assert notes(plan) == []

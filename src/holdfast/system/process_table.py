@@ -153,8 +153,9 @@ def any_process_in(folder: Path) -> bool:
         try:
             cwd = os.readlink(f"{process}/cwd")  # noqa: PTH115 - for every process and every folder
         except PermissionError:
-            # Of another user, or a process that lets no other one look into it, as a supervisor.
-            if _SUPERVISOR in _bytes(f"{process}/cmdline"):
+            # Of another user; or a supervisor of this one, into which no process can look.
+            owned = b"\nUid:\t%d\t" % os.getuid() in _bytes(f"{process}/status")
+            if owned and _SUPERVISOR in _bytes(f"{process}/cmdline"):
                 return True
             continue
         except OSError:
