@@ -86,22 +86,26 @@ def access_rules(
         for path in secret_files(environment)
         if os.path.lexists(path) or (creates_key and path == own_key)
     )
-    written = tuple(_real([_existing(writes)] if writes is not None else []))
-    needed = (*_real(Path(path) for path in (environment.get("HOME"), *_SHARED) if path), *written)
-    programs = (
-        folder for folder in _program_folders() if not any(_is_below(folder, path) for path in written)
-    )
+    home = environment.get("HOME")
+    whole = tuple(_real(Path(path) for path in (home, *_SHARED) if path))
+    state = next(iter(_real([writes] if writes is not None else [])), "")
+
+    def holds_state(path: str) -> bool:
+        """Whether Terraform may have to create the state's folder, or one above it, beside the path."""
+        return bool(state) and _is_below(f"{state}/", os.path.dirname(path))  # noqa: PTH120 - paths are text here
+
     return AccessRules(
-        hidden=(*secrets, *_hidden_store(store, secrets, needed)), read_only=(*_KERNEL, *programs)
+        hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
+        read_only=(*_KERNEL, *(folder for folder in _program_folders() if not holds_state(folder))),
     )
 
 
-def _hidden_store(store: Path | None, secrets: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
-    """Its content is encrypted, so it is hidden only where no needed folder has to be split for it."""
+def _hidden_store(store: Path | None, secrets: Sequence[str], whole: Sequence[str]) -> Iterator[str]:
+    """Its content is encrypted, so it is hidden only where no folder of `whole` has to be split for it."""
     for path in _real([store] if store is not None else []):
         if not any(
             _is_below(path, folder) and not any(_is_below(secret, folder) for secret in secrets)
-            for folder in needed
+            for folder in whole
         ):
             yield path
 
@@ -142,11 +146,6 @@ def _rules(
             yield from _rules(path, below_hidden, below_read_only, own)
         else:
             yield path, own
-
-
-def _existing(folder: Path) -> Path:
-    """The folder itself, or the one in which it would be created."""
-    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _next_name(path: str, folder: str) -> str:

@@ -103,6 +103,7 @@ def test_the_store_is_hidden_unless_a_needed_folder_would_be_split(
     assert access_rules(configured, store=outside).hidden == (str(outside),)
     assert access_rules(configured, store=outside, writes=outside.parent).hidden == ()
     assert access_rules(configured, store=outside, writes=outside.parent / "new/states").hidden == ()
+    assert access_rules(configured, store=outside, writes=tmp_path / "states").hidden == (str(outside),)
     assert access_rules(configured, store=outside, writes=tmp_path / "user").hidden == (str(outside),)
     # The home directory has to be split for the key anyway.
     assert str(inside) in access_rules(machine, store=inside).hidden
