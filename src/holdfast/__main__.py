@@ -26,4 +26,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        # `python -m holdfast` would import modules from the current folder, which may be the repository.
+        del sys.path[0]
     main()

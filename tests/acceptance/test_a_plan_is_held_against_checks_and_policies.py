@@ -250,7 +250,7 @@ esac
 def test_a_person_who_wants_to_end_does_not_wait_for_a_policy(repository: Program, tmp_path: Path) -> None:
     """Ctrl-C while somebody thinks about a policy: that is ended, and so is the change, as asked."""
     repository.write("policy/main.rego", POLICY)
-    asked, tools = tmp_path / "asked", tmp_path / "tools"
+    asked, tools = tmp_path / "user/asked", tmp_path / "tools"
     tools.mkdir()
     (tools / "opa").write_text(_OPA_THAT_NEVER_ANSWERS.replace("$ASKED", str(asked)))
     (tools / "opa").chmod(0o755)

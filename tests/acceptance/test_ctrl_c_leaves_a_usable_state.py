@@ -156,7 +156,7 @@ def test_a_provisioner_leaves_nothing_behind(
     one_stack(
         holdfast,
         use=with_engine(holdfast, use, terraform_folder),
-        env={"STARTED": str(tmp_path / "started")},
+        env={"STARTED": str(tmp_path / "user/started")},
         body="",
     )
     holdfast.write(
@@ -170,7 +170,9 @@ def test_a_provisioner_leaves_nothing_behind(
         """,
     )
     process = holdfast.start("apply", "--yes", "--json")
-    eventually(lambda: (tmp_path / "started").exists() or process.poll() is not None, what="the provisioner")
+    eventually(
+        lambda: (tmp_path / "user/started").exists() or process.poll() is not None, what="the provisioner"
+    )
     process.send_signal(signal.SIGINT)
     results, _ = ended(process, code=1)
     none_left(holdfast)

@@ -26,6 +26,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table
 from holdfast.system.environment import Environment
 from holdfast.system.process_table import ProcessId
+from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.selection import EngineSelection
 
 ALIVE = process_table.this_process()
@@ -68,7 +69,12 @@ def change_context(
     return ChangeContext(
         project=project,
         store=store,
-        engines=Engines(project.config.engine, choose, scratch=folder),
+        engines=Engines(
+            project.config.engine,
+            choose,
+            scratch=folder,
+            confinement=WorkerConfinement(project.environment),
+        ),
         secrets=SecretReader(environment, folder),
         redactor=redactor,
         identity=Identity(store, environment, redactor, change=change),

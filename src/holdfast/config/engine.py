@@ -98,6 +98,12 @@ class EngineSettings(EnginePin, frozen=True, kw_only=True):
         "them allow it. `always`: with TLS, as Terraform does by default.",
         default="auto",
     )
+    confine: str = key(
+        Choice(("auto", "required")),
+        "`auto`: Terraform and all that it starts are [confined](engines.md#confinement) if the machine "
+        "allows it; otherwise plans have a note. `required`: Terraform never runs unconfined.",
+        default="auto",
+    )
     mirror: str | None = key(
         Text("a folder", r"[^\\\x00-\x1f]+", numbers=False),
         "A filesystem mirror of providers (packed or unpacked), relative to `holdfast.yaml` or absolute. "

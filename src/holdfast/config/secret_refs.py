@@ -6,6 +6,7 @@ of names in AWS.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -94,8 +95,19 @@ def _options(scheme: str, query: str) -> dict[str, str]:
     return options
 
 
+def forbidden_locator(scheme: str, locator: str) -> str | None:
+    """Why a reference is refused: it would give a stack the key of Holdfast, or the memory of a process."""
+    if scheme == "env" and locator.startswith("HOLDFAST_"):
+        return "variables of Holdfast itself are not for stacks"
+    if scheme in {"file", "dotenv"} and f"{posixpath.normpath(locator)}/".startswith(("/proc/", "//proc/")):
+        return "files of running processes (/proc) are not for stacks"
+    return None
+
+
 def locator_mistake(scheme: str, locator: str) -> str | None:
     """What is wrong with a locator in the configuration, where it may contain placeholders."""
+    if forbidden := forbidden_locator(scheme, locator):
+        return forbidden
     if SCHEMES[scheme].name is None:
         return None
     try:

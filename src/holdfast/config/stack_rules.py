@@ -39,6 +39,15 @@ OWNED_VARIABLES: Final = (
     ReservedNames(r"TF_PLUGIN_CACHE_DIR", "Providers come from Holdfast's own verified mirror."),
     ReservedNames(r"TF_DISABLE_PLUGIN_TLS", "Use `engine.plugin_tls`."),
     ReservedNames(r"TMPDIR|PLUGIN_UNIX_SOCKET_DIR", "Holdfast gives each engine a private folder."),
+    ReservedNames(
+        r"PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG",
+        "Set it where you start Holdfast; Terraform gets that value.",
+    ),
+    ReservedNames(
+        r"LD_.*|DYLD_.*|GCONV_PATH|LOCPATH|GLIBC_TUNABLES|OPENSSL_.*|SSLKEYLOGFILE|GIT_.*|BASH_.*|ENV|SHELLOPTS|PS4|"
+        r"PYTHON.*|PERL5.*|PERLLIB|RUBY(?:OPT|LIB)|NODE_(?:OPTIONS|PATH)|_?JAVA_.*|JDK_JAVA_.*|CLASSPATH",
+        "It decides which code programs load, so a stack cannot set it.",
+    ),
     ReservedNames(r"HOLDFAST_.*", "These are settings of Holdfast itself, not of a stack."),
 )
 BACKEND_TYPES: Final = (

@@ -20,9 +20,11 @@ from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.stack import Stack
+from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
+from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import EngineSelection
@@ -81,9 +83,15 @@ class Engines:
     """The engines of one change: one is chosen per stack, started on first use, and closed at the end."""
 
     def __init__(
-        self, settings: EngineSettings, choose: Callable[[Stack], EngineSelection], *, scratch: Path
+        self,
+        settings: EngineSettings,
+        choose: Callable[[Stack], EngineSelection],
+        *,
+        scratch: Path,
+        confinement: WorkerConfinement,
     ) -> None:
         self._settings = settings
+        self._confinement = confinement
         self.choose = choose
         self._engines: dict[EngineId, Engine] = {}
         self._expected = 1
@@ -108,6 +116,7 @@ class Engines:
                 limit=self._settings.parallelism,
                 timeouts=CancelTimeouts(apply=self._settings.time_limits.grace),
                 expected=self._expected,
+                confinement=self._confinement,
             )
         return self._engines[identity]
 
@@ -144,7 +153,12 @@ async def open_context(
 ) -> AsyncIterator[ChangeContext]:
     """The context of one change. All engine processes have ended when it is closed."""
     with open_scratch_folder() as scratch:
-        engines = Engines(project.config.engine, choose, scratch=scratch)
+        confinement = WorkerConfinement(
+            project.environment,
+            store=next(iter(folders_of(store.blobs)), None),
+            required=project.config.engine.confine == "required",
+        )
+        engines = Engines(project.config.engine, choose, scratch=scratch, confinement=confinement)
         try:
             yield ChangeContext(
                 project=project,

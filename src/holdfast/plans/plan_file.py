@@ -24,6 +24,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
+from holdfast.terraform.engine.confinement import note as confinement_note
 from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.plan.archive import (
     InvalidPlanFile,
@@ -81,7 +82,9 @@ async def create_plan(
     lock_note = _lock_note(workdir, terraform.lock)
     await terraform.validate()
     plan_file = await _plan(context, stack, terraform, options, last_seen)
-    return structs.replace(plan_file, notes=(*workdir.notes, *lock_note, *terraform.warnings))
+    unconfined = confinement_note(workdir.engine.confinement)
+    notes = (*workdir.notes, *filter(None, (unconfined,)), *lock_note, *terraform.warnings)
+    return structs.replace(plan_file, notes=notes)
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:

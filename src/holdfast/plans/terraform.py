@@ -102,6 +102,7 @@ class Terraform:
             seconds=limit,
             cancel_level=cancel_level,
             managed_state=workdir.home.managed,
+            writes=workdir.home.file.parent if workdir.home.file is not None else None,
             supervision=supervision_request(
                 self.context.store,
                 workdir.stack.name,

@@ -34,6 +34,7 @@ from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.credentials import Caller, build_identity
 from holdfast.terraform.engine.environment import (
@@ -196,6 +197,7 @@ def _copy_sources(
         everything=inputs.everything,
         store=project.root / (project.config.store if "://" not in project.config.store else ".holdfast"),
         state=home.file,
+        forbidden=ForbiddenFiles(project.environment),
     )
 
 

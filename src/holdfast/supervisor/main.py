@@ -1,7 +1,11 @@
-"""The supervisor, the process that runs Terraform: `python main.py PATHS KIND ENGINE STATE_SOCKET SOCKET`.
+"""The supervisor, the process that runs Terraform.
+
+`python main.py PATHS KIND ENGINE SCRATCH SECRETS RULESET STATE_SOCKET SOCKET`: SECRETS are the files that
+Terraform must not read, RULESET and the sockets are descriptors. SCRATCH tells others which folder is in use.
 
 It outlives its caller. Terraform's output goes into the run's journal first, a managed state is served by the
-local state backend, and the exit record is written even when the caller is gone.
+local state backend, and the exit record is written even when the caller is gone. Terraform and all that it
+starts are confined; the threads that write the journal and serve the state are not.
 
 What the first command does not need is imported in a thread while it runs.
 """
@@ -9,6 +13,7 @@ What the first command does not need is imported in a thread while it runs.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import socket
 import sys
@@ -16,17 +21,24 @@ import threading
 
 
 def main() -> None:
-    paths, kind, engine, state_socket, channel_number = sys.argv[1:6]
+    paths, kind, engine, _scratch, secrets, ruleset, state_socket, channel_number = sys.argv[1:9]
     sys.path[:0] = [path for path in paths.split(os.pathsep) if path not in sys.path]
-    from holdfast.terraform.engine.worker import Embedded, Program, Worker  # noqa: PLC0415 - its path came just now
+    from holdfast.system import confine  # noqa: PLC0415 - its path came just now
+    from holdfast.terraform.engine.worker import EngineThread, Worker  # noqa: PLC0415 - as above
 
+    measures = () if confine.can_confine_threads() else confine.process_measures()
+    confine.protect_process()
     channel = socket.socket(fileno=int(channel_number))
     # Child processes must not keep the connection open after this process is gone.
     channel.set_inheritable(False)
+    if int(state_socket) >= 0:
+        os.set_inheritable(int(state_socket), False)  # noqa: FBT003 - the standard library's own signature
     threading.Thread(target=_import_ahead, daemon=True).start()
     observers = _Observers(int(state_socket))
-    worker = Worker(Embedded(engine) if kind == "embedded" else Program(engine), channel, observers.observe)
-    worker.serve()
+    thread = EngineThread(kind, engine, int(ruleset))
+    confinement = thread.confinement(measures, json.loads(secrets))
+    worker = Worker(thread, channel, observers.observe)
+    worker.serve(confinement._asdict())
     if worker.last_code < 0:
         # Terraform was killed and its providers were not: they must not stay behind.
         os.killpg(os.getpgrp(), 9)

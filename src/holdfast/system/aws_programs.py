@@ -32,4 +32,6 @@ def run_program(
         folder=folder,
         environment=environment,
         seconds=seconds,
+        # It runs no code of a change, and may need a credential program of the user that confinement breaks.
+        confined=False,
     )

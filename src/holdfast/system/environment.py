@@ -35,6 +35,15 @@ class Environment(NamedTuple):
         return _home(self.get("HOLDFAST_HOME"), self.get("HOME"), self.get("XDG_DATA_HOME"))
 
     @property
+    def secret_variables(self) -> tuple[str, ...]:
+        """The names of those that hold a key or a token of Holdfast itself."""
+        return tuple(
+            name
+            for name in self.variables
+            if name.startswith("HOLDFAST_") and name.endswith(("KEY", "TOKEN"))
+        )
+
+    @property
     def user(self) -> str:
         """The user of the operating system; variables, which anyone can set, are only a fallback."""
         import pwd  # noqa: PLC0415 - once per command

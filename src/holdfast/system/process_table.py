@@ -15,6 +15,7 @@ _MACHINE = Path("/etc/machine-id")
 _WHOLE_MACHINE = "pid:[4026531836]"
 """The PID namespace of the machine itself; a container has its own."""
 _DEAD_STATES = frozenset("ZX")
+_SUPERVISOR = b"supervisor/main.py"
 
 
 class Liveness(Enum):
@@ -146,13 +147,18 @@ def _text(path: Path) -> str:
 
 
 def any_process_in(folder: Path) -> bool:
-    """Whether another process has its working directory in the folder."""
+    """Whether another process has its working directory in the folder, or may have it there."""
     inside = os.path.realpath(folder)
     for process in _others():
         try:
             cwd = os.readlink(f"{process}/cwd")  # noqa: PTH115 - for every process and every folder
+        except PermissionError:
+            # Of another user; or a supervisor of this one, into which no process can look.
+            owned = b"\nUid:\t%d\t" % os.getuid() in _bytes(f"{process}/status")
+            if owned and _SUPERVISOR in _bytes(f"{process}/cmdline"):
+                return True
+            continue
         except OSError:
-            # It has ended, or belongs to another user.
             continue
         if cwd == inside or cwd.startswith(f"{inside}/"):
             return True
@@ -160,15 +166,19 @@ def any_process_in(folder: Path) -> bool:
 
 
 def any_process_mentions(folder: Path) -> bool:
-    """Whether another process of this user has this folder in its environment."""
+    """Whether another process of this user has this folder in its environment or its command line."""
     name = os.fsencode(os.path.realpath(folder))
     for process in _others():
-        try:
-            if name in Path(process, "environ").read_bytes():
-                return True
-        except OSError:
-            continue
+        if name in _bytes(f"{process}/environ") or name in _bytes(f"{process}/cmdline"):
+            return True
     return False
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
 
 
 def _others() -> Iterator[str]:

@@ -1,19 +1,28 @@
-"""The only module that starts processes: no shell, an explicit environment, both pipes drained."""
+"""The only module that starts processes: no shell, an explicit environment, both pipes drained.
+
+They are confined unless the caller says otherwise: they may run code of the change under review.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from holdfast.kernel.values import MaskedStruct
+from holdfast.system import confine
+from holdfast.system import environment as own_environment
+from holdfast.system.access_rules import access_rules
 
 _FIRST_LINE_SECONDS = 15.0
 _BACKGROUND: set[int] = set()
@@ -110,6 +119,7 @@ def start_with_socket(
 
     The descriptor of its end is appended to `argv`; descriptors in `hand_over` keep their numbers.
     """
+    _protect_this_process()
     log = OutputBuffer()
     ours, theirs = socket.socketpair()
     try:
@@ -141,6 +151,7 @@ def run(
     seconds: float = 60.0,
     stdin: bytes | None = None,
     background: bool = False,
+    confined: bool = True,
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
@@ -149,14 +160,14 @@ def run(
     if background and _KILLED.is_set():
         return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: Holdfast is stopping")
     try:
-        process = subprocess.Popen(
-            list(argv),
+        process = _start(
+            argv,
+            confined=confined,
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
     except FileNotFoundError as error:
         return Finished(code=127, out=b"", err=str(error).encode())
@@ -195,14 +206,14 @@ def kill_background() -> None:
 def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> bytes | None:
     """Start a program, read its first line, then kill it and its group. None if it printed nothing."""
     try:
-        process = subprocess.Popen(
-            list(argv),
+        process = _start(
+            argv,
+            confined=True,
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
         )
     except OSError:
         return None
@@ -215,6 +226,34 @@ def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, s
         _kill_group(process.pid)
         process.communicate()
     return line.strip() or None
+
+
+def _start(argv: Sequence[str], *, confined: bool, **options: Any) -> subprocess.Popen[bytes]:
+    _protect_this_process()
+
+    def start(*launcher: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*launcher, *argv], start_new_session=True, **options)
+
+    if not confined or sys.platform != "linux":
+        return start()
+    if not confine.can_confine_threads():
+        program = shutil.which(argv[0], path=options["env"].get("PATH", os.defpath))
+        if program is None:
+            raise FileNotFoundError(f"{argv[0]} is not on PATH")
+        argv = (program, *argv[1:])
+        return start(sys.executable, "-I", "-S", str(confine.__file__))
+    ruleset = confine.create_ruleset(access_rules(own_environment.read()).rules())
+    try:
+        return confine.call_confined(ruleset, start)
+    finally:
+        if ruleset >= 0:
+            os.close(ruleset)
+
+
+@functools.cache
+def _protect_this_process() -> None:
+    """Before the first process is started: none of them can read this one."""
+    confine.protect_process(own_environment.read().secret_variables)
 
 
 def kill_all(pids: Sequence[int]) -> None:

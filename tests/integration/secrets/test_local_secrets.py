@@ -110,3 +110,34 @@ def test_a_source_behind_a_network_needs_a_whole_reference(tmp_path: Path, schem
 def test_an_unknown_scheme_is_an_error(tmp_path: Path) -> None:
     """An unknown scheme is an error that lists the known ones."""
     assert mistake("gcp:somewhere", tmp_path) == "HF-SEC-1"
+
+
+@pytest.mark.parametrize("text", ["env:HOLDFAST_KEY", "env:HOLDFAST_TOKEN"])
+def test_variables_of_holdfast_are_not_for_stacks(tmp_path: Path, text: str) -> None:
+    """Placeholders can hide the name from the check of the configuration."""
+    environment = Environment(variables={"HOLDFAST_KEY": "hunter2", "HOLDFAST_TOKEN": "hunter2"})
+    assert mistake(text, tmp_path, environment) == "HF-SEC-20"
+
+
+def test_no_reference_leads_to_a_key_or_a_process(tmp_path: Path) -> None:
+    """By whatever name: /proc, dots, symbolic and hard links, and another way through /proc/self/root."""
+    home = tmp_path / "home"
+    home.mkdir()
+    named = tmp_path / "named"
+    for file in (home / "key", home / "token", named):
+        file.write_text("hunter2")
+    environment = Environment(variables={"HOLDFAST_HOME": str(home), "HOLDFAST_KEY_FILE": str(named)})
+    (tmp_path / "link").symlink_to(home / "key")
+    (tmp_path / "folder").symlink_to(home)
+    (tmp_path / "process").symlink_to("/proc/self")
+    (tmp_path / "hard").hardlink_to(named)
+    up = "../" * 40
+    for path in (
+        "home/key", "home/token", "named", "link", "folder/key", "hard", "home/../named", f"{home}/key",
+        "/proc/self/environ", f"{up}proc/self/environ", "//proc/1/environ", "/proc/../proc/self/status",
+        "process/status", f"/proc/self/root{home}/key", "/dev/../proc/version",
+    ):  # fmt: skip
+        assert mistake(f"file:{path}", tmp_path, environment) == "HF-SEC-20", path
+        assert mistake(f"dotenv:{path}#KEY", tmp_path, environment) == "HF-SEC-20", path
+    (tmp_path / "own").write_text("fine")
+    assert value("file:own", tmp_path, environment) == "fine"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from ordinary_user import NOBODY, python_for_everyone
 
 from holdfast.system import process_table
 from holdfast.system.process_table import Liveness, ProcessId
@@ -95,3 +96,37 @@ def test_what_a_killed_leader_left_behind_is_found() -> None:
     finally:
         os.kill(left, 9)
         leader.communicate()
+
+
+HIDES = """
+import os, subprocess, sys, tempfile
+from pathlib import Path
+from holdfast.system import process_table
+child = "from holdfast.system import confine; confine.protect_process(); print(flush=True); input()"
+with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+    for name in ("supervisor/main.py", "another"):
+        words = [sys.executable, "-c", child, name, folder]
+        process = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        print(process_table.any_process_in(Path(folder)), process_table.any_process_mentions(Path(folder)))
+        process.communicate(b"\\n")
+    print(process_table.any_process_in(Path(folder)), process_table.any_process_mentions(Path(folder)))
+"""
+
+
+def test_a_worker_that_nobody_may_look_into_still_holds_its_folders() -> None:
+    """Its folder cannot be read, so its work directory is kept; its command line names its scratch folder."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be another user")
+    python, packages = python_for_everyone()
+    done = subprocess.run(
+        [python, "-c", HIDES],
+        env={"PYTHONPATH": packages},
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split("\n")[:3] == ["True True", "False True", "False False"], done

@@ -228,6 +228,11 @@ def test_a_key_in_the_wrong_place_says_where_it_belongs() -> None:
         (entry("{ name: a, env: { A: { secret: nowhere } } }"), "HF-CONF-13"),
         (entry("{ name: a, env: { A: { secret: 5 } } }"), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "env:" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "env:HOLDFAST_KEY" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "env:HOLDFAST_{environment}" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "file:/proc/self/environ" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "file:/tmp/../proc/1/environ" } } }'), "HF-CONF-13"),
+        (entry('{ name: a, env: { A: { secret: "dotenv:/proc/1/environ#X" } } }'), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "gcp:x" } } }'), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "vault:kv/app" } } }'), "HF-CONF-13"),
         (entry('{ name: a, env: { A: { secret: "azure-kv:vault.example/x" } } }'), "HF-CONF-13"),
@@ -263,7 +268,10 @@ def test_each_mistake_has_its_code_and_place(text: str, code: str) -> None:
     "name",
     ["TF_CLI_ARGS", "TF_CLI_ARGS_plan", "TF_WORKSPACE", "TF_DATA_DIR", "TF_LOG", "TF_LOG_PATH", "TMPDIR",
      "TF_REATTACH_PROVIDERS", "TF_IN_AUTOMATION", "TF_INPUT", "TF_PLUGIN_CACHE_DIR", "TF_DISABLE_PLUGIN_TLS",
-     "PLUGIN_UNIX_SOCKET_DIR", "HOLDFAST_KEY"],
+     "PLUGIN_UNIX_SOCKET_DIR", "HOLDFAST_KEY", "TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG", "PATH", "LD_PRELOAD",
+     "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "PYTHONSTARTUP", "GIT_SSH_COMMAND",
+     "GIT_CONFIG_COUNT", "BASH_ENV", "ENV", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT", "JAVA_TOOL_OPTIONS",
+     "_JAVA_OPTIONS", "OPENSSL_CONF", "SSLKEYLOGFILE", "GCONV_PATH"],
 )  # fmt: skip
 def test_variables_of_holdfast_cannot_be_set(name: str) -> None:
     """What Holdfast owns is refused, with the reason."""
@@ -272,7 +280,9 @@ def test_variables_of_holdfast_cannot_be_set(name: str) -> None:
     assert problem.hint
 
 
-@pytest.mark.parametrize("name", ["TF_CLI_CONFIG_FILE", "TF_VAR_x", "TF_HTTP_ADDRESS", "AWS_REGION", "_x"])
+@pytest.mark.parametrize(
+    "name", ["TF_VAR_x", "TF_HTTP_ADDRESS", "AWS_REGION", "NODE_ENV", "ENVIRONMENT", "_x"]
+)
 def test_other_variables_can_be_set(name: str) -> None:
     """Only what Holdfast owns is kept from users."""
     assert read(entry(f"{{ name: a, env: {{ {name}: x }} }}")).stacks[0].env == {name: "x"}

@@ -1,4 +1,4 @@
-"""`holdfast doctor`: installed engines, and which one would run each stack and why."""
+"""`holdfast doctor`: installed engines, which one would run each stack and why, and the confinement."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from holdfast.kernel.text import first_names
 if TYPE_CHECKING:
     from holdfast.changes.repository import Repository
     from holdfast.stacks.stack import Stack
+    from holdfast.system.confine import Confinement
     from holdfast.terraform.engine.discovery import InstalledEngines
 
 _MOST_NAMES = 3
 
 
 def doctor(invocation: Invocation) -> Exit:
-    """Show the installed engines, and which one runs each stack. Shows why, and what is missing.
+    """Show the installed engines, which one runs each stack, and whether Terraform is confined.
 
-    Exit 64 if the configuration is invalid or a stack has no engine.
+    Exit 64 if the configuration is invalid, a stack has no engine, or a required confinement is missing.
     """
     from holdfast import __version__
     from holdfast.changes.repository import open_repository
@@ -35,14 +36,18 @@ def doctor(invocation: Invocation) -> Exit:
         config_error = error
     engines = repository.engines if repository is not None else InstalledEngines(invocation.environment)
     chosen = _choices(repository) if repository is not None else []
+    confinement, split_folders = _confinement(invocation, repository)
+    required = repository is not None and repository.config.engine.confine == "required"
     problems = config_error.problems if config_error is not None else ()
-    exit_code = Exit.USAGE if any(choice["error"] for choice in chosen) else Exit.DONE
+    unusable = any(choice["error"] for choice in chosen) or (required and not confinement.effective)
+    exit_code = Exit.USAGE if unusable else Exit.DONE
     # Without a configuration there is nothing wrong: doctor also describes a machine.
     if config_error is not None and config_error.problem.code != "HF-CONF-1":
         exit_code = config_error.exit
 
     def show() -> None:
         _show(invocation, engines, chosen)
+        _show_confinement(invocation, confinement, split_folders, required=required)
         if config_error is not None:
             invocation.console.problems(problems, config_error.exit)
 
@@ -59,9 +64,34 @@ def doctor(invocation: Invocation) -> Exit:
         ],
         "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
         "stacks": chosen,
+        "confinement": {
+            "effective": confinement.effective,
+            "required": required,
+            "measures": list(confinement.measures),
+            "leaks": list(confinement.leaks),
+            "split_folders": list(split_folders),
+        },
         "errors": [fields(problem, "code", "message", "hint") for problem in problems],
     }
     return invocation.answer(document, show, exit_code=exit_code)
+
+
+def _confinement(
+    invocation: Invocation, repository: Repository | None
+) -> tuple[Confinement, tuple[str, ...]]:
+    """As it is for a worker on this machine, and the folders in which its programs cannot create entries."""
+    import asyncio
+
+    from holdfast.store.place import folders_of
+    from holdfast.terraform.engine.confinement import WorkerConfinement
+    from holdfast.terraform.engine.pool import probe_confinement
+    from holdfast.terraform.workdirs.scratch import open_scratch_folder
+
+    folders = folders_of(repository.store.blobs) if repository is not None else ()
+    rules = WorkerConfinement(invocation.environment, store=next(iter(folders), None))
+    with open_scratch_folder() as scratch:
+        confinement = asyncio.run(probe_confinement(rules, scratch=scratch))
+    return confinement, rules.rules(None).split_folders() if "landlock" in confinement.measures else ()
 
 
 def _choices(repository: Repository) -> list[dict[str, object]]:
@@ -81,6 +111,25 @@ def _git(invocation: Invocation) -> bool:
     import shutil
 
     return shutil.which("git", path=invocation.environment.get("PATH") or "") is not None
+
+
+def _show_confinement(
+    invocation: Invocation, confinement: Confinement, split_folders: tuple[str, ...], *, required: bool
+) -> None:
+    from holdfast.terraform.engine.confinement import reason
+
+    console = invocation.console
+    console.line("")
+    console.line((" Confinement", "bold"))
+    if not confinement.effective:
+        mark = ("   ✗ ", "red") if required else ("   ! ", "yellow")
+        console.line(mark, f"code in a plan is not confined: {reason(confinement)}")
+        return
+    console.line(f"   active: {', '.join(confinement.measures)}")
+    if split_folders:
+        console.line(("     ", ""), ("programs cannot create entries directly in these folders:", "dim"))
+    for folder in split_folders:
+        console.line(("       ", ""), (folder, "dim"))
 
 
 def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[str, object]]) -> None:

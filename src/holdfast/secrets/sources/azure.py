@@ -206,6 +206,7 @@ class AzureLogin:
             folder=Path("/"),
             environment=self._environment.variables,
             seconds=_AZ_SECONDS,
+            confined=False,
         )
         try:
             result = json.loads(finished.out) if finished.code == 0 else {}

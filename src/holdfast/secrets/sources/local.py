@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from holdfast.config.secret_refs import SecretRef
+from holdfast.config.secret_refs import SecretRef, forbidden_locator
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources.interface import MAX_BYTES, ReadSecret, Source
+from holdfast.system.access_rules import ForbiddenFiles
 
 _ASSIGNMENT = re.compile(
     r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*?)\s*", re.ASCII
@@ -23,6 +25,9 @@ class LocalSecrets(Source):
     batches = True
 
     def read(self, ref: SecretRef) -> ReadSecret:
+        if why := forbidden_locator(ref.scheme, ref.locator):
+            # Placeholders hid it from the check of the configuration.
+            raise _forbidden(ref, why)
         match ref.scheme:
             case "env":
                 return ReadSecret(Secret(self._variable(ref)), "the environment of this command")
@@ -42,7 +47,7 @@ class LocalSecrets(Source):
         return value
 
     def _file(self, ref: SecretRef) -> str:
-        value = _read_text(ref, self.root / ref.locator).removesuffix("\n").removesuffix("\r")
+        value = self._read_text(ref, ref.locator).removesuffix("\n").removesuffix("\r")
         if not value:
             raise UsageError(
                 "HF-SEC-5",
@@ -59,7 +64,7 @@ class LocalSecrets(Source):
                 f"`{ref}` does not name a variable",
                 hint="Write it as `dotenv:PATH#NAME`, such as dotenv:.env#TOKEN.",
             )
-        value = _assignments(_read_text(ref, self.root / path)).get(name)
+        value = _assignments(self._read_text(ref, path)).get(name)
         if not value:
             raise UsageError(
                 "HF-SEC-8",
@@ -68,10 +73,15 @@ class LocalSecrets(Source):
             )
         return value
 
+    def _read_text(self, ref: SecretRef, path: str) -> str:
+        return _read_text(ref, self.root / path, ForbiddenFiles(self.environment))
 
-def _read_text(ref: SecretRef, path: Path) -> str:
+
+def _read_text(ref: SecretRef, path: Path, forbidden: ForbiddenFiles) -> str:
     try:
         with path.open("rb") as file:
+            if os.fstat(file.fileno()) in forbidden:
+                raise _forbidden(ref, "it leads to a key of Holdfast, or to a running process")
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(
@@ -98,6 +108,10 @@ def _read_text(ref: SecretRef, path: Path) -> str:
             f"the file of {ref} is not UTF-8 text",
             hint="Check that it is the right file. Encode binary data as base64.",
         ) from None
+
+
+def _forbidden(ref: SecretRef, why: str) -> UsageError:
+    return UsageError("HF-SEC-20", f"{ref} is refused: {why}", hint="Use a variable or a file of your own.")
 
 
 def _assignments(text: str) -> dict[str, str]:

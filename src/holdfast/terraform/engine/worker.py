@@ -2,7 +2,8 @@
 
 Messages are lines of JSON over a socket; a command comes with two descriptors for its output. When the
 caller ends, the worker finishes the running command and exits: an apply does not die with its caller.
-The entry point passes in what observes a command (journal, local state backend).
+The entry point passes in what observes a command (journal, local state backend). The engine is confined to
+a thread of its own, with all that it starts; what observes a command is not.
 
 Imports are few on purpose: this start is part of every first command.
 """
@@ -17,6 +18,8 @@ import signal
 import socket
 import sys
 import threading
+
+from holdfast.system import confine
 
 _BUFFER = 1 << 20
 _PIECE = 1 << 16
@@ -112,6 +115,34 @@ class Program:
             pass
 
 
+class EngineThread:
+    """The engine, and the confined thread that loads it and runs its commands.
+
+    The library's own threads, and every provider and program, descend from this thread and are confined with
+    it. No other thread may call the library: Go could start a thread from it.
+    """
+
+    def __init__(self, kind: str, path: str, ruleset: int) -> None:
+        self._runs = confine.CallThread()
+        self._measures = self._runs.call(lambda: confine.confine_thread(ruleset))
+        if ruleset >= 0:
+            os.close(ruleset)
+        self._engine = self._runs.call(lambda: Embedded(path) if kind == "embedded" else Program(path))
+        # A command blocks its thread. This one inherits the confinement.
+        self._cancels = self._runs.call(confine.CallThread)
+
+    def confinement(self, measures: tuple[str, ...], secrets: list[str]) -> confine.Confinement:
+        """What is done, and what can be read nevertheless: tried out in the engine's own thread."""
+        leaks = self._runs.call(lambda: confine.readable_secrets(secrets))
+        return confine.Confinement((*measures, *self._measures), leaks)
+
+    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
+        return self._runs.call(lambda: self._engine.run(name, argv, folder, out, err))
+
+    def cancel(self, name: str) -> None:
+        self._cancels.send(lambda: self._engine.cancel(name))
+
+
 class CommandObserver:
     """Observes one command. This one does nothing."""
 
@@ -149,7 +180,7 @@ def size() -> dict[str, int]:
 
 
 class Worker:
-    def __init__(self, engine: Embedded | Program, channel: socket.socket, observe: object) -> None:
+    def __init__(self, engine: EngineThread, channel: socket.socket, observe: object) -> None:
         self._engine = engine
         self._channel = channel
         self._observe = observe
@@ -165,9 +196,9 @@ class Worker:
         except OSError:
             pass  # The caller has ended; the command itself matters.
 
-    def serve(self) -> None:
+    def serve(self, confinement: dict[str, object]) -> None:
         """Until the caller has ended and its last command is done."""
-        self.send({"ready": True})
+        self.send({"ready": True, "confinement": confinement})
         pending = b""
         descriptors: list[int] = []
         while True:

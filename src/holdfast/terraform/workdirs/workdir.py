@@ -7,6 +7,7 @@ Only Terraform's `.terraform` is kept from one run to the next, and no state is 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ from msgspec import Struct
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import Failed
 from holdfast.system import files
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import UNSAVED_FILE
 
 _KEPT = ".terraform"
@@ -131,10 +133,11 @@ def copy_sources(
     everything: bool,
     store: Path,
     state: Path | None = None,
+    forbidden: ForbiddenFiles | None = None,
 ) -> str:
     """Copy the files that the stack reads, remove all others, and return a digest of them.
 
-    `state` is the stack's own state file, if it has one: it is not copied.
+    `state` is the stack's own state file, if it has one: it is not copied. Neither are `forbidden` files.
     """
     wanted = dict(_whole_tree(root, store, root / work.module_path)) if everything else {}
     for file in reached:
@@ -144,13 +147,15 @@ def copy_sources(
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
+    if forbidden is not None:
+        wanted = {file: source for file, source in wanted.items() if source.stat() not in forbidden}
     files.private_folder(work.tree)
     files.private_folder(work.module)
     _remove_unwanted(work, wanted)
     digest = hashlib.sha256()
     for file, source in sorted(wanted.items()):
         digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
-        digest.update(_copy(source, work.tree / file))
+        digest.update(_copy(source, work.tree / file, forbidden))
     return digest.hexdigest()
 
 
@@ -213,9 +218,13 @@ def _clear(folder: str, inside: str, wanted: dict[str, Path], folders: set[str],
                 os.unlink(entry.path)  # noqa: PTH108 - strings, see above
 
 
-def _copy(source: Path, target: Path) -> bytes:
+def _copy(source: Path, target: Path, forbidden: ForbiddenFiles | None) -> bytes:
     """Copy one file and return its digest. An unchanged copy is not written again."""
-    content = source.read_bytes()
+    with source.open("rb") as opened:
+        if forbidden is not None and os.fstat(opened.fileno()) in forbidden:
+            # A link that changed meanwhile.
+            raise PermissionError(errno.EACCES, "not a file for stacks", str(source))
+        content = opened.read()
     executable = os.access(source, os.X_OK)
     mode = 0o700 if executable else 0o600
     before = _stat(target)

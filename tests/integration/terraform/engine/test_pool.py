@@ -307,7 +307,9 @@ def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
 @pytest.mark.long
 def test_two_provider_versions_in_one_change(with_lab: Program, tmp_path: Path) -> None:
     """Terraform's schema cache ignores versions; stacks on two versions never share a process."""
-    entries = [{"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path)}} for name in "ab"]
+    entries = [
+        {"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path / "objects")}} for name in "ab"
+    ]
     with_lab.write(
         "holdfast.yaml",
         json.dumps(

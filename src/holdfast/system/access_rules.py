@@ -1,0 +1,173 @@
+"""Which paths a confined program may use: everything but Holdfast's secrets.
+
+Landlock only knows what is allowed, with everything below it. So a folder that contains something hidden
+or read-only is not allowed as a whole, only its other entries: programs can list it, but cannot create
+entries in it. Such folders are called split; they should be few.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
+from holdfast.system.environment import Environment
+
+SECRET_FILES = ("key", "token")
+"""In Holdfast's home."""
+_FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
+_KERNEL = ("/proc", "/sys")
+"""Root could make the kernel run a program for it by writing there."""
+_DEVICES = "/dev"
+_SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - programs create their own files there
+
+
+class AccessRules(NamedTuple):
+    hidden: tuple[str, ...]
+    read_only: tuple[str, ...]
+
+    def rules(self) -> list[tuple[str, int]]:
+        """Paths and their rights, for `create_ruleset`."""
+        devices = _block_devices() if os.geteuid() == 0 else ()
+        return list(_rules("/", (*self.hidden, *devices), self.read_only, ALL_RIGHTS))
+
+    def split_folders(self) -> tuple[str, ...]:
+        """In which programs cannot create entries; without those of the system."""
+        above = {str(parent) for path in (*self.hidden, *self.read_only) for parent in Path(path).parents}
+        writable = (folder for folder in above if folder != "/" and os.access(folder, os.W_OK))
+        return tuple(sorted(set(writable) - set(_KERNEL)))
+
+
+def secret_files(environment: Environment) -> tuple[str, ...]:
+    """The files with Holdfast's key and tokens, whether they exist or not."""
+    named = [Path(name).expanduser() for variable in _FILE_VARIABLES if (name := environment.get(variable))]
+    return tuple(_real([*named, *(environment.home / name for name in SECRET_FILES)]))
+
+
+class ForbiddenFiles:
+    """Files that Holdfast must not read for a stack: its own keys, and what the kernel shows of processes.
+
+    They are known by what they are, not by name: a link can have any name.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        known = [_stat(path) for path in secret_files(environment)]
+        self._files = {(about.st_dev, about.st_ino) for about in known if about is not None}
+        processes = _stat(_KERNEL[0])
+        self._processes = processes.st_dev if processes is not None else None
+
+    def __contains__(self, about: os.stat_result) -> bool:
+        return about.st_dev == self._processes or (about.st_dev, about.st_ino) in self._files
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - many calls
+    except OSError:
+        return None
+
+
+def access_rules(
+    environment: Environment, *, store: Path | None = None, writes: Path | None = None
+) -> AccessRules:
+    """`store` is the folder of the run store, `writes` the folder of a local state that Terraform writes.
+
+    A file that does not exist is hidden only if Holdfast may create it meanwhile: its folder is not split for
+    nothing.
+    """
+    creates_key = not (environment.get("HOLDFAST_KEY") or environment.get("HOLDFAST_KEY_FILE"))
+    own_key = os.path.realpath(environment.home / SECRET_FILES[0])
+    secrets = tuple(
+        path
+        for path in secret_files(environment)
+        if os.path.lexists(path) or (creates_key and path == own_key)
+    )
+    home = environment.get("HOME")
+    whole = tuple(_real(Path(path) for path in (home, *_SHARED) if path))
+    state = next(iter(_real([writes] if writes is not None else [])), "")
+
+    def holds_state(path: str) -> bool:
+        """Whether Terraform may have to create the state's folder, or one above it, beside the path."""
+        return bool(state) and _is_below(f"{state}/", os.path.dirname(path))  # noqa: PTH120 - paths are text here
+
+    return AccessRules(
+        hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
+        read_only=(*_KERNEL, *(folder for folder in _program_folders() if not holds_state(folder))),
+    )
+
+
+def _hidden_store(store: Path | None, secrets: Sequence[str], whole: Sequence[str]) -> Iterator[str]:
+    """Its content is encrypted, so it is hidden only where no folder of `whole` has to be split for it."""
+    for path in _real([store] if store is not None else []):
+        if not any(
+            _is_below(path, folder) and not any(_is_below(secret, folder) for secret in secrets)
+            for folder in whole
+        ):
+            yield path
+
+
+def _program_folders() -> Iterator[str]:
+    """Where Holdfast's own code is, which it loads as it is needed: a program could change it before."""
+    folders = [*sys.path, *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
+    real = sorted({os.path.realpath(folder) for folder in folders if Path(folder).is_absolute()})
+    kept: list[str] = []
+    for folder in real:
+        writable = Path(folder).is_dir() and os.access(folder, os.W_OK)
+        if writable and not any(_is_below(folder, above) for above in kept):
+            kept.append(folder)
+            yield folder
+
+
+def _rules(
+    folder: str, hidden: Sequence[str], read_only: Sequence[str], rights: int
+) -> Iterator[tuple[str, int]]:
+    """Of a folder with something hidden or read-only below it, and of its entries."""
+    yield folder, READ_DIR
+    try:
+        with os.scandir(folder) as entries:
+            # What a link points to has rules of its own.
+            names = [entry.name for entry in entries if not entry.is_symlink()]
+    except OSError:
+        names = list({_next_name(path, folder) for path in (*hidden, *read_only) if _is_below(path, folder)})
+    for name in names:
+        path = f"{folder.rstrip('/')}/{name}"
+        if path in hidden:
+            continue
+        own = READ_ONLY if path in read_only else rights
+        below_hidden = [other for other in hidden if _is_below(other, path)]
+        below_read_only = (
+            [other for other in read_only if _is_below(other, path)] if own == ALL_RIGHTS else []
+        )
+        if below_hidden or below_read_only:
+            yield from _rules(path, below_hidden, below_read_only, own)
+        else:
+            yield path, own
+
+
+def _next_name(path: str, folder: str) -> str:
+    return path[len(folder.rstrip("/")) + 1 :].partition("/")[0]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _real(paths: Iterable[Path]) -> Iterator[str]:
+    yield from dict.fromkeys(os.path.realpath(path) for path in paths)
+
+
+def _block_devices() -> tuple[str, ...]:
+    """Root could read a file from the disk itself."""
+    try:
+        with os.scandir(_DEVICES) as entries:
+            return tuple(
+                entry.path
+                for entry in entries
+                if not entry.is_symlink() and stat.S_ISBLK(entry.stat(follow_symlinks=False).st_mode)
+            )
+    except OSError:
+        return ()

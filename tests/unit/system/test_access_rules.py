@@ -1,0 +1,117 @@
+"""Which paths a confined program may use."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.system import access_rules as module
+from holdfast.system.access_rules import AccessRules, access_rules, secret_files
+from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
+from holdfast.system.environment import Environment
+
+
+def rights(rules: Mapping[str, int], path: str) -> int:
+    """As the kernel sees it: all that any rule grants for the path or a folder above it."""
+    above = [path, *map(str, Path(path).parents)]
+    total = 0
+    for folder in above:
+        total |= rules.get(folder, 0)
+    return total
+
+
+names = st.sampled_from(["a", "b", "c"])
+paths = st.lists(names, min_size=1, max_size=4).map("/".join)
+
+
+@given(
+    tree=st.lists(paths, min_size=1, max_size=12),
+    hidden=st.lists(paths, max_size=3),
+    fixed=st.lists(paths, max_size=3),
+)
+def test_what_is_hidden_has_no_rights_and_all_else_has_its_own(
+    tree: list[str], hidden: list[str], fixed: list[str]
+) -> None:
+    """For every tree: nothing below a hidden path can be read, nothing below a read-only one be written."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve()
+        for path in tree:
+            (root / path).mkdir(parents=True, exist_ok=True)
+        hides = [str(root / path) for path in hidden]
+        fixes = [str(root / path) for path in fixed]
+        rules = dict(module._rules(str(root), hides, fixes, ALL_RIGHTS))
+        for folder, _, _ in os.walk(root):
+            given_rights = rights(rules, folder)
+            inside = [folder, *map(str, Path(folder).parents)]
+            if any(path in hides for path in inside):
+                assert given_rights & ~READ_DIR == 0
+            elif any(path in fixes for path in inside):
+                assert given_rights & ~READ_ONLY == 0
+            elif not any(
+                path.startswith(f"{folder}/") or path == folder for path in (*hides, *fixes)
+            ) and folder != str(root):
+                assert given_rights == ALL_RIGHTS
+
+
+def test_a_link_to_a_hidden_folder_grants_nothing(tmp_path: Path) -> None:
+    """The rule of a link would be that of its target."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/key").write_text("k")
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    rules = dict(module._rules(str(tmp_path), [str(tmp_path / "home/key")], [], ALL_RIGHTS))
+    assert str(tmp_path / "link") not in rules
+    assert rights(rules, str(tmp_path / "home/key")) == READ_DIR
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Environment:
+    for folder in ("user/src/repo/.holdfast", "user/data", "elsewhere/repo/.holdfast"):
+        (tmp_path / folder).mkdir(parents=True)
+    return Environment(
+        variables={"HOME": str(tmp_path / "user"), "HOLDFAST_HOME": str(tmp_path / "user/data")}
+    )
+
+
+def test_key_files_are_hidden_where_they_are_or_may_appear(machine: Environment, tmp_path: Path) -> None:
+    """Also the one that Holdfast creates later, and the target of a link."""
+    real = tmp_path / "elsewhere/real"
+    real.write_text("k")
+    (tmp_path / "elsewhere/link").symlink_to(real)
+    created = str(tmp_path / "user/data/key")
+    assert access_rules(machine).hidden == (created,)
+    variables = {**machine.variables, "HOLDFAST_KEY_FILE": str(tmp_path / "elsewhere/link")}
+    assert access_rules(Environment(variables=variables)).hidden == (str(real),)
+    assert created in secret_files(Environment(variables=variables))
+    configured = Environment(variables={**machine.variables, "HOLDFAST_KEY": "k"})
+    assert access_rules(configured).hidden == ()
+
+
+def test_the_store_is_hidden_unless_a_needed_folder_would_be_split(
+    machine: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs create files in the home directory and beside a local state; a key comes before that."""
+    monkeypatch.setattr(module, "_SHARED", ())
+    configured = Environment(variables={**machine.variables, "HOLDFAST_KEY": "k"})
+    inside, outside = tmp_path / "user/src/repo/.holdfast", tmp_path / "elsewhere/repo/.holdfast"
+    assert access_rules(configured, store=inside).hidden == ()
+    assert access_rules(configured, store=outside).hidden == (str(outside),)
+    assert access_rules(configured, store=outside, writes=outside.parent).hidden == ()
+    assert access_rules(configured, store=outside, writes=outside.parent / "new/states").hidden == ()
+    assert access_rules(configured, store=outside, writes=tmp_path / "states").hidden == (str(outside),)
+    assert access_rules(configured, store=outside, writes=tmp_path / "user").hidden == (str(outside),)
+    # The home directory has to be split for the key anyway.
+    assert str(inside) in access_rules(machine, store=inside).hidden
+
+
+def test_split_folders_are_those_above_what_is_hidden(tmp_path: Path) -> None:
+    """Doctor lists them."""
+    rules = AccessRules(hidden=(str(tmp_path / "a/b/key"),), read_only=("/proc",))
+    assert {str(tmp_path), str(tmp_path / "a")} & set(rules.split_folders()) == {str(tmp_path)}
+    (tmp_path / "a/b").mkdir(parents=True)
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a/b")} <= set(rules.split_folders())
