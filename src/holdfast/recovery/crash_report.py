@@ -13,7 +13,7 @@ from holdfast.recovery.change_outcome import ChangeOutcome, OutcomeKind
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
 from holdfast.runs.intent import PlanIntent
-from holdfast.runs.outcome import UnknownRun
+from holdfast.runs.outcome import UnknownRun, was_forced
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
@@ -79,7 +79,13 @@ def collect(
         journal=journal,
         holder=holder_liveness(store, claim, journal),
         intent=intent,
-        evidence=compare(intent, journal.lines, seen, read_contents(before) if before is not None else None),
+        evidence=compare(
+            intent,
+            journal.lines,
+            seen,
+            read_contents(before) if before is not None else None,
+            forced=was_forced(journal),
+        ),
         state=content,
         before=before,
         unsaved=store.errored(claim.stack) is not None,
@@ -161,6 +167,8 @@ def _end(report: CrashReport) -> str:
     code = ended.get("code")
     if isinstance(code, int) and code < 0:
         return f"was killed by signal {-code} at {ended.get('at')}"
+    if was_forced(report.journal):
+        return f"was stopped without waiting for changes in progress, at {ended.get('at')}"
     return f"exited with code {code} at {ended.get('at')}"
 
 

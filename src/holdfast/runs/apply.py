@@ -35,7 +35,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.files import file_error
 from holdfast.terraform import stream
-from holdfast.terraform.apply_log import is_provider_crash
+from holdfast.terraform.apply_log import is_forced_exit, is_provider_crash
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.interface import CommandResult
@@ -175,11 +175,12 @@ def _failure(
 ) -> HoldfastError:
     name = plan_file.terraform.workdir.stack.name
     done = f"{watch.finished} of {plural(watch.total, 'change')} completed and saved"
-    if answer.timed_out and answer.force_cancelled and watch.unfinished:
+    forced = answer.force_cancelled or any(map(is_forced_exit, output.diagnostics))
+    if answer.timed_out and forced and watch.unfinished:
         what = f"the apply exceeded its time limit and did not stop within the grace period; {done}"
         more = ". engine.time_limits.grace in holdfast.yaml sets the grace period."
         return unfinished_apply("HF-TIME-2", name, run, what, watch.unfinished, more)
-    if answer.force_cancelled and watch.unfinished:
+    if forced and watch.unfinished:
         what = f"cancelled without waiting for resources in progress; {done}"
         return unfinished_apply("HF-RUN-7", name, run, what, watch.unfinished)
     if answer.timed_out:

@@ -19,6 +19,8 @@ from holdfast.runs.run import Run, read_run, run_from_claim
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
 
+_ENDED = ("code", "at", "unsaved", "forced")
+
 
 class RunDetails(MaskedStruct, frozen=True, kw_only=True):
     run: Run
@@ -141,7 +143,7 @@ def journal_document(journal: Journal) -> dict[str, object]:
         "started": journal.started.get("at") if journal.started is not None else None,
         "lines": len(journal.lines),
         "last": next((at for line in reversed(journal.lines) if (at := _timestamp(line))), None),
-        "ended": {name: ended.get(name) for name in ("code", "at", "unsaved")} if ended is not None else None,
+        "ended": {name: ended.get(name) for name in _ENDED} if ended is not None else None,
         "complete": journal.whole,
     }
 

@@ -139,12 +139,17 @@ def failed_cleanly(journal: Journal) -> bool:
     return exited_by_itself(journal)
 
 
+def was_forced(journal: Journal) -> bool:
+    """Whether Holdfast interrupted Terraform twice: it then exits without waiting for its changes."""
+    return journal.ended is not None and journal.ended.get("forced") is True
+
+
 def exited_by_itself(journal: Journal) -> bool:
     """Terraform exited by itself and reported the end of every change it had started."""
     code = journal.ended.get("code") if journal.ended is not None else None
     if code not in {0, _FAILED}:
         return False
-    log = parse_apply_log(journal.lines)
+    log = parse_apply_log(journal.lines, forced=was_forced(journal))
     still_open = (
         operation
         for operations in log.operations.values()

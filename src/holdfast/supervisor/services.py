@@ -88,14 +88,14 @@ class RunObserver(CommandObserver):
     def record(self, chunk: bytes) -> bool:
         return self._journal.record(chunk) if self._journal is not None else True
 
-    def end(self, code: int) -> dict[str, object]:
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
         report: dict[str, object] = {}
         if self._state_server is not None:
             self._state_server.serve_state(None)
             report["refusals"] = list(self._state_server.refusals)
             self._state_server.refusals.clear()
         if self._journal is not None:
-            report.update(self._journal.end(code))
+            report.update(self._journal.end(code, forced=forced))
         return report
 
 
@@ -162,13 +162,15 @@ class JournalRecorder:
             self._shipper.flush()
         return True
 
-    def end(self, code: int) -> dict[str, object]:
-        """Write the exit record, with whether Terraform left a state that it could not save."""
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
+        """Write the exit record: also whether Terraform left a state that it could not save, and whether it
+        was interrupted twice, so that it did not wait for changes in progress.
+        """
         report: dict[str, object] = {}
         unsaved = (self._folder / UNSAVED_FILE).exists()
         if self._writer is not None and self._failure is None:
             try:
-                self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved})
+                self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved, "forced": forced})
             except OSError as error:
                 self._failure = f"the exit record could not be written: {error}"
         if self._writer is not None:
