@@ -1,4 +1,4 @@
-"""Terraform is stopped by force while it changes something, or gets no chance to start: nothing is guessed."""
+"""Terraform is stopped by force during a change, or killed before it starts: nothing is guessed."""
 
 from __future__ import annotations
 

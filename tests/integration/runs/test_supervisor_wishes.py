@@ -152,7 +152,7 @@ def test_what_is_stopped_before_it_begins_is_not_begun() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_exit_record_says_whether_terraform_was_forced(times: int) -> None:
-    """At the second interrupt Terraform stops waiting for its changes: what it says of them proves nothing."""
+    """At the second interrupt Terraform waits for no change: what it says of them proves nothing."""
     started, goes_on = threading.Event(), threading.Event()
 
     def between() -> None:

@@ -31,7 +31,7 @@ _KILLED = 128
 """A shell reports a program that a signal killed with a greater code."""
 
 
-class VersionQueryKilled(EngineError):
+class VersionQueryError(EngineError):
     """A program was killed each time while it reported its version: whether it can be used is not known."""
 
 
@@ -107,7 +107,7 @@ class InstalledEngines:
             return str(known["version"])
         try:
             version = query(path)
-        except VersionQueryKilled:
+        except VersionQueryError:
             self.unknown.append(engine)
             return None
         if version is not None:
@@ -143,7 +143,7 @@ class InstalledEngines:
 def program_version(path: Path, environment: Environment) -> str | None:
     """The version that a program reports; None when it does not respond as Terraform does.
 
-    Raises `VersionQueryKilled` if it gets no chance to.
+    Raises `VersionQueryError` if it gets no chance to.
     """
     return _query_version((str(path), *argv.VERSION), environment)
 
@@ -161,7 +161,7 @@ def _query_version(command: tuple[str, ...], environment: Environment) -> str | 
         version = _parse_version(answer.out)
         if version is not None or 0 <= answer.code <= _KILLED:
             return version
-    raise VersionQueryKilled("HF-ENG-8", f"{command[0]} was killed each time it was asked for its version")
+    raise VersionQueryError("HF-ENG-8", f"{command[0]} was killed each time it was asked for its version")
 
 
 def _parse_version(document: bytes) -> str | None:
