@@ -137,8 +137,10 @@ def _short(text: str) -> str:
 
 def started(claim: Claim, report: CrashReport | None = None) -> str:
     text = f"Run {claim.run}, started {claim.intent.started} by {claim.intent.who}"
-    last = report.evidence.last_heard if report is not None else None
-    return _short(f"{text}, last heartbeat {last}." if last else f"{text}.")
+    if report is None:
+        return _short(f"{text}.")
+    times = (("output", report.evidence.last_output), ("heartbeat", report.holder.heartbeat))
+    return _short("".join((text, *(f", last {what} {at}" for what, at in times if at), ".")))
 
 
 def known(report: CrashReport) -> list[str]:

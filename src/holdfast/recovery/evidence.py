@@ -32,7 +32,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Terraform printed its summary or its errors: it exited by itself."""
     cut: bool
     """The last line of the journal is incomplete."""
-    last_heard: str | None
+    last_output: str | None
 
     @property
     def all(self) -> tuple[ChangeOutcome, ...]:
@@ -98,7 +98,7 @@ def compare(
         written=scene.written,
         ended=log.ended,
         cut=log.cut,
-        last_heard=log.last,
+        last_output=log.last,
     )
 
 

@@ -17,6 +17,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import json_object
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
+from holdfast.store.machines import Machines
 from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
@@ -53,6 +54,7 @@ class RunStore:
         self.states = ManagedStates(self.encrypted)
         self.backups = Backups(self.encrypted)
         self.runs = RunRecords(self.encrypted)
+        self.machines = Machines(self.encrypted)
 
     @functools.cached_property
     def approvals(self) -> Approvals:
@@ -64,7 +66,7 @@ class RunStore:
     def leases(self) -> Leases:
         from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take no lease
 
-        return Leases(self.encrypted)
+        return Leases(self.encrypted, life=self.machines.liveness)
 
     @functools.cached_property
     def key(self) -> Key:

@@ -130,11 +130,10 @@ class JournalRecorder:
             self._append(STARTED, {"process": process, "at": _now(), "output_buffer": self.output_buffer})
         except (OSError, HoldfastError) as error:
             return self._not_started(f"the journal cannot be written: {error}")
-        if self._shipper is not None:
-            # A journal without a start record means that Terraform was never started.
-            if not self._shipper.wait_until_shipped(_SHIP_SECONDS):
-                return self._not_started("the journal cannot be written: the run store does not respond")
-            self._heartbeat = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
+        # A journal without a start record means that Terraform was never started.
+        if self._shipper is not None and not self._shipper.wait_until_shipped(_SHIP_SECONDS):
+            return self._not_started("the journal cannot be written: the run store does not respond")
+        self._heartbeat = Heartbeat(EncryptedBlobs(self._blobs, lambda: self._key), self._run)
         return None
 
     def _not_started(self, why: str) -> str:
@@ -201,7 +200,10 @@ class JournalRecorder:
 
 
 class Heartbeat:
-    """Written to the run store while Terraform runs. A failed write is harmless."""
+    """Written to the run store while Terraform runs. A failed write is harmless.
+
+    The claim counts as the first one, so a short apply writes none.
+    """
 
     def __init__(self, encrypted: EncryptedBlobs, run: str) -> None:
         self._records = RunRecords(encrypted)
@@ -213,11 +215,9 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat(self) -> None:
-        while True:
+        while not self._stopped.wait(_HEARTBEAT_SECONDS):
             with contextlib.suppress(HoldfastError, OSError):
-                self._records.write(self._run, HEARTBEAT, _now().encode())
-            if self._stopped.wait(_HEARTBEAT_SECONDS):
-                return
+                self._records.write(self._run, HEARTBEAT, _now().encode(), durable=False)
 
 
 class ManagedStateBackend:

@@ -450,4 +450,4 @@ def test_the_figures_of_the_screen() -> None:
     assert (evidence.recorded, evidence.planned) == (2, 5)
     assert [(one.address, one.id) for one in evidence.not_recorded] == [("lab_object.o2", "2")]
     assert [one.address for one in evidence.end_unknown] == ["lab_object.o3"]
-    assert evidence.last_heard == "2026-01-02T14:09:29Z"
+    assert evidence.last_output == "2026-01-02T14:09:29Z"
