@@ -87,7 +87,8 @@ def test_a_second_ctrl_c_during_an_update_and_a_create(with_lab: Program) -> Non
         changed = 'resource "lab_object" "one" {\n  name = "one"\n  body = "new"\n}\n'
         two = 'resource "lab_object" "two" {\n  name = "two"\n}\n'
         one_stack(with_lab, use="embedded", env={"LAB_URL": service.url}, body=changed + two)
-        service.misbehave(Fault(operation="update", what="hold"), Fault(operation="create", what="hold"))
+        service.misbehave(Fault(operation="update", what="hold"))
+        service.misbehave(Fault(operation="create", what="hold"))
         process = with_lab.start("apply", "--yes", "--json")
         held(service, process, "update")
         eventually(lambda: service.held("create", "two"), what="two is made, and Terraform waits")
@@ -112,7 +113,7 @@ def test_a_second_ctrl_c_during_an_update_and_a_create(with_lab: Program) -> Non
                 service.remove(id_)
         # The person looked: it does not exist, and is created by name.
         document = with_lab.json("runs", "reconcile", run, "--yes", "--recreate", "lab_object.two")
-        assert document["left"]["status"] == "applied"
+        assert document["remaining"]["status"] == "applied"
         assert sorted(each["name"] for each in service.objects().values()) == ["one", "two"]
         assert with_lab.results("plan")["a"]["status"] == "unchanged"
 

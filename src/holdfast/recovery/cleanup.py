@@ -22,9 +22,10 @@ from holdfast.runs import lanes
 from holdfast.runs.claims import Claim
 from holdfast.runs.outcome import require_ended
 from holdfast.states.operations import push_content
-from holdfast.store.blobs import encode_name
+from holdfast.store.blobs import encode_name, to_json
 from holdfast.store.journal import Journal
 from holdfast.store.leases import Holder, Lease
+from holdfast.store.run_records import IMPORTING, IMPORTS_FOR
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
@@ -143,9 +144,6 @@ async def restore_state(context: ChangeContext, workdir: StackWorkdir, claim: Cl
     return notes
 
 
-_IMPORTING = "importing"
-
-
 def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
     """A live process cannot be declared dead; one on an unreachable machine only by the user."""
     require_ended(store, claim, declared=declared is not None)
@@ -195,16 +193,23 @@ def _require_open(store: RunStore, claim: Claim) -> None:
         )
 
 
-def start_import_journal(store: RunStore, claim: Claim) -> str:
-    """The id of the journal of the imports; stored so that the next reconcile finds it."""
+def start_import_journal(store: RunStore, identity: Identity, claim: Claim) -> str:
+    """The id of the journal of the imports; stored so that the next reconcile and `runs list` know it."""
     journal = clock.new_id()
-    store.runs.write(claim.run, _IMPORTING, journal.encode())
+    imports: dict[str, object] = {
+        "stack": claim.stack,
+        "run": claim.run,
+        "who": identity.who,
+        "change": identity.change,
+    }
+    store.runs.write(journal, IMPORTS_FOR, to_json(imports))
+    store.runs.write(claim.run, IMPORTING, journal.encode())
     return journal
 
 
 def _require_no_import(store: RunStore, claim: Claim, *, declared: bool) -> None:
     """A killed reconcile can leave a Terraform that finishes its imports; an unstarted one is prevented."""
-    named = store.runs.read(claim.run, _IMPORTING)
+    named = store.runs.read(claim.run, IMPORTING)
     if named is None or store.runs.prevent_start(named.decode()):
         return
     journal = store.runs.journal(named.decode(), store.key)

@@ -165,6 +165,18 @@ def was_forced(journal: Journal) -> bool:
     return journal.ended is not None and journal.ended.get("forced") is True
 
 
+def failed_creates(journal: Journal) -> frozenset[str]:
+    """Addresses whose create failed: the resource may exist anyway."""
+    log = parse_apply_log(journal.lines, forced=was_forced(journal))
+    return frozenset(
+        address
+        for address, operations in log.operations.items()
+        if any(
+            operation.creates and operation.end is not OperationStatus.COMPLETE for operation in operations
+        )
+    )
+
+
 def exited_by_itself(journal: Journal) -> bool:
     """Terraform exited by itself and reported the end of every change it had started."""
     code = journal.ended.get("code") if journal.ended is not None else None
