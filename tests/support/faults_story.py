@@ -227,7 +227,7 @@ def _reconciled(story: Story, run: str, shown: str) -> None:
     words = [word for address, id_ in given.items() for word in ("--import", f"{address}={id_}")]
     ran = story.run("runs", "reconcile", run, "--yes", "--json", *words)
     for _ in range(3):
-        error = story.document(ran)["errors"][0] if ran.code else {"code": None}
+        error: dict[str, Any] = story.document(ran)["errors"][0] if ran.code else {"code": None}
         match error["code"]:
             case "HF-REC-8":
                 # It found the object by itself after all.
