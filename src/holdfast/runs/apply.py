@@ -150,13 +150,16 @@ class ApplyFailed(TerraformFailed):
     def __init__(self, error: TerraformFailed, outcome: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
         first, *others = error.problems
         if doubtful:
-            hint = (
-                f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
-                "import what exists and is not in the state, then plan again."
-            )
-            first = first._replace(hint=hint)
+            first = first._replace(hint=_doubt_hint(doubtful))
         super().__init__(first.code, first.message, problems=(first, *others))
         self.outcome = outcome
+
+
+def _doubt_hint(doubtful: tuple[str, ...]) -> str:
+    return (
+        f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
+        "import what exists and is not in the state, then plan again."
+    )
 
 
 def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
@@ -183,20 +186,18 @@ def _failure(
     if forced and watch.unfinished:
         what = f"cancelled without waiting for resources in progress; {done}"
         return unfinished_apply("HF-RUN-7", name, run, what, watch.unfinished)
+    outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
+    doubtful = creates_in_doubt(outcome, plan_file.plan, refused_creates(config))
+    hint = _doubt_hint(doubtful) if doubtful else f"Plan again to see what is left: holdfast plan {name}"
     if answer.timed_out:
-        return Failed(
-            "HF-TIME-1",
-            f"{name}: the apply took longer than its time limit and was stopped; {done}",
-            hint=f"Plan again to see what is left: holdfast plan {name}",
-        )
+        what = f"{name}: the apply took longer than its time limit and was stopped; {done}"
+        return Failed("HF-TIME-1", what, hint=hint)
     if answer.interrupted:
-        hint = f"Plan again to see what is left: holdfast plan {name}"
         return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint=hint)
     error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
     if not isinstance(error, TerraformFailed):
         return error
-    outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
-    return ApplyFailed(error, outcome, creates_in_doubt(outcome, plan_file.plan, refused_creates(config)))
+    return ApplyFailed(error, outcome, doubtful)
 
 
 def _unsaved(
