@@ -230,7 +230,7 @@ def _show_journal(console: Console, journal: object) -> None:
     console.line(
         f"   journal: {plural(journal['lines'], 'line')}, from {moment(journal['started'])}"
         f"{f' to {moment(last)}' if (last := journal['last']) else ''}"
-        f"{'' if journal['whole'] else '; its last lines are missing'}"
+        f"{'' if journal['complete'] else '; its last lines are missing'}"
     )
     ended = journal["ended"]
     if ended is None:
