@@ -146,11 +146,15 @@ def test_reconcile_brings_back_what_was_made(killed: Program, service: LabServic
     none_left(killed)
 
 
+AGAIN = ("--recreate", "lab_object.two")
+"""A person looked for it, and it is not there."""
+
+
 def held_reconcile(program: Program, service: LabService, run: str) -> subprocess.Popen[str]:
     """One that is in the middle of planning its imports."""
     service.forget_calls()
     service.misbehave(Fault(operation="read", what="hold", name="one"))
-    process = program.start("runs", "reconcile", run, "--yes", "--json")
+    process = program.start("runs", "reconcile", run, "--yes", *AGAIN, "--json")
     held(service, process, "read")
     return process
 
@@ -181,14 +185,14 @@ def test_a_killed_reconcile_is_done_again(killed: Program, service: LabService, 
     if moment == "plan":
         process = held_reconcile(killed, service, run)
     else:
-        process = killed.start("runs", "reconcile", run, "--yes", "--json")
+        process = killed.start("runs", "reconcile", run, "--yes", *AGAIN, "--json")
         begun = killed.folder / f".holdfast/runs/{run}/importing"
         eventually(lambda: begun.exists() or process.poll() is not None, what="the imports begin")
     process.kill()
     process.communicate(timeout=30)
     service.behave()
     none_left(killed)
-    ran = killed.ok("runs", "reconcile", run, "--yes")
+    ran = killed.ok("runs", "reconcile", run, "--yes", *AGAIN)
     assert re.search(r"\? +lab_object\.two", ran.text)
     assert killed.results("plan")["a"]["status"] == "unchanged"
     assert made(service).keys() == {"one", "two"}

@@ -22,7 +22,7 @@ from lab_stacks import left_behind
 from program import Ran, eventually
 
 _UNKNOWN_CODES = {"HF-RUN-8", "HF-STATE-3", "HF-STATE-5"}
-_UNCHANGED, _CHANGES, _BUSY, _UNKNOWN, _WRONG_USE = 0, 2, 4, 6, 64
+_UNCHANGED, _CHANGES, _BUSY, _UNKNOWN = 0, 2, 4, 6
 
 
 class Violation(AssertionError):  # noqa: N818 - what it is called
@@ -226,13 +226,24 @@ def _reconciled(story: Story, run: str, shown: str) -> None:
     }
     words = [word for address, id_ in given.items() for word in ("--import", f"{address}={id_}")]
     ran = story.run("runs", "reconcile", run, "--yes", "--json", *words)
-    if ran.code == _WRONG_USE and story.document(ran)["errors"][0]["code"] == "HF-REC-8":
-        # It found the object by itself after all.
-        ran = story.run("runs", "reconcile", run, "--yes", "--json")
-    if ran.code == _BUSY and "HF-LOCK-7" in ran.text:
-        # This Terraform does not say whose the lock is: the person does.
-        dead = ("--holder-dead", "--reason", "the harness killed it")
-        ran = story.run("runs", "reconcile", run, "--yes", "--json", *words, *dead)
+    for _ in range(3):
+        error: dict[str, Any] = story.document(ran)["errors"][0] if ran.code else {"code": None}
+        match error["code"]:
+            case "HF-REC-8":
+                # It found the object by itself after all.
+                words = []
+            case "HF-REC-11":
+                # The person looked for it on the provider's side, and it is not there.
+                hint = itertools.pairwise(error["hint"].split())
+                again = [address for before, address in hint if before == "--recreate"]
+                story.require(again and not set(again) & set(given), "what is in doubt is not named")
+                words += [word for address in again for word in ("--recreate", address)]
+            case "HF-LOCK-7":
+                # This Terraform does not say whose the lock is: the person does.
+                words += ["--holder-dead", "--reason", "the harness killed it"]
+            case _:
+                break
+        ran = story.run("runs", "reconcile", run, "--yes", "--json", *words)
     story.require(ran.code == 0, f"reconcile ended with {ran.code}")
 
 

@@ -1,4 +1,4 @@
-"""A change: the runs of its stacks, in dependency order and in parallel; or what an interrupted run left."""
+"""A change: the runs of its stacks, in dependency order and in parallel."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from holdfast.changes.dependencies import (
     status_clause,
     with_dependencies,
 )
-from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents, require_owner
+from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents
 from holdfast.hcl.eval.code import LOCK_FILE
-from holdfast.kernel.errors import Busy, HoldfastError, Refused
+from holdfast.kernel.errors import HoldfastError
 from holdfast.plans import saved_plan
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import ChangeStarted, Note, StackFinished
@@ -35,7 +35,6 @@ from holdfast.review.decide import deletions_in, has_change_budget, with_change_
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail, lanes
 from holdfast.runs.executor import RunExecutor
-from holdfast.runs.intent import PlanIntent
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
 from holdfast.store.retention import prune_runs, remove_orphaned_output
@@ -45,7 +44,6 @@ from holdfast.terraform.argv import PlanOptions
 
 Results = tuple[StackResult, ...]
 Confirm = Callable[[Results], Awaitable[bool]]
-AskOne = Callable[[StackResult], Awaitable[bool]]
 OnChecks = Callable[[PlanChecks], None]
 """Takes the checks of the change when they begin, to report on them later."""
 Plan = Callable[[RunExecutor], Awaitable[StackResult]]
@@ -319,58 +317,3 @@ def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExe
             )
             return False
     return True
-
-
-async def apply_remaining(
-    context: ChangeContext, stack: Stack, intent: PlanIntent, ask: AskOne | None
-) -> StackResult:
-    """Without `ask`, apply only what the interrupted run had planned; the rest needs its own plan."""
-    run = RunExecutor(
-        context,
-        PlanChecks(context.project, context.engines, context.control, (stack,), form=False),
-        stack,
-        operation="apply",
-        explain=partial(explain_unknown_run, context),
-    )
-    try:
-        require_owner(context.project, stack)
-        async with lanes.hold_lanes(context.store, context.control, context.identity, (stack,)) as held:
-            return held.explain_cancelled((await _apply_rest(run, intent, ask),))[0]
-    except (Busy, Refused) as error:
-        # The interrupted run is settled; the rest needs an apply of its own.
-        run.refuse(error)
-        return run.result
-    finally:
-        await run.close()
-        audit_trail.record_end(
-            context.identity.audit, context.control.tell, run.result, what="apply", override_reason=None
-        )
-        await audit_trail.flush(context.identity.audit, context.control.tell)
-
-
-async def _apply_rest(run: RunExecutor, intent: PlanIntent, ask: AskOne | None) -> StackResult:
-    result = await run.plan(PlanOptions(destroy=_destroys(intent)))
-    if result.status is not Status.PLANNED:
-        return result
-    more = changes_outside_intent(intent, result)
-    if ask is None and more:
-        note = f"not applied: the plan has changes that the interrupted run did not plan ({', '.join(more)})"
-        return structs.replace(result, notes=(*result.notes, note))
-    if ask is not None and not await ask(result):
-        run.decline()
-        return run.result
-    return await run.apply()
-
-
-def _destroys(intent: PlanIntent) -> bool:
-    """A destroy is continued as a destroy: a normal plan would create everything again."""
-    return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
-
-
-def changes_outside_intent(intent: PlanIntent, result: StackResult) -> tuple[str, ...]:
-    """Addresses that the new plan would change and the old one did not."""
-    planned = {change.address for change in intent.changes}
-    changes = result.plan.changes if result.plan is not None else ()
-    return tuple(
-        sorted({change.address for change in changes if change.has_effect and change.address not in planned})
-    )

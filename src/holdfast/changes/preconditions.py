@@ -93,13 +93,19 @@ def refusal(project: Project, stack: Stack) -> Refused | None:
     return None
 
 
-def require_owner(project: Project, stack: Stack) -> None:
-    """A target that CI owns is planned anywhere, but applied only in CI."""
+def require_owner(project: Project, stack: Stack, *, reconciles: str | None = None) -> None:
+    """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run."""
     if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+        hint = f"You can plan here: holdfast plan {stack.name}. Apply in CI."
+        if reconciles is not None:
+            hint = (
+                f"You can read here what is known: holdfast runs show {reconciles}. "
+                f"In CI: holdfast runs reconcile {reconciles} --yes"
+            )
         raise Refused(
             "HF-OWN-1",
             f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
-            hint=f"You can plan here: holdfast plan {stack.name}. Apply in CI.",
+            hint=hint,
         )
 
 

@@ -71,7 +71,7 @@ class Repository(Struct, kw_only=True, dict=True):
         """The engine that runs a stack, and why."""
         requirement = self.engine_requirement(stack)
         if requirement not in self._choices:
-            self._choices[requirement] = select_engine(requirement, self.engines.all())
+            self._choices[requirement] = select_engine(requirement, self.engines.all(), self.engines.unknown)
         return self._choices[requirement]
 
     def engine_requirement(self, stack: Stack) -> EngineRequirement:

@@ -81,7 +81,7 @@ async def create_plan(
     await terraform.init()
     lock_note = _lock_note(workdir, terraform.lock)
     await terraform.validate()
-    plan_file = await _plan(context, stack, terraform, options, last_seen)
+    plan_file = await plan_with(context, stack, terraform, options, last_seen)
     unconfined = confinement_note(workdir.engine.confinement)
     notes = (*workdir.notes, *filter(None, (unconfined,)), *lock_note, *terraform.warnings)
     return structs.replace(plan_file, notes=notes)
@@ -90,17 +90,18 @@ async def create_plan(
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
     """A new plan in the same work directory after an apply; init is still valid."""
     last_seen = context.store.last_seen(stack.name)
-    plan_file = await _plan(context, stack, before.terraform, options, last_seen)
+    plan_file = await plan_with(context, stack, before.terraform, options, last_seen)
     return structs.replace(plan_file, notes=before.notes)
 
 
-async def _plan(
+async def plan_with(
     context: ChangeContext,
     stack: Stack,
     terraform: Terraform,
     options: PlanOptions,
     last_seen: StateRecord | None,
 ) -> PlanFile:
+    """Plan and show, where init was done before."""
     workdir = terraform.workdir
     state_continuity.require_readable(stack, workdir.home, last_seen)
     try:

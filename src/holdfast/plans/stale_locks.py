@@ -59,7 +59,7 @@ def held_by_dead_process(store: RunStore, stack: str, lock: LockInfo) -> bool:
         if not isinstance(document, Mapping):
             continue
         process = ProcessId.of(document)
-        if process_table.liveness(process) is Liveness.DEAD:
+        if store.machines.liveness(process) is Liveness.DEAD:
             dead = dead or is_lock_taken_on(lock, host=process.host, began=began)
             if clock.seconds_since(began) > _OLD_SECONDS:
                 encrypted.remove(name)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import LOCK_FILE, Code
-from holdfast.kernel.errors import ConfigError, Problem, Refused, UsageError
+from holdfast.kernel.errors import ConfigError, EngineError, Problem, Refused, UsageError
 from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
@@ -167,6 +167,9 @@ def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
             _home(context.project, stack, stack.backend.settings if stack.backend else {})
         except UsageError as error:
             problems += error.problems
+        except EngineError:
+            # Only this stack fails, when its run starts.
+            continue
     if problems:
         raise ConfigError(tuple(problems))
 

@@ -19,12 +19,13 @@ from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.recovery.crash_report import require_plan_intent, state_before, state_now
 from holdfast.runs import lanes
-from holdfast.runs.claims import Claim, collect_journal, holder_liveness
-from holdfast.runs.outcome import prevent_start
+from holdfast.runs.claims import Claim
+from holdfast.runs.outcome import require_ended
 from holdfast.states.operations import push_content
-from holdfast.store.blobs import encode_name
+from holdfast.store.blobs import encode_name, to_json
 from holdfast.store.journal import Journal
 from holdfast.store.leases import Holder, Lease
+from holdfast.store.run_records import IMPORTING, IMPORTS_FOR
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
@@ -143,31 +144,11 @@ async def restore_state(context: ChangeContext, workdir: StackWorkdir, claim: Cl
     return notes
 
 
-_IMPORTING = "importing"
-
-
 def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
     """A live process cannot be declared dead; one on an unreachable machine only by the user."""
-    journal = collect_journal(store, claim)
-    now = holder_liveness(store, claim, journal)
-    dead = now.proved_dead or journal.ended is not None or declared is not None
-    if now.alive or (dead and journal.started is None and not prevent_start(store, claim)):
-        raise Busy(
-            "HF-LOCK-2",
-            f"{claim.stack}: run {claim.run} of {claim.intent.who} is still running",
-            hint="Wait until it finishes, then try again.",
-        )
+    require_ended(store, claim, declared=declared is not None)
     if declared is not None and (change := claim.intent.change) is not None:
         lanes.declare_dead(store, identity, change, declared)
-    if dead:
-        return
-    raise Busy(
-        "HF-LOCK-3",
-        f"{claim.stack}: cannot prove that run {claim.run} of {claim.intent.who} has ended; "
-        f"its last heartbeat was {now.heartbeat or claim.intent.started}",
-        hint="If its machine no longer exists: "
-        f"holdfast runs reconcile {claim.run} --holder-dead --reason TEXT",
-    )
 
 
 @contextlib.contextmanager
@@ -196,7 +177,7 @@ def hold_reconcile_lock(
         )
     try:
         _require_open(store, claim)
-        _require_no_import(store, claim)
+        _require_no_import(store, claim, declared=declared is not None)
         yield
     finally:
         leases.release(got)
@@ -212,25 +193,34 @@ def _require_open(store: RunStore, claim: Claim) -> None:
         )
 
 
-def start_import_journal(store: RunStore, claim: Claim) -> str:
-    """The id of the journal of the imports; stored so that the next reconcile finds it."""
+def start_import_journal(store: RunStore, identity: Identity, claim: Claim) -> str:
+    """The id of the journal of the imports; stored so that the next reconcile and `runs list` know it."""
     journal = clock.new_id()
-    store.runs.write(claim.run, _IMPORTING, journal.encode())
+    imports: dict[str, object] = {
+        "stack": claim.stack,
+        "run": claim.run,
+        "who": identity.who,
+        "change": identity.change,
+    }
+    store.runs.write(journal, IMPORTS_FOR, to_json(imports))
+    store.runs.write(claim.run, IMPORTING, journal.encode())
     return journal
 
 
-def _require_no_import(store: RunStore, claim: Claim) -> None:
+def _require_no_import(store: RunStore, claim: Claim, *, declared: bool) -> None:
     """A killed reconcile can leave a Terraform that finishes its imports; an unstarted one is prevented."""
-    named = store.runs.read(claim.run, _IMPORTING)
+    named = store.runs.read(claim.run, IMPORTING)
     if named is None or store.runs.prevent_start(named.decode()):
         return
     journal = store.runs.journal(named.decode())
     process = journal.started.get("process") if journal.started is not None else None
     if journal.ended is None and isinstance(process, Mapping):
-        if process_table.liveness(ProcessId.of(process)) is not Liveness.ALIVE:
+        life = store.machines.liveness(ProcessId.of(process))
+        if life is Liveness.DEAD or (declared and life is not Liveness.ALIVE):
             return
         raise Busy(
             "HF-LOCK-5",
-            f"{claim.stack}: a reconcile of run {claim.run} was killed; its Terraform is still importing",
-            hint="Wait until it finishes, then try again.",
+            f"{claim.stack}: a reconcile of run {claim.run} was killed; its Terraform may still be importing",
+            hint="Wait until it finishes, then try again. If its machine no longer exists: "
+            f"holdfast runs reconcile {claim.run} --holder-dead --reason TEXT",
         )

@@ -13,7 +13,7 @@ from holdfast.recovery.change_outcome import ChangeOutcome, OutcomeKind
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
 from holdfast.runs.intent import PlanIntent
-from holdfast.runs.outcome import UnknownRun
+from holdfast.runs.outcome import UnknownRun, was_forced
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
@@ -79,7 +79,13 @@ def collect(
         journal=journal,
         holder=holder_liveness(store, claim, journal),
         intent=intent,
-        evidence=compare(intent, journal.lines, seen, read_contents(before) if before is not None else None),
+        evidence=compare(
+            intent,
+            journal.lines,
+            seen,
+            read_contents(before) if before is not None else None,
+            forced=was_forced(journal),
+        ),
         state=content,
         before=before,
         unsaved=store.errored(claim.stack) is not None,
@@ -131,8 +137,10 @@ def _short(text: str) -> str:
 
 def started(claim: Claim, report: CrashReport | None = None) -> str:
     text = f"Run {claim.run}, started {claim.intent.started} by {claim.intent.who}"
-    last = report.evidence.last_heard if report is not None else None
-    return _short(f"{text}, last heartbeat {last}." if last else f"{text}.")
+    if report is None:
+        return _short(f"{text}.")
+    times = (("output", report.evidence.last_output), ("heartbeat", report.holder.heartbeat))
+    return _short("".join((text, *(f", last {what} {at}" for what, at in times if at), ".")))
 
 
 def known(report: CrashReport) -> list[str]:
@@ -161,6 +169,8 @@ def _end(report: CrashReport) -> str:
     code = ended.get("code")
     if isinstance(code, int) and code < 0:
         return f"was killed by signal {-code} at {ended.get('at')}"
+    if was_forced(report.journal):
+        return f"was stopped without waiting for changes in progress, at {ended.get('at')}"
     return f"exited with code {code} at {ended.get('at')}"
 
 

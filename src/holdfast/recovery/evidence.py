@@ -32,7 +32,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Terraform printed its summary or its errors: it exited by itself."""
     cut: bool
     """The last line of the journal is incomplete."""
-    last_heard: str | None
+    last_output: str | None
 
     @property
     def all(self) -> tuple[ChangeOutcome, ...]:
@@ -68,10 +68,18 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    intent: PlanIntent, lines: Iterable[bytes], state: Contents, before: Contents | None = None
+    intent: PlanIntent,
+    lines: Iterable[bytes],
+    state: Contents,
+    before: Contents | None = None,
+    *,
+    forced: bool = False,
 ) -> Evidence:
-    """`state` is the current state, `before` the one when the run started, if known."""
-    log = parse_apply_log(lines)
+    """`state` is the current state, `before` the one when the run started, if known.
+
+    `forced`: Terraform was interrupted twice and did not wait for changes in progress.
+    """
+    log = parse_apply_log(lines, forced=forced)
     unseen = _why_unseen(intent, state)
     known = before if before is not None and before.unseen is None else None
     scene = _Scene(
@@ -90,7 +98,7 @@ def compare(
         written=scene.written,
         ended=log.ended,
         cut=log.cut,
-        last_heard=log.last,
+        last_output=log.last,
     )
 
 

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed, terraform_error
-from holdfast.plans.plan_file import has_ephemeral_variables
+from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
@@ -32,16 +33,16 @@ from holdfast.recovery.cleanup import (
     start_import_journal,
 )
 from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
-from holdfast.recovery.imports import Import, Resolution, import_blocks, imports
+from holdfast.recovery.import_plan import plan_imports, updated_imports
+from holdfast.recovery.imports import Resolution, imports
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, collect_journal
-from holdfast.runs.outcome import close_run, finish_from_journal
+from holdfast.runs.outcome import close_run, failed_creates, finish_from_journal
 from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.store.journal import Journal
 from holdfast.store.states import StateSnapshot
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.edit import (
     InstanceRecord,
@@ -53,21 +54,31 @@ from holdfast.terraform.statefile.edit import (
 )
 from holdfast.terraform.statefile.model import State, read_contents, read_state
 from holdfast.terraform.stream import CommandOutput
-from holdfast.terraform.workdirs.workdir import remove_files
 
-_BLOCKS = "zz_holdfast_imports.tf"
 T = TypeVar("T")
 
-_STATE_ONLY = frozenset({ChangeKind.NO_OP, ChangeKind.UPDATE, ChangeKind.READ})
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What the user decided about resources whose outcome is unknown."""
+
+    imports: Mapping[str, str] = {}
+    """Ids by address, of resources that exist."""
+    recreate: frozenset[str] = frozenset()
+    """Addresses that may be created again."""
+    declared: str | None = None
+    """Why the user declares the holder dead."""
 
 
 class Proposal(MaskedStruct, frozen=True, kw_only=True):
     """What reconcile is about to do, for the user to confirm."""
 
+    stack: Stack
     report: CrashReport
     resolution: Resolution
+    undecided: tuple[str, ...]
+    """Resources that may exist and that the next apply would create again."""
     plan: Plan | None
-    """The plan of the imports; None if there are none."""
+    """The plan of the imports; None if there are none, or if it cannot be made yet."""
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
@@ -79,44 +90,44 @@ class Reconciled(Struct, frozen=True, kw_only=True):
     settled: bool = True
     """False: the user declined."""
     notes: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    """Failed creates that may have created their resource, of a run whose journal proved the outcome."""
+    updated: tuple[str, ...] = ()
+    """Imported resources that were updated in place with the import."""
 
 
-Confirm = Callable[[Proposal], Awaitable[bool]]
+Show = Callable[[Proposal], None]
+Ask = Callable[[Proposal], Awaitable[bool]]
 
 
 async def reconcile(
     context: ChangeContext,
     stack: Stack,
     claim: Claim,
+    request: Request,
     *,
-    given: Mapping[str, str],
-    declared: str | None,
-    confirm: Confirm,
+    show: Show,
+    ask: Ask | None,
 ) -> Reconciled:
-    """`declared` is why the user declares the holder dead; `given` are the user's import ids."""
-    if declared is not None:
-        audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, declared)
+    """Without `ask` nobody confirms: then nothing that may exist is given up without being named."""
+    if request.declared is not None:
+        audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, request.declared)
     with audit_trail.audited(
         context.identity, context.control.tell, stack.name, what="reconcile", run=claim.run
     ) as operation:
-        result = await _reconcile(context, stack, claim, given, confirm, declared)
+        result = await _reconcile(context, stack, claim, request, show, ask)
         if not result.settled:
             operation.outcome = "declined"
         return result
 
 
 async def _reconcile(
-    context: ChangeContext,
-    stack: Stack,
-    claim: Claim,
-    given: Mapping[str, str],
-    confirm: Confirm,
-    declared: str | None,
+    context: ChangeContext, stack: Stack, claim: Claim, request: Request, show: Show, ask: Ask | None
 ) -> Reconciled:
     journal = collect_journal(context.store, claim)
     proved = finish_from_journal(context.store, context.control.tell, claim, journal)
     if proved is None:
-        require_holder_dead(context.store, context.identity, claim, declared)
+        require_holder_dead(context.store, context.identity, claim, request.declared)
         # The run is over; its last lines may have arrived in the meantime.
         journal = collect_journal(context.store, claim)
         proved = finish_from_journal(context.store, context.control.tell, claim, journal)
@@ -126,10 +137,11 @@ async def _reconcile(
         proved = (f"it is unknown whether {what} took effect; check the state",)
         close_run(context.store, claim, Status.FAILED, proved[0])
     if proved is not None:
-        return Reconciled(claim=claim, report=None, notes=proved)
+        doubtful = tuple(sorted(failed_creates(journal) - request.recreate))
+        return Reconciled(claim=claim, report=None, notes=proved, doubtful=doubtful)
     require_plan_intent(claim)
-    with hold_reconcile_lock(context.store, context.identity, claim, declared=declared):
-        return await _import_unrecorded(context, stack, claim, journal, given, confirm, declared)
+    with hold_reconcile_lock(context.store, context.identity, claim, declared=request.declared):
+        return await _import_unrecorded(context, stack, claim, journal, request, show, ask)
 
 
 async def _import_unrecorded(
@@ -137,9 +149,9 @@ async def _import_unrecorded(
     stack: Stack,
     claim: Claim,
     journal: Journal,
-    given: Mapping[str, str],
-    confirm: Confirm,
-    declared: str | None,
+    request: Request,
+    show: Show,
+    ask: Ask | None,
 ) -> Reconciled:
     notes = [*await kill_orphans(journal)]
     async with open_workdir(context, stack, for_state=True) as workdir:
@@ -153,27 +165,31 @@ async def _import_unrecorded(
                 hint=f"Restore the state first: holdfast state rollback {stack.name} VERSION, "
                 f"or holdfast state push {stack.name} FILE",
             )
-        resolution = imports(report.evidence, given)
-        if resolution.unneeded:
-            raise UsageError(
-                "HF-REC-8",
-                f"{', '.join(resolution.unneeded)}: no import is needed there",
-                hint="Use --import only for resources whose outcome is unknown.",
-            )
-        work = _Work(context, workdir, report, resolution, declared=declared is not None)
-        if not await work.confirm(confirm):
-            return Reconciled(
-                claim=claim, report=report, resolution=resolution, settled=False, notes=tuple(notes)
-            )
-        put_back = await work.carry_out()
-    close_run(context.store, claim, Status.FAILED, _summary(resolution, declared))
-    return Reconciled(
-        claim=claim, report=report, resolution=resolution, put_back=put_back, notes=tuple(notes)
-    )
+        resolution = imports(report.evidence, request.imports)
+        _require_needed(resolution, request)
+        work = _Work(context, workdir, report, resolution, request)
+        done = Reconciled(claim=claim, report=report, resolution=resolution, notes=tuple(notes))
+        if not await work.confirm(show, ask):
+            return replace(done, settled=False)
+        put_back = await work.carry_out(show, ask)
+    close_run(context.store, claim, Status.FAILED, _summary(resolution, request))
+    return replace(done, put_back=put_back, updated=work.updated)
 
 
-def _summary(resolution: Resolution, declared: str | None) -> str:
-    declaration = f" (its holder was declared dead: {declared})" if declared else ""
+def _require_needed(resolution: Resolution, request: Request) -> None:
+    """A decision about a resource that needs none is a mistake in the arguments."""
+    unneeded = request.recreate - {resource.address for resource in resolution.unresolved}
+    wrong = [*resolution.unneeded, *sorted(unneeded)]
+    if wrong:
+        raise UsageError(
+            "HF-REC-8",
+            f"{', '.join(wrong)}: no decision is needed there",
+            hint="Use --import and --recreate only for resources whose outcome is unknown.",
+        )
+
+
+def _summary(resolution: Resolution, request: Request) -> str:
+    declaration = f" (its holder was declared dead: {request.declared})" if request.declared else ""
     done = f"reconciled: {len(resolution.imports)} imported{declaration}"
     unresolved = [resource.address for resource in resolution.unresolved]
     return f"{done}; unresolved: {', '.join(unresolved)}" if unresolved else done
@@ -188,18 +204,24 @@ class _Work:
         workdir: StackWorkdir,
         report: CrashReport,
         resolution: Resolution,
-        *,
-        declared: bool,
+        request: Request,
     ) -> None:
         self._context = context
-        self._declared = declared
+        self._declared = request.declared is not None
+        self._undecided = tuple(
+            resource.address
+            for resource in resolution.unresolved
+            if not resource.harmless and resource.address not in request.recreate
+        )
+        self.updated: tuple[str, ...] = ()
+        """What the shown plan of the imports also updates."""
         self._workdir = workdir
         self._report = report
         self._resolution = resolution
         self._run = report.claim.run
         self._terraform = Terraform(context, workdir)
 
-    async def confirm(self, confirm: Confirm) -> bool:
+    async def confirm(self, show: Show, ask: Ask | None) -> bool:
         """Plan the imports and ask; nothing is changed before that.
 
         If an instance must leave the state first, the plan is made and checked after that.
@@ -207,15 +229,46 @@ class _Work:
         await self._terraform.init()
         plan = None
         if self._resolution.imports and not self._to_remove():
-            plan = await self._plan_imports()
-        return await confirm(Proposal(report=self._report, resolution=self._resolution, plan=plan))
+            plan = (await self._plan_imports()).plan
+        return await self._confirm(plan, show, ask)
 
-    async def carry_out(self) -> tuple[str, ...]:
+    async def _confirm(self, plan: Plan | None, show: Show, ask: Ask | None) -> bool:
+        self.updated = updated_imports(plan) if plan is not None else ()
+        proposal = Proposal(
+            stack=self._workdir.stack,
+            report=self._report,
+            resolution=self._resolution,
+            undecided=self._undecided,
+            plan=plan,
+        )
+        show(proposal)
+        if ask is not None:
+            return await ask(proposal)
+        if self._undecided:
+            named = " ".join(f"--recreate {address}" for address in self._undecided)
+            raise UnknownOutcome(
+                "HF-REC-11",
+                f"{self._workdir.stack.name}: these resources may exist: {', '.join(self._undecided)}",
+                hint=f"Look each of them up in the provider. To import one: --import ADDR=ID. "
+                f"If it does not exist: holdfast runs reconcile {self._run} --yes {named}",
+            )
+        return True
+
+    async def carry_out(self, show: Show, ask: Ask | None) -> tuple[str, ...]:
         await self._release_stale_lock()
         await self._remove_instances()
         if self._resolution.imports:
-            await self._plan_imports()
-            await self._apply_imports()
+            shown = self.updated
+            plan_file = await self._plan_imports()
+            if updated_imports(plan_file.plan) != shown and not await self._confirm(
+                plan_file.plan, show, ask
+            ):
+                raise Refused(
+                    "HF-REC-9",
+                    f"{self._workdir.stack.name}: you did not confirm, so nothing was imported",
+                    hint=f"Try again: holdfast runs reconcile {self._run}",
+                )
+            await self._apply_imports(plan_file)
         return await self._add_deposed()
 
     async def _release_stale_lock(self) -> None:
@@ -291,30 +344,18 @@ class _Work:
         )
         await self._with_lock(lambda: push_content(context, self._workdir, content, run=self._run))
 
-    async def _plan_imports(self) -> Plan:
-        """A plan of exactly the imports; any other change is refused."""
-        wanted = self._resolution.imports
-        try:
-            self._workdir.work.private_file(_BLOCKS, import_blocks(wanted))
-            options = PlanOptions(targets=tuple(item.address for item in wanted))
-            await self._with_lock(lambda: self._terraform.plan(options))
-        finally:
-            remove_files(self._workdir.work, (_BLOCKS,))
-        plan, _ = await self._terraform.show()
-        _require_only_imports(self._workdir.stack, plan, wanted)
-        return plan
+    async def _plan_imports(self) -> PlanFile:
+        return await plan_imports(self._context, self._terraform, self._resolution.imports, self._with_lock)
 
     async def _with_lock(self, work: Callable[[], Awaitable[T]]) -> T:
         return await retry_past_stale_lock(self._terraform, self._report.claim, work, declared=self._declared)
 
-    async def _apply_imports(self) -> None:
+    async def _apply_imports(self, plan_file: PlanFile) -> None:
         """Journalled under its own id; the outcome belongs to the interrupted run."""
         output = CommandOutput()
-        again = has_ephemeral_variables(self._context.project.code, self._workdir.stack)
-        given = self._workdir.variables_files if again else ()
-        answer = await self._terraform.apply(
-            given, output, self._run, journal=start_import_journal(self._context.store, self._report.claim)
-        )
+        given = self._workdir.variables_files if plan_file.ephemeral else ()
+        journal = start_import_journal(self._context.store, self._context.identity, self._report.claim)
+        answer = await self._terraform.apply(given, output, self._run, journal=journal)
         if answer.killed or answer.code != 0:
             error = terraform_error(self._workdir, "apply", answer, output)
             raise UnknownOutcome(
@@ -333,27 +374,4 @@ class _Work:
             )
         state_continuity.record(
             self._context.store, self._workdir.stack.name, self._workdir.home, read_state(now or b"")
-        )
-
-
-def _require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) -> None:
-    more = [
-        f"{change.address} ({', '.join(change.actions)})"
-        for change in plan.changes
-        if change.kind not in _STATE_ONLY
-    ]
-    if more:
-        raise Refused(
-            "HF-REC-10",
-            f"{stack.name}: besides the imports, Terraform would change resources: {', '.join(more)}",
-            hint="Check the ids (--import ADDR=ID), or adjust the code to the existing resources.",
-        )
-    missing = {item.address for item in wanted} - {
-        change.address for change in plan.changes if change.importing is not None
-    }
-    if missing:
-        raise Refused(
-            "HF-REC-10",
-            f"{stack.name}: Terraform does not plan to import {', '.join(sorted(missing))}",
-            hint="Check that the code still declares them: Terraform imports only declared resources.",
         )

@@ -35,7 +35,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.files import file_error
 from holdfast.terraform import stream
-from holdfast.terraform.apply_log import is_provider_crash
+from holdfast.terraform.apply_log import is_forced_exit, is_provider_crash
 from holdfast.terraform.argv import UNSAVED_FILE
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.interface import CommandResult
@@ -150,13 +150,16 @@ class ApplyFailed(TerraformFailed):
     def __init__(self, error: TerraformFailed, outcome: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
         first, *others = error.problems
         if doubtful:
-            hint = (
-                f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
-                "import what exists and is not in the state, then plan again."
-            )
-            first = first._replace(hint=hint)
+            first = first._replace(hint=_doubt_hint(doubtful))
         super().__init__(first.code, first.message, problems=(first, *others))
         self.outcome = outcome
+
+
+def _doubt_hint(doubtful: tuple[str, ...]) -> str:
+    return (
+        f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
+        "import what exists and is not in the state, then plan again."
+    )
 
 
 def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
@@ -175,27 +178,26 @@ def _failure(
 ) -> HoldfastError:
     name = plan_file.terraform.workdir.stack.name
     done = f"{watch.finished} of {plural(watch.total, 'change')} completed and saved"
-    if answer.timed_out and answer.force_cancelled and watch.unfinished:
+    forced = answer.force_cancelled or any(map(is_forced_exit, output.diagnostics))
+    if answer.timed_out and forced and watch.unfinished:
         what = f"the apply exceeded its time limit and did not stop within the grace period; {done}"
         more = ". engine.time_limits.grace in holdfast.yaml sets the grace period."
         return unfinished_apply("HF-TIME-2", name, run, what, watch.unfinished, more)
-    if answer.force_cancelled and watch.unfinished:
+    if forced and watch.unfinished:
         what = f"cancelled without waiting for resources in progress; {done}"
         return unfinished_apply("HF-RUN-7", name, run, what, watch.unfinished)
+    outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
+    doubtful = creates_in_doubt(outcome, plan_file.plan, refused_creates(config))
+    hint = _doubt_hint(doubtful) if doubtful else f"Plan again to see what is left: holdfast plan {name}"
     if answer.timed_out:
-        return Failed(
-            "HF-TIME-1",
-            f"{name}: the apply took longer than its time limit and was stopped; {done}",
-            hint=f"Plan again to see what is left: holdfast plan {name}",
-        )
+        what = f"{name}: the apply took longer than its time limit and was stopped; {done}"
+        return Failed("HF-TIME-1", what, hint=hint)
     if answer.interrupted:
-        hint = f"Plan again to see what is left: holdfast plan {name}"
         return Cancelled("HF-RUN-2", f"{name}: cancelled; {done}", hint=hint)
     error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
     if not isinstance(error, TerraformFailed):
         return error
-    outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
-    return ApplyFailed(error, outcome, creates_in_doubt(outcome, plan_file.plan, refused_creates(config)))
+    return ApplyFailed(error, outcome, doubtful)
 
 
 def _unsaved(

@@ -22,7 +22,7 @@ from holdfast.system.process_table import Liveness, ProcessId
 
 POLL_SECONDS = 0.5
 SILENT_SECONDS = 60.0
-"""On another machine no death can be proved. A holder without a heartbeat for this long is not waited for."""
+"""A holder whose death cannot be proved is not waited for after this long without a heartbeat."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -77,6 +77,7 @@ async def take_claim(store: RunStore, control: Control, claim: Claim) -> None:
 
 def _take(store: RunStore, claim: Claim) -> Claim:
     """The claim that holds the stack. After an error ours may have been written: it is withdrawn."""
+    store.machines.record()
     try:
         stored = store.claims.take(StoredClaim(claim.stack, claim.run, claim.intent.document()))
         # A rotation of the key looks for claims after it has announced itself: one of the two sees the other.
@@ -95,6 +96,16 @@ def stack_busy(claim: Claim) -> Busy:
         f"{claim.stack} is {doing} by {claim.intent.who}, run {claim.run}, "
         f"since {claim.intent.started[:19]}Z",
         hint="Wait until that run ends, then try again. apply and destroy can wait for it: --wait 30m",
+    )
+
+
+def holder_not_proved_dead(claim: Claim, holder: HolderLiveness) -> Busy:
+    return Busy(
+        "HF-LOCK-3",
+        f"{claim.stack}: cannot prove that run {claim.run} of {claim.intent.who} has ended; "
+        f"its last heartbeat was {holder.heartbeat or claim.intent.started}",
+        hint="If its process or its machine no longer exists: "
+        f"holdfast runs reconcile {claim.run} --holder-dead --reason TEXT",
     )
 
 
@@ -118,10 +129,10 @@ class HolderLiveness(Struct, frozen=True, kw_only=True):
 def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLiveness:
     supervisor = None
     if journal.started is not None:
-        supervisor = process_table.liveness(_supervisor(journal.started))
+        supervisor = store.machines.liveness(_supervisor(journal.started))
     heartbeat = store.runs.read(claim.run, HEARTBEAT)
     return HolderLiveness(
-        caller=process_table.liveness(claim.intent.process),
+        caller=store.machines.liveness(claim.intent.process),
         supervisor=supervisor,
         heartbeat=heartbeat.decode() if heartbeat is not None else None,
     )

@@ -32,6 +32,7 @@ from holdfast.store.approvals import ApprovalKind
 from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
 Explain = Callable[[UnknownRun], Awaitable[HoldfastError]]
@@ -299,13 +300,19 @@ class RunExecutor:
         if self.context.control.stop.level:
             raise Cancelled("HF-RUN-2", f"{self.stack.name}: not started, because you stopped the change")
 
+    def _engine(self) -> EngineId | None:
+        """None where the engines themselves are the error."""
+        with contextlib.suppress(HoldfastError):
+            return self.context.engines.choose(self.stack).engine
+        return None
+
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault
         status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
         return StackResult(
             stack=self.stack,
             status=status,
-            engine=self.context.engines.choose(self.stack).engine if error.exit is not Exit.USAGE else None,
+            engine=self._engine() if error.exit is not Exit.USAGE else None,
             run=self.run.id,
             error=error.problem,
             problems=error.problems,

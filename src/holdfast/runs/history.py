@@ -17,7 +17,10 @@ from holdfast.runs.outcome import outcome_from_journal
 from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import Run, read_run, run_from_claim
 from holdfast.store.journal import Journal
+from holdfast.store.run_records import IMPORTS_FOR
 from holdfast.store.run_store import RunStore
+
+_ENDED = ("code", "at", "unsaved", "forced")
 
 
 class RunDetails(MaskedStruct, frozen=True, kw_only=True):
@@ -114,7 +117,14 @@ def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:
         return structs.replace(run_from_claim(claim), status=status)
     started = journal.started.get("at") if journal.started is not None else None
     times = {Status.APPLYING: started} if isinstance(started, str) else {}
-    return Run(id=run_id, status=unrecorded_status(journal), times=times)
+    run = Run(id=run_id, status=unrecorded_status(journal), times=times)
+    imports = store.runs.read(run_id, IMPORTS_FOR)
+    if imports is None:
+        return run
+    document = json.loads(imports)
+    note = f"the imports that reconcile run {document['run']}"
+    known = {name: document[name] for name in ("stack", "who", "change")}
+    return structs.replace(run, operation="reconcile", notes=(note,), **known)
 
 
 def _intent_document(intent: Intent | None) -> dict[str, object] | None:
@@ -141,7 +151,7 @@ def journal_document(journal: Journal) -> dict[str, object]:
         "started": journal.started.get("at") if journal.started is not None else None,
         "lines": len(journal.lines),
         "last": next((at for line in reversed(journal.lines) if (at := _timestamp(line))), None),
-        "ended": {name: ended.get(name) for name in ("code", "at", "unsaved")} if ended is not None else None,
+        "ended": {name: ended.get(name) for name in _ENDED} if ended is not None else None,
         "complete": journal.whole,
     }
 

@@ -70,6 +70,7 @@ class HeldLanes:
 
     async def take(self, lane: str, end: float) -> None:
         _ = self._store.key  # Loaded here, because it may print a message.
+        self._store.machines.record()
         silence = _Silence()
         reported = ""
         while True:

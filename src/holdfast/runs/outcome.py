@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.kernel.errors import UnknownOutcome
+from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.plans.context import Control
 from holdfast.plans.events import Listener, Note
 from holdfast.plans.status import Status
 from holdfast.runs.claims import (
     POLL_SECONDS,
     Claim,
+    HolderLiveness,
     claim_on,
     collect_journal,
     holder_liveness,
+    holder_not_proved_dead,
     is_working,
     stack_busy,
 )
@@ -30,17 +32,21 @@ from holdfast.terraform.apply_log import OperationStatus, parse_apply_log
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 _FAILED = 1
-_STATE_ONLY = frozenset({"push", "rollback"})
+_STATE_ONLY = frozenset({"push", "rollback", "adopt"})
 """These write a state in one step and create no resource."""
 
 
 class UnknownRun(UnknownOutcome):
     """The previous run of a stack was interrupted. `recovery.crash_report` says what is known of it."""
 
-    def __init__(self, stack: Stack, claim: Claim, journal: Journal) -> None:
+    def __init__(self, stack: Stack, claim: Claim, journal: Journal, holder: HolderLiveness) -> None:
+        happened = "was interrupted"
+        if not holder.proved_dead and journal.ended is None:
+            since = (holder.heartbeat or claim.intent.started)[:19]
+            happened = f"sent its last heartbeat at {since}Z on {claim.intent.process.host} and may still run"
         super().__init__(
             "HF-RUN-8",
-            f"The last {claim.intent.operation} of {claim.stack} was interrupted; its outcome is unknown.",
+            f"The last {claim.intent.operation} of {claim.stack} {happened}; its outcome is unknown.",
             hint="Nothing is planned or applied on this stack until this is resolved: "
             f"holdfast runs reconcile {claim.run}",
         )
@@ -60,7 +66,7 @@ async def require_previous_finished(store: RunStore, control: Control, stack: St
             journal = collect_journal(store, claim)
             notes = finish_from_journal(store, control.tell, claim, journal)
             if notes is None:
-                raise UnknownRun(stack, claim, journal)
+                raise UnknownRun(stack, claim, journal, holder_liveness(store, claim, journal))
         if notes is not None:
             return notes
         if clock.monotonic() >= end or control.stop.level:
@@ -109,6 +115,21 @@ def prevent_start(store: RunStore, claim: Claim) -> bool:
     return store.runs.prevent_start(claim.run) or collect_journal(store, claim).started is None
 
 
+def require_ended(store: RunStore, claim: Claim, *, declared: bool = False) -> None:
+    """Nothing of the run works any more, nor can start: proved, or `declared` by a person."""
+    journal = collect_journal(store, claim)
+    holder = holder_liveness(store, claim, journal)
+    over = holder.proved_dead or journal.ended is not None or declared
+    if holder.alive or (over and journal.started is None and not prevent_start(store, claim)):
+        raise Busy(
+            "HF-LOCK-2",
+            f"{claim.stack}: run {claim.run} of {claim.intent.who} is still running",
+            hint="Wait until it finishes, then try again.",
+        )
+    if not over:
+        raise holder_not_proved_dead(claim, holder)
+
+
 def proven_status(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
     """How a run ended whose Holdfast is gone, and a note on it. Pure."""
     operation = claim.intent.operation
@@ -144,12 +165,29 @@ def failed_cleanly(journal: Journal) -> bool:
     return exited_by_itself(journal)
 
 
+def was_forced(journal: Journal) -> bool:
+    """Whether Holdfast interrupted Terraform twice: it then exits without waiting for its changes."""
+    return journal.ended is not None and journal.ended.get("forced") is True
+
+
+def failed_creates(journal: Journal) -> frozenset[str]:
+    """Addresses whose create failed: the resource may exist anyway."""
+    log = parse_apply_log(journal.lines, forced=was_forced(journal))
+    return frozenset(
+        address
+        for address, operations in log.operations.items()
+        if any(
+            operation.creates and operation.end is not OperationStatus.COMPLETE for operation in operations
+        )
+    )
+
+
 def exited_by_itself(journal: Journal) -> bool:
     """Terraform exited by itself and reported the end of every change it had started."""
     code = journal.ended.get("code") if journal.ended is not None else None
     if code not in {0, _FAILED}:
         return False
-    log = parse_apply_log(journal.lines)
+    log = parse_apply_log(journal.lines, forced=was_forced(journal))
     still_open = (
         operation
         for operations in log.operations.values()

@@ -18,7 +18,7 @@ from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import claim_on, hold_claim, is_working, stack_busy
-from holdfast.runs.outcome import close_run, exited_by_itself
+from holdfast.runs.outcome import close_run, exited_by_itself, require_ended
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
@@ -89,7 +89,7 @@ async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State
 async def _hold_for_push(
     store: RunStore, control: Control, identity: Identity, stack: Stack
 ) -> AsyncIterator[str]:
-    """Claim the stack for the push. The claim of a dead run stays: the push is made for that run.
+    """Claim the stack for the push. The claim of a run that is proved dead stays: the push is made for it.
 
     If its Terraform exited by itself, only the unsaved state was missing, and the run is closed.
     """
@@ -98,6 +98,7 @@ async def _hold_for_push(
         async with hold_claim(store, control, identity, stack, "push"):
             yield identity.change
         return
+    require_ended(store, holder)
     yield holder.run
     journal = store.runs.journal(holder.run)
     if exited_by_itself(journal):

@@ -66,9 +66,13 @@ def _name(stack: str) -> str:
 
 
 HEARTBEAT = "heartbeat"
-"""The last heartbeat of the supervisor, in a store that is not on its machine."""
+"""The last heartbeat of the supervisor. An apply of a few seconds has none."""
 TAIL = "tail"
 """Terraform's output after a kill, if it is more than the journal has."""
+IMPORTING = "importing"
+"""The id of the journal of the imports that reconcile the run."""
+IMPORTS_FOR = "imports-for"
+"""Of the journal of imports: stack, run and user."""
 SPOOL = "spool"
 """The folder in Holdfast's home for journals that have not reached a remote store yet."""
 
@@ -112,8 +116,8 @@ class RunRecords:
         """Create the journal's name, so that the run cannot start. False if it has started."""
         return self._encrypted.blobs.create(journal_name(run), b"")
 
-    def write(self, run: str, name: str, data: bytes) -> None:
-        self._encrypted.write(f"runs/{run}/{name}", data)
+    def write(self, run: str, name: str, data: bytes, *, durable: bool = True) -> None:
+        self._encrypted.write(f"runs/{run}/{name}", data, durable=durable)
 
     def read(self, run: str, name: str) -> bytes | None:
         blob = self._encrypted.read(f"runs/{run}/{name}")

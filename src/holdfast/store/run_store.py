@@ -20,6 +20,7 @@ from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.keys import Key
 from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
+from holdfast.store.machines import Machines
 from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
@@ -126,6 +127,7 @@ class RunStore:
         self.states = ManagedStates(self.encrypted)
         self.backups = Backups(self.encrypted)
         self.runs = RunRecords(self.encrypted)
+        self.machines = Machines(self.encrypted)
 
     @functools.cached_property
     def approvals(self) -> Approvals:
@@ -137,7 +139,7 @@ class RunStore:
     def leases(self) -> Leases:
         from holdfast.store.leases import Leases  # noqa: PLC0415 - most commands take no lease
 
-        return Leases(self.encrypted)
+        return Leases(self.encrypted, life=self.machines.liveness)
 
     @functools.cached_property
     def key(self) -> Key:

@@ -86,14 +86,14 @@ class RunObserver(CommandObserver):
     def record(self, chunk: bytes) -> bool:
         return self._journal.record(chunk) if self._journal is not None else True
 
-    def end(self, code: int) -> dict[str, object]:
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
         report: dict[str, object] = {}
         if self._state_server is not None:
             self._state_server.serve_state(None)
             report["refusals"] = list(self._state_server.refusals)
             self._state_server.refusals.clear()
         if self._journal is not None:
-            report.update(self._journal.end(code))
+            report.update(self._journal.end(code, forced=forced))
         return report
 
 
@@ -128,11 +128,10 @@ class JournalRecorder:
             self._append(STARTED, {"process": process, "at": _now(), "output_buffer": self.output_buffer})
         except (OSError, HoldfastError) as error:
             return self._not_started(f"the journal cannot be written: {error}")
-        if self._shipper is not None:
-            # A journal without a start record means that Terraform was never started.
-            if not self._shipper.wait_until_shipped(_SHIP_SECONDS):
-                return self._not_started("the journal cannot be written: the run store does not respond")
-            self._heartbeat = Heartbeat(self._encrypted, self._run)
+        # A journal without a start record means that Terraform was never started.
+        if self._shipper is not None and not self._shipper.wait_until_shipped(_SHIP_SECONDS):
+            return self._not_started("the journal cannot be written: the run store does not respond")
+        self._heartbeat = Heartbeat(self._encrypted, self._run)
         return None
 
     def _not_started(self, why: str) -> str:
@@ -160,13 +159,15 @@ class JournalRecorder:
             self._shipper.flush()
         return True
 
-    def end(self, code: int) -> dict[str, object]:
-        """Write the exit record, with whether Terraform left a state that it could not save."""
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
+        """Write the exit record: also whether Terraform left a state that it could not save, and whether it
+        was interrupted twice, so that it did not wait for changes in progress.
+        """
         report: dict[str, object] = {}
         unsaved = (self._folder / UNSAVED_FILE).exists()
         if self._writer is not None and self._failure is None:
             try:
-                self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved})
+                self._append(ENDED, {"code": code, "at": _now(), "unsaved": unsaved, "forced": forced})
             except OSError as error:
                 self._failure = f"the exit record could not be written: {error}"
         if self._writer is not None:
@@ -197,7 +198,10 @@ class JournalRecorder:
 
 
 class Heartbeat:
-    """Written to the run store while Terraform runs. A failed write is harmless."""
+    """Written to the run store while Terraform runs. A failed write is harmless.
+
+    The claim counts as the first one, so a short apply writes none.
+    """
 
     def __init__(self, encrypted: EncryptedBlobs, run: str) -> None:
         self._records = RunRecords(encrypted)
@@ -209,11 +213,9 @@ class Heartbeat:
         self._stopped.set()
 
     def _beat(self) -> None:
-        while True:
+        while not self._stopped.wait(_HEARTBEAT_SECONDS):
             with contextlib.suppress(HoldfastError, OSError):
-                self._records.write(self._run, HEARTBEAT, _now().encode())
-            if self._stopped.wait(_HEARTBEAT_SECONDS):
-                return
+                self._records.write(self._run, HEARTBEAT, _now().encode(), durable=False)
 
 
 class ManagedStateBackend:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -71,15 +71,21 @@ def process(pid: int) -> ProcessId:
     )
 
 
-def liveness(of: ProcessId, *, here: ProcessId | None = None) -> Liveness:
-    """Dead only if that is proved. A host name proves nothing: containers share and inherit names."""
+def liveness(
+    of: ProcessId, *, here: ProcessId | None = None, one_machine: Callable[[], bool] = lambda: False
+) -> Liveness:
+    """Dead only if that is proved. Names prove nothing: containers inherit them, clones share them.
+
+    `one_machine` tells whether the place where the process was recorded is used by one machine only. Only
+    then a different boot id means that this machine was restarted, and not that it is another one.
+    """
     here = here or this_process()
-    if of.pid <= 0 or (of.host, of.machine) != (here.host, here.machine):
+    if of.pid <= 0 or (of.host, of.machine) != (here.host, here.machine) or not (of.boot and here.boot):
         return Liveness.UNKNOWN
     if of.boot != here.boot:
-        # The same machine rebooted; but a container may have moved to another one, with its name.
+        # A container may have moved to another machine, with its name.
         whole = bool(here.machine) and of.space == here.space == _WHOLE_MACHINE
-        return Liveness.DEAD if whole and of.boot and here.boot else Liveness.UNKNOWN
+        return Liveness.DEAD if whole and one_machine() else Liveness.UNKNOWN
     if of.space != here.space:
         return Liveness.UNKNOWN
     return Liveness.ALIVE if _exists(of) else Liveness.DEAD

@@ -26,10 +26,17 @@ _CRASHED = pattern(
     re.IGNORECASE,
 )
 
+_FORCED = "operation canceled"
+
 
 def is_provider_crash(diagnostic: Diagnostic) -> bool:
     """An error that says that a provider stopped responding, but not what it did."""
     return diagnostic.is_error and _CRASHED.search(f"{diagnostic.summary} {diagnostic.detail}") is not None
+
+
+def is_forced_exit(diagnostic: Diagnostic) -> bool:
+    """Terraform's error after a second interrupt, from whomever: it did not wait for changes in progress."""
+    return diagnostic.is_error and diagnostic.summary == _FORCED
 
 
 class OperationStatus(StrEnum):
@@ -82,6 +89,7 @@ class _Parser(Struct, kw_only=True):
     died: set[str] = field(default_factory=set)
     crashed_somewhere: bool = False
     """A provider stopped responding, and the engine did not say for which address."""
+    forced: bool = False
 
     def apply(self, event: stream.ApplyEvent) -> None:
         of_address = self.operations.setdefault(event.address, [])
@@ -134,6 +142,7 @@ class _Parser(Struct, kw_only=True):
         if not diagnostic.is_error:
             return
         crashed = is_provider_crash(diagnostic)
+        self.forced = self.forced or is_forced_exit(diagnostic)
         if not diagnostic.address:
             self.crashed_somewhere = self.crashed_somewhere or crashed
             return
@@ -150,10 +159,22 @@ class _Parser(Struct, kw_only=True):
         }
         return frozenset(self.died | failed)
 
+    def all_operations(self) -> dict[str, tuple[Operation, ...]]:
+        """After a forced exit Terraform reports running operations as failed: their result is not known."""
+        return {
+            address: tuple(
+                replace(operation, end=OperationStatus.OPEN, ended=None)
+                if self.forced and operation.end is OperationStatus.ERRORED
+                else operation
+                for operation in operations
+            )
+            for address, operations in self.operations.items()
+        }
 
-def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
-    """Never raises: a line without information is skipped."""
-    parser = _Parser()
+
+def parse_apply_log(lines: Iterable[bytes], *, forced: bool = False) -> ApplyLog:
+    """Never raises: a line without information is skipped. `forced`: Terraform was interrupted twice."""
+    parser = _Parser(forced=forced)
     ended, cut = False, False
     last: str | None = None
     for line in lines:
@@ -175,7 +196,7 @@ def parse_apply_log(lines: Iterable[bytes]) -> ApplyLog:
                 pass
         last = (event.at if isinstance(event, stream.StreamEvent) else None) or last
     return ApplyLog(
-        operations={address: tuple(operations) for address, operations in parser.operations.items()},
+        operations=parser.all_operations(),
         provisioned=frozenset(parser.provisioned),
         died=parser.all_crashed(),
         ended=ended,

@@ -68,6 +68,7 @@ class Listens(CommandObserver):
     before: Callable[[], str | None] = lambda: None
     ear: Callable[[bytes], bool] = lambda _: True
     ends: list[int] = dataclasses.field(default_factory=list)
+    forced: bool | None = None
 
     def begin(self) -> str | None:
         return self.before()
@@ -75,8 +76,9 @@ class Listens(CommandObserver):
     def record(self, chunk: bytes) -> bool:
         return self.ear(chunk)
 
-    def end(self, code: int) -> dict[str, object]:
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
         self.ends.append(code)
+        self.forced = forced
         return {}
 
 
@@ -146,6 +148,28 @@ def test_what_is_stopped_before_it_begins_is_not_begun() -> None:
         assert read_all(out) == b""
     assert engine.ran == []
     assert attention.ends == [1]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_exit_record_says_whether_terraform_was_forced(times: int) -> None:
+    """At the second interrupt Terraform waits for no change: what it says of them proves nothing."""
+    started, goes_on = threading.Event(), threading.Event()
+
+    def between() -> None:
+        started.set()
+        goes_on.wait(30)
+
+    engine, attention = FakeEngine(b"x\n", between=between), Listens()
+    with Talk(engine, attention) as talk:
+        out = talk.ask("one")
+        assert started.wait(30)
+        for _ in range(times):
+            talk.cancel("one")
+        eventually(lambda: len(engine.cancelled) == times, what="the interrupts have arrived")
+        goes_on.set()
+        assert talk.hear()["code"] == 0
+        assert read_all(out) == b"x\n"
+    assert attention.forced is (times > 1)
 
 
 def test_what_must_not_begin_is_said_so() -> None:

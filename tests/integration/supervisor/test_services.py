@@ -71,7 +71,7 @@ def test_a_journal_has_a_beginning_words_and_an_end(tmp_path: Path) -> None:
     found = read(tmp_path / "store" / journal_name("r1"))
     assert found.lines == (b"one", b"two")
     assert found.ended is not None
-    assert (found.ended["code"], found.ended["unsaved"]) == (0, False)
+    assert (found.ended["code"], found.ended["unsaved"], found.ended["forced"]) == (0, False, False)
     assert journal.output_buffer is not None
     assert not Path(journal.output_buffer).exists()
 
@@ -81,10 +81,10 @@ def test_a_state_that_could_not_be_saved_is_part_of_the_end(tmp_path: Path) -> N
     journal = journalled(tmp_path)
     assert journal.begin() is None
     (tmp_path / UNSAVED_FILE).write_bytes(state(1))
-    journal.end(0)
+    journal.end(0, forced=True)
     ended = read(tmp_path / "store" / journal_name("r1")).ended
     assert ended is not None
-    assert ended["unsaved"] is True
+    assert (ended["unsaved"], ended["forced"]) == (True, True)
 
 
 def test_without_room_in_memory_terraform_is_stopped_once(

@@ -62,22 +62,33 @@ def test_a_number_given_out_again_is_another_process() -> None:
         (HERE._replace(machine="other"), Liveness.UNKNOWN),
         (HERE._replace(space="pid:[1]"), Liveness.UNKNOWN),
         (HERE._replace(pid=0), Liveness.UNKNOWN),
-        (HERE._replace(boot="b0"), Liveness.DEAD),
+        (HERE._replace(boot="b0"), Liveness.UNKNOWN),
         (HERE._replace(boot=""), Liveness.UNKNOWN),
         (HERE._replace(boot="b0", space="pid:[1]"), Liveness.UNKNOWN),
     ],
 )
 def test_only_the_same_machine_can_prove_a_death(of: ProcessId, expected: Liveness) -> None:
-    """Another host or container is out of sight; a machine that was started anew has lost them all."""
+    """Another host or container is out of sight, and another boot may be another machine."""
     assert process_table.liveness(of, here=HERE) is expected
+
+
+def test_a_restart_proves_a_death_where_only_one_machine_writes() -> None:
+    """A machine that was started anew has lost all its processes, if it is the same machine."""
+    rebooted = HERE._replace(boot="b0")
+    assert process_table.liveness(rebooted, here=HERE, one_machine=lambda: True) is Liveness.DEAD
+    assert process_table.liveness(rebooted, here=HERE, one_machine=lambda: False) is Liveness.UNKNOWN
+    for unknown in (rebooted._replace(boot=""), rebooted._replace(space="pid:[1]")):
+        assert process_table.liveness(unknown, here=HERE, one_machine=lambda: True) is Liveness.UNKNOWN
+    without_proc = HERE._replace(boot="", space="", pid=2**22 + 1)
+    assert process_table.liveness(without_proc, here=without_proc) is Liveness.UNKNOWN
 
 
 def test_a_container_that_moved_proves_nothing() -> None:
     """Same name, another boot: the old one may go on elsewhere."""
     here = HERE._replace(space="pid:[1]")
-    assert process_table.liveness(here._replace(boot="b0"), here=here) is Liveness.UNKNOWN
-    nameless = HERE._replace(machine="")
-    assert process_table.liveness(nameless._replace(boot="b0"), here=nameless) is Liveness.UNKNOWN
+    for moved in (here, HERE._replace(machine="")):
+        of = moved._replace(boot="b0")
+        assert process_table.liveness(of, here=moved, one_machine=lambda: True) is Liveness.UNKNOWN
 
 
 def test_what_a_killed_leader_left_behind_is_found() -> None:

@@ -55,6 +55,22 @@ def test_a_create_that_is_complete_and_not_in_the_state_is_found_with_its_id() -
     assert imports(evidence, {}).imports == (Import(address=A, id="new"),)
 
 
+@pytest.mark.parametrize("record", [True, False], ids=["by its exit record", "by its log"])
+def test_a_change_that_a_forced_exit_cut_off_has_no_result(*, record: bool) -> None:
+    """Terraform reports it as failed, but only stopped waiting for it: its result is unknown."""
+    for change, action, kind in (
+        (CREATE, "create", Kind.CREATE_UNKNOWN),
+        (UPDATE, "update", Kind.OPERATION_UNKNOWN),
+        (DELETE, "delete", Kind.OPERATION_UNKNOWN),
+    ):
+        lines = [start(A, action, at="14:09:29"), errored(A, action)]
+        lines += [] if record else [diagnosed("", "operation canceled")]
+        before = read_contents(state({} if change is CREATE else OLD))
+        evidence = compare(intent(change), lines, before, before, forced=record)
+        (outcome,) = evidence.end_unknown
+        assert (outcome.kind, outcome.at) == (kind, "14:09:29")
+
+
 def test_a_create_that_was_begun_and_never_ended_may_exist() -> None:
     """Only a person or the provider can tell, so it is listed with when it was begun."""
     evidence = look(CREATE, [start(A, "create", at="14:09:29"), line("apply_progress", A, "create")])
@@ -434,4 +450,4 @@ def test_the_figures_of_the_screen() -> None:
     assert (evidence.recorded, evidence.planned) == (2, 5)
     assert [(one.address, one.id) for one in evidence.not_recorded] == [("lab_object.o2", "2")]
     assert [one.address for one in evidence.end_unknown] == ["lab_object.o3"]
-    assert evidence.last_heard == "2026-01-02T14:09:29Z"
+    assert evidence.last_output == "2026-01-02T14:09:29Z"

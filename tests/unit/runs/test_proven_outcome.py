@@ -16,14 +16,22 @@ from holdfast.terraform.engine.worker import NOT_STARTED
 DONE = created("lab_object.a", "a-1")
 FAILED = (*DONE, start("lab_object.b", "create"), errored("lab_object.b", "create"))
 OPEN = (*DONE, start("lab_object.b", "create"))
+FORCED = (*FAILED, diagnosed("", "operation canceled"))
 DIED = (*FAILED, diagnosed("lab_object.b", "Plugin did not respond", "the plugin crashed"))
 
 
 def journal(
-    code: int | None, lines: tuple[bytes, ...] = DONE, *, unsaved: bool = False, whole: bool = True
+    code: int | None,
+    lines: tuple[bytes, ...] = DONE,
+    *,
+    unsaved: bool = False,
+    whole: bool = True,
+    forced: bool = False,
 ) -> Journal:
     """Begun, and ended with this code; None: nobody saw the end."""
-    ended: dict[str, object] | None = None if code is None else {"code": code, "unsaved": unsaved, "at": "x"}
+    ended: dict[str, object] | None = None
+    if code is not None:
+        ended = {"code": code, "unsaved": unsaved, "at": "x", "forced": forced}
     return Journal(started={"process": {}}, lines=lines, ended=ended, whole=whole)
 
 
@@ -47,6 +55,10 @@ def status(of: Journal, *, dead: bool, operation: str = "apply") -> Status | Non
         (journal(1, FAILED, unsaved=True), None),
         (journal(1, OPEN), None),
         (journal(1, DIED), None),
+        (journal(1, FAILED, forced=True), None),
+        (journal(1, FORCED), None),
+        (journal(1, DONE, forced=True), Status.FAILED),
+        (journal(0, DONE, forced=True), Status.APPLIED),
         (journal(2, FAILED), None),
         (journal(11, FAILED), None),
         (journal(-9, FAILED), None),

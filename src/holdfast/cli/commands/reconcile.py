@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 
-from holdfast.changes.change import apply_remaining
+from holdfast.changes.reconciliation import reconcile_run
 from holdfast.cli.command import Invocation, fields
 from holdfast.cli.context import CommandContext
 from holdfast.cli.parameters import wait_from
@@ -15,8 +15,10 @@ from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult, exit_code
+from holdfast.plans.status import Status
 from holdfast.recovery.crash_report import known, started
-from holdfast.recovery.reconcile import Proposal, Reconciled, reconcile
+from holdfast.recovery.import_plan import updated_imports
+from holdfast.recovery.reconcile import Proposal, Reconciled, Request
 from holdfast.runs import lanes
 from holdfast.runs.claims import Claim, all_claims
 from holdfast.runs.document import result_document
@@ -30,7 +32,14 @@ _ADDRESS_AND_ID = re.compile(
 
 
 def run_reconcile(
-    invocation: Invocation, run: str, *, yes: bool, imported: list[str], holder_dead: bool, reason: str | None
+    invocation: Invocation,
+    run: str,
+    *,
+    yes: bool,
+    imported: list[str],
+    recreate: list[str],
+    holder_dead: bool,
+    reason: str | None,
 ) -> Exit:
     if holder_dead != bool(reason):
         raise UsageError(
@@ -45,10 +54,17 @@ def run_reconcile(
             hint=f"Show the run: holdfast runs show {run}. Then add --yes.",
         )
     imports = _imports(imported)
+    if both := sorted(imports.keys() & set(recreate)):
+        raise UsageError(
+            "HF-USE-15",
+            f"{', '.join(both)}: --import and --recreate exclude each other",
+            hint="Import what exists; recreate only what does not.",
+        )
+    request = Request(imports=imports, recreate=frozenset(recreate), declared=reason or None)
     context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
     claim = _claim(context, run)
     if claim is not None:
-        return _Reconcile(invocation, context, yes=yes).run(claim, imports, reason)
+        return _Reconcile(invocation, context, yes=yes).run(claim, request)
     if reason and (freed := _free_lanes(context, run, reason)) is not None:
         change, names = freed
         document = {"version": 1, "change": change, "lanes": list(names)}
@@ -119,42 +135,36 @@ class _Reconcile:
         self._context = context
         self._yes = yes
 
-    def run(self, claim: Claim, imports: dict[str, str], reason: str | None) -> Exit:
+    def run(self, claim: Claim, request: Request) -> Exit:
         stack = self._context.repository.stack(claim.stack)
         with Progress(self._console) as progress:
             self._progress = progress
             done, rest = self._context.run(
-                lambda change_context: self._reconcile(change_context, stack, claim, imports, reason),
+                lambda change_context: self._reconcile(change_context, stack, claim, request),
                 tell=progress.handle,
             )
         return self._show_outcome(done, rest)
 
     async def _reconcile(
-        self,
-        change_context: ChangeContext,
-        stack: Stack,
-        claim: Claim,
-        imports: dict[str, str],
-        reason: str | None,
+        self, change_context: ChangeContext, stack: Stack, claim: Claim, request: Request
     ) -> tuple[Reconciled, StackResult | None]:
-        done = await reconcile(
+        return await reconcile_run(
             change_context,
             stack,
             claim,
-            given=imports,
-            declared=reason or None,
-            confirm=self._confirm,
+            request,
+            show=self._show,
+            ask=None if self._yes else self._confirm,
+            ask_rest=None if self._yes else self._ask_rest,
         )
-        if not done.settled or claim.intent.plan is None:
-            return done, None
-        ask = None if self._yes else self._ask_rest
-        return done, await apply_remaining(change_context, stack, claim.intent.plan, ask)
 
     async def _confirm(self, proposal: Proposal) -> bool:
-        self._show(proposal)
-        return self._yes or await self._ask(
-            "Import these into the state?" if proposal.resolution.imports else "Close the run?"
-        )
+        question = "Import these into the state?" if proposal.resolution.imports else "Close the run?"
+        if proposal.undecided:
+            question = (
+                f"{question[:-1]}, and let the next apply create {', '.join(proposal.undecided)} again?"
+            )
+        return await self._ask(question)
 
     async def _ask_rest(self, result: StackResult) -> bool:
         show_table(self._console, (result,))
@@ -179,10 +189,12 @@ class _Reconcile:
         for other in proposal.resolution.unresolved:
             mark = ("   · ", "dim") if other.harmless else ("   ? ", "yellow")
             console.say(mark, f"{other.address}   {other.reason}")
-        if any(not left.harmless for left in proposal.resolution.unresolved):
-            console.say(
-                "   If one of these exists, import it: --import ADDRESS=ID. Otherwise it is created again."
-            )
+        if proposal.undecided:
+            console.say("   If one of these exists, import it: --import ADDR=ID. If not: --recreate ADDR")
+        if proposal.plan is not None and (updates := updated_imports(proposal.plan)):
+            console.say(f"   The import also updates {', '.join(updates)} in place:")
+            shown = StackResult(stack=proposal.stack, status=Status.PLANNED, plan=proposal.plan)
+            show_details(console, (shown,), verbose=self._invocation.verbose)
 
     def _show_outcome(self, done: Reconciled, rest: StackResult | None) -> Exit:
         if self._invocation.as_json:
@@ -220,6 +232,7 @@ def document(done: Reconciled, rest: StackResult | None) -> dict[str, object]:
             {**fields(other, "address", "reason", "created"), "safe_to_recreate": other.harmless}
             for other in (resolution.unresolved if resolution is not None else ())
         ],
+        "updated": list(done.updated),
         "restored": list(done.put_back),
         "notes": list(done.notes),
         "remaining": result_document(rest) if rest is not None else None,

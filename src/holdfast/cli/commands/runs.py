@@ -85,6 +85,14 @@ def reconcile(
             "--import", metavar="ADDR=ID", help="Import this resource, which the run created; repeatable."
         ),
     ] = None,
+    recreate: Annotated[
+        list[str] | None,
+        Option(
+            "--recreate",
+            metavar="ADDR",
+            help="This resource does not exist: the next apply may create it again; repeatable.",
+        ),
+    ] = None,
     holder_dead: Annotated[
         bool,
         Option(
@@ -99,7 +107,13 @@ def reconcile(
     from holdfast.cli.commands.reconcile import run_reconcile
 
     return run_reconcile(
-        invocation, run, yes=yes, imported=import_ or [], holder_dead=holder_dead, reason=reason
+        invocation,
+        run,
+        yes=yes,
+        imported=import_ or [],
+        recreate=recreate or [],
+        holder_dead=holder_dead,
+        reason=reason,
     )
 
 

@@ -219,16 +219,21 @@ def adopt(
     """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
     from holdfast.cli.views.state import resources_text
     from holdfast.runs import audit_trail
+    from holdfast.runs.claims import hold_claim
+    from holdfast.runs.outcome import require_previous_finished
     from holdfast.states import operations
 
     async def work(change_context: ChangeContext, stack: Stack) -> Adopted | None:
         store, code, identity = change_context.store, change_context.project.code, change_context.identity
         details = {"begins": "empty"} if start_empty else {}
-        with audit_trail.audited(identity, change_context.control.tell, stack.name, what="adopt", **details):
-            if not start_empty:
-                return operations.adopt(store, code, stack, workspace=workspace, who=identity.who)
-            operations.start_empty(store, code, stack)
-            return None
+        control = change_context.control
+        await require_previous_finished(store, control, stack)
+        async with hold_claim(store, control, identity, stack, "adopt"):
+            with audit_trail.audited(identity, control.tell, stack.name, what="adopt", **details):
+                if not start_empty:
+                    return operations.adopt(store, code, stack, workspace=workspace, who=identity.who)
+                operations.start_empty(store, code, stack)
+                return None
 
     stack, adopted = _on_stack(invocation, name, work)
     if adopted is None:

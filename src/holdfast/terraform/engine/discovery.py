@@ -13,7 +13,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.kernel.errors import HoldfastError
+from msgspec.structs import replace
+
+from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.system import files, processes
 from holdfast.system.environment import Environment
 from holdfast.terraform import argv
@@ -24,6 +26,13 @@ from holdfast.terraform.versions import Version
 
 MINIMUM = {Product.TERRAFORM: Version.parse("1.5.0"), Product.TOFU: Version.parse("1.6.0")}
 _NAMES = {"terraform": Product.TERRAFORM, "tofu": Product.TOFU}
+_QUERIES = 3
+_KILLED = 128
+"""A shell reports a program that a signal killed with a greater code."""
+
+
+class VersionQueryError(EngineError):
+    """A program was killed each time while it reported its version: whether it can be used is not known."""
 
 
 class InstalledEngines:
@@ -35,6 +44,8 @@ class InstalledEngines:
         self._known = self._read_cache()
         self.unusable: list[tuple[str, str]] = []
         """Programs that cannot be used, with the reason: `doctor` shows them."""
+        self.unknown: list[EngineId] = []
+        """Engines whose version is unknown, because the query was killed. Their `version` is empty."""
 
     @functools.cache  # noqa: B019 - lives as long as the command
     def all(self) -> tuple[EngineId, ...]:
@@ -51,10 +62,9 @@ class InstalledEngines:
         path = library_path()
         if path is None:
             return None
-        version = self._version(path, query=self._query_library)
-        if version is None:
-            return None
-        return EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version=version, path=str(path))
+        engine = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="", path=str(path))
+        version = self._version(engine, query=self._query_library)
+        return replace(engine, version=version) if version is not None else None
 
     def binaries(self) -> tuple[EngineId, ...]:
         engines: dict[Path, EngineId] = {}
@@ -65,16 +75,17 @@ class InstalledEngines:
             real = path.resolve() if path.resolve().name in _NAMES else path.absolute()
             if real in engines:
                 continue
-            version, product = self._version(real, query=self._query_program), _NAMES[real.name]
+            product = _NAMES[real.name]
+            engine = EngineId(kind=EngineKind.BINARY, product=product, version="", path=str(real))
+            version = self._version(engine, query=self._query_program)
             if version is None:
-                self.unusable.append((str(path), "`version -json` failed"))
+                how = "was killed" if engine in self.unknown else "failed"
+                self.unusable.append((str(path), f"`version -json` {how}"))
             elif Version.parse(version) < (oldest := MINIMUM[product]):
                 reason = f"{product} {version} is older than {oldest}, the oldest supported version"
                 self.unusable.append((str(path), reason))
             else:
-                engines[real] = EngineId(
-                    kind=EngineKind.BINARY, product=product, version=version, path=str(real)
-                )
+                engines[real] = replace(engine, version=version)
         return tuple(engines.values())
 
     def _candidates(self) -> list[Path]:
@@ -87,13 +98,18 @@ class InstalledEngines:
         # access() first: this user may not be allowed to read every folder of PATH.
         return [path for path in paths if os.access(path, os.X_OK) and path.is_file()]
 
-    def _version(self, path: Path, *, query: Callable[[Path], str | None]) -> str | None:
+    def _version(self, engine: EngineId, *, query: Callable[[Path], str | None]) -> str | None:
+        path = Path(engine.path)
         stat = path.stat()
         mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
         known = self._known.get(str(path))
         if isinstance(known, dict) and known.get("mark") == mark:
             return str(known["version"])
-        version = query(path)
+        try:
+            version = query(path)
+        except VersionQueryError:
+            self.unknown.append(engine)
+            return None
         if version is not None:
             self._known[str(path)] = {"mark": mark, "version": version}
             files.private_folder(self._cache.parent)
@@ -125,7 +141,10 @@ class InstalledEngines:
 
 
 def program_version(path: Path, environment: Environment) -> str | None:
-    """The version that a program reports; None when it does not respond as Terraform does."""
+    """The version that a program reports; None when it does not respond as Terraform does.
+
+    Raises `VersionQueryError` if it gets no chance to.
+    """
     return _query_version((str(path), *argv.VERSION), environment)
 
 
@@ -137,9 +156,17 @@ def _query_version(command: tuple[str, ...], environment: Environment) -> str | 
         credentials={},
         scratch="/tmp",  # noqa: S108
     )
-    answer = processes.run(command, folder=Path("/"), environment=child, seconds=60)
+    for _ in range(_QUERIES):
+        answer = processes.run(command, folder=Path("/"), environment=child, seconds=60)
+        version = _parse_version(answer.out)
+        if version is not None or 0 <= answer.code <= _KILLED:
+            return version
+    raise VersionQueryError("HF-ENG-8", f"{command[0]} was killed each time it was asked for its version")
+
+
+def _parse_version(document: bytes) -> str | None:
     try:
-        version = str(json.loads(answer.out)["terraform_version"])
+        version = str(json.loads(document)["terraform_version"])
         Version.parse(version)
     except (ValueError, KeyError, TypeError, HoldfastError):
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
 from holdfast.config.engine import EnginePin, EngineUse
-from holdfast.kernel.errors import UsageError
+from holdfast.kernel.errors import EngineError, UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.versions import Constraint, Version
 
@@ -31,8 +31,13 @@ class EngineSelection(Struct, frozen=True, kw_only=True):
     why: str
 
 
-def select_engine(requirement: EngineRequirement, engines: tuple[EngineId, ...]) -> EngineSelection:
-    """The best of the engines that fit: embedded before binary, newer before older."""
+def select_engine(
+    requirement: EngineRequirement, engines: tuple[EngineId, ...], unknown: Sequence[EngineId] = ()
+) -> EngineSelection:
+    """The best of the engines that fit: embedded before binary, newer before older.
+
+    `unknown` are engines whose version could not be queried: if one of them may be the best, none is chosen.
+    """
     use = _use(requirement)
     if requirement.tofu_reason and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
         raise UsageError(
@@ -48,9 +53,17 @@ def select_engine(requirement: EngineRequirement, engines: tuple[EngineId, ...])
         if _fits(engine, use, tofu=requirement.tofu_reason is not None)
         and all(constraint.allows(Version.parse(engine.version)) for constraint in constraints)
     ]
-    if not fitting:
+    best = min(fitting, key=lambda engine: _rank(engine, engines), default=None)
+    for other in unknown:
+        preferred = best is None or _preference(other) <= _preference(best)
+        if preferred and _fits(other, use, tofu=requirement.tofu_reason is not None):
+            raise EngineError(
+                "HF-ENG-8",
+                f"{requirement.stack}: {other.path} was killed each time it was asked for its version",
+                hint="Nothing was started. Run the command again; if it happens again: holdfast doctor",
+            )
+    if best is None:
         raise _no_engine(requirement, use, asked, engines)
-    best = min(fitting, key=lambda engine: _rank(engine, engines))
     return EngineSelection(engine=best, why=_why(requirement, use, asked))
 
 
@@ -88,9 +101,14 @@ def _fits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
     return fits and (not tofu or engine.product is Product.TOFU)
 
 
-def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[bool, bool, int]:
-    """Embedded first, then Terraform before OpenTofu; the given order is newest first."""
-    return engine.kind is not EngineKind.EMBEDDED, engine.product is Product.TOFU, engines.index(engine)
+def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[tuple[bool, bool], int]:
+    """The given order is newest first."""
+    return _preference(engine), engines.index(engine)
+
+
+def _preference(engine: EngineId) -> tuple[bool, bool]:
+    """Embedded first, then Terraform before OpenTofu."""
+    return engine.kind is not EngineKind.EMBEDDED, engine.product is Product.TOFU
 
 
 def _why(requirement: EngineRequirement, use: EngineUse, asked: list[str]) -> str:

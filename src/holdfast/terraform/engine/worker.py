@@ -159,9 +159,9 @@ class CommandObserver:
         del chunk
         return True
 
-    def end(self, code: int) -> dict[str, object]:
-        """After Terraform ended: fields to add to the result."""
-        del code
+    def end(self, code: int, *, forced: bool = False) -> dict[str, object]:
+        """After Terraform ended: fields to add to the result. `forced`: it was interrupted twice."""
+        del code, forced
         return {}
 
 
@@ -186,7 +186,8 @@ class Worker:
         self._observe = observe
         self._sending = threading.Lock()
         self._running: threading.Thread | None = None
-        self._cancelled: set[str] = set()
+        self._interrupts: dict[str, int] = {}
+        """How often each command was interrupted: after the second time it does not wait for its changes."""
         self.last_code = 0
 
     def send(self, message: dict[str, object]) -> None:
@@ -219,10 +220,13 @@ class Worker:
                     out, err = descriptors.pop(0), descriptors.pop(0)
                     self._start(message, out, err)
                 elif "cancel" in message:
-                    self._cancelled.add(message["cancel"])
-                    self._engine.cancel(message["cancel"])
+                    self._interrupt(message["cancel"])
         if self._running is not None:
             self._running.join()
+
+    def _interrupt(self, name: str) -> None:
+        self._interrupts[name] = self._interrupts.get(name, 0) + 1
+        self._engine.cancel(name)
 
     def _start(self, message: dict[str, object], out: int, err: int) -> None:
         self._running = threading.Thread(target=self._execute, args=(message, out, err), daemon=False)
@@ -245,11 +249,11 @@ class Worker:
             os.close(err)
             return {"code": NOT_STARTED, "not_started": refused}
         name, folder = str(message["run"]), str(message["folder"])
-        if name in self._cancelled:
+        if name in self._interrupts:
             # Cancelled before the engine knew the command.
             os.close(out)
             os.close(err)
-            return {"code": _CANCELLED, **observer.end(_CANCELLED)}
+            return {"code": _CANCELLED, **observer.end(_CANCELLED, forced=False)}
         argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
         relay = (
             _Relay(out, lambda chunk: self._record(observer, name, chunk), observer.buffer())
@@ -265,7 +269,8 @@ class Worker:
             self.last_code, refused = NOT_STARTED, f"{error.filename}: {error.strerror}"
         if relay is not None:
             relay.wait_recorded()
-        report = {"code": self.last_code, **observer.end(self.last_code)}
+        forced = self._interrupts.get(name, 0) > 1
+        report = {"code": self.last_code, **observer.end(self.last_code, forced=forced)}
         if relay is not None:
             relay.wait_forwarded()
         return report if refused is None else {**report, "not_started": refused}
@@ -276,10 +281,9 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - Terraform must not wait for a reader that failed
             sys.stderr.write(f"{error!r}\n")
             written = False
-        if not written and name not in self._cancelled:
+        if not written and name not in self._interrupts:
             # Only once: at the second interrupt Terraform exits at once, and loses the resource in progress.
-            self._cancelled.add(name)
-            self._engine.cancel(name)
+            self._interrupt(name)
 
 
 class _Relay:

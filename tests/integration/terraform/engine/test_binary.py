@@ -262,6 +262,20 @@ def test_a_program_that_is_no_usable_terraform(tmp_path: Path, text: str, reason
     assert reason in why
 
 
+@pytest.mark.parametrize(("kills", "usable"), [(2, True), (3, False)])
+def test_a_killed_version_query_is_repeated(tmp_path: Path, kills: int, *, usable: bool) -> None:
+    """A kill says nothing about the program: it is asked again; then its version is unknown, not absent."""
+    marks = [tmp_path / f"query-{number}" for number in range(kills)]
+    killed = "".join(f"[ -e {mark} ] || {{ : > {mark}; kill -9 $$; }}\n" for mark in marks)
+    path = script(tmp_path / "bin/terraform", killed + answering("1.9.0"), interpreter="/bin/sh")
+    found = engines(tmp_path / "home", tmp_path / "bin")
+    assert [each.version for each in found.binaries()] == (["1.9.0"] if usable else [])
+    assert [each.path for each in found.unknown] == ([] if usable else [str(path)])
+    assert found.unusable == ([] if usable else [(str(path), "`version -json` was killed")])
+    # It was not remembered as unusable: the next command asks again.
+    assert engines(tmp_path / "home", tmp_path / "bin").binaries()[0].version == "1.9.0"
+
+
 def test_a_version_is_queried_again_only_when_the_program_changes(tmp_path: Path) -> None:
     """The answer is remembered over commands as long as the file is the same file."""
     count = tmp_path / "count"

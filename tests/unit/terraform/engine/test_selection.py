@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.config.engine import EnginePin, EngineUse
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import EngineError, Exit, UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.engine.selection import EngineRequirement, select_engine
 
@@ -259,3 +259,29 @@ def test_a_prerelease_is_not_met_by_accident() -> None:
     """`>= 1.9` does not select a release candidate, as Terraform itself would refuse it."""
     candidate = engine(EngineKind.BINARY, Product.TERRAFORM, "1.17.0-rc1")
     assert select_engine(EngineRequirement(stack="s", required=(">= 1.9",)), (candidate, OLD)).engine == OLD
+
+
+@pytest.mark.parametrize(
+    ("use", "engines", "unknown", "expected"),
+    [
+        (EngineUse.AUTO, (EMBEDDED,), OLD, EMBEDDED),
+        (EngineUse.AUTO, (OLD,), TOFU, OLD),
+        (EngineUse.TOFU, (TOFU,), NEW, TOFU),
+        (EngineUse.AUTO, (), OLD, None),
+        (EngineUse.BINARY, (EMBEDDED, OLD), NEW, None),
+        (EngineUse.AUTO, (OLD,), EMBEDDED, None),
+        (EngineUse.TOFU, (EMBEDDED,), TOFU, None),
+    ],
+)
+def test_an_engine_of_unknown_version_is_neither_used_nor_absent(
+    use: EngineUse, engines: tuple[EngineId, ...], unknown: EngineId, expected: EngineId | None
+) -> None:
+    """If it may be the one to use, the run fails, and no other engine takes its place."""
+    requirement = EngineRequirement(stack="s", config_pin=pin(use))
+    if expected is not None:
+        assert select_engine(requirement, engines, (unknown,)).engine == expected
+        return
+    with pytest.raises(EngineError) as caught:
+        select_engine(requirement, engines, (unknown,))
+    assert (caught.value.problem.code, caught.value.exit) == ("HF-ENG-8", Exit.FAILED)
+    assert unknown.path in caught.value.problem.message
