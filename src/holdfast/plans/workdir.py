@@ -47,6 +47,7 @@ from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
 from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
+    CopiedSources,
     FileStamps,
     WorkDirectory,
     copy_sources,
@@ -116,7 +117,8 @@ async def open_workdir(
         raise Refused(
             "HF-WORK-3",
             f"{stack.name}: {inputs.broken[0]}",
-            hint="Put holdfast.yaml at the root, name the file by an absolute path, or fix the link.",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or replace the link with "
+            "what it leads to.",
         )
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
@@ -137,14 +139,15 @@ async def open_workdir(
                     *(work.path_of(file) for file in stack.variables_files),
                     *((INLINE_FILE,) if inline else ()),
                 ),
-                inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
-                code_digest=layout if inputs.everything else _code_digest(work, inputs),
+                inputs=_digest(layout.digest, json.dumps(inline, sort_keys=True)),
+                code_digest=layout.digest if inputs.everything else _code_digest(work, inputs),
                 modules=frozenset(inputs.modules.values()),
                 source_lock=files.content_of(project.root / stack.module / LOCK_FILE),
                 laid_out=list_files(work),
                 notes=(
                     *(inputs.reasons if inputs.everything else ()),
                     *inputs.outside,
+                    *(f"{link} leads out of the repository and was not copied" for link in layout.links_out),
                     *unrelated_states(project.root, stack, home),
                 ),
                 bare=bare_home is not None,
@@ -186,7 +189,7 @@ def state_without_terraform(store: RunStore, workdir: StackWorkdir) -> bytes | N
 
 def _copy_sources(
     project: Project, stack: Stack, work: WorkDirectory, inputs: StackInputs, home: StateHome
-) -> str:
+) -> CopiedSources:
     """Also named files that did not exist when the code was read: a dependency may have written its state."""
     named = (path for names in inputs.names for path in names.paths)
     return copy_sources(

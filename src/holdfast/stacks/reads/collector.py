@@ -92,9 +92,13 @@ class InputCollector:
         if relative and not path.startswith(("/", "~")):
             self._broken[reason] = None
 
+    def _add_link_out(self, path: str) -> None:
+        """The work directory would lack what is behind the link, and a plan without it would differ."""
+        self._broken[f"{path} is a symbolic link that leads out of the repository"] = None
+
     def _add_file(self, path: str) -> None:
         """A file that the work directory needs, if it exists; for a link, its target too."""
-        if self.tree.kind(path) is PathKind.FILE:
+        if self.tree.kind(path) is PathKind.FILE and not self.tree.leads_outside(path):
             self._files.update(self.tree.aliases(path))
 
     def _add_folder(self, path: str) -> None:
@@ -117,6 +121,8 @@ class InputCollector:
                 if self._is_broken_link(path):
                     self._broken[f"{path} is a broken symbolic link"] = None
                 elif self.tree.leads_outside(path):
+                    self._add_link_out(path)
+                elif self.tree.real(path) is None:
                     self.add_outside(path, path)
 
     def _is_broken_link(self, path: str) -> bool:
@@ -127,13 +133,17 @@ class InputCollector:
     def add_variables_file(self, path: str) -> None:
         self.variables_files.update(self.tree.aliases(path))
         self._add_file(path)
+        if self.tree.leads_outside(path):
+            self._add_link_out(path)
 
     def add_read(self, path: str, place: str) -> str | None:
         """A path passed to a function, relative to the root module. Returns it relative to the root."""
         inside = self._inside(path)
-        if inside is None or self.tree.leads_outside(inside):
+        if inside is None or self.tree.real(inside) is None:
             self.add_outside(path, place, relative=inside is None)
         if inside is not None:
+            if self.tree.leads_outside(inside):
+                self._add_link_out(inside)
             self._reads.update(self.tree.aliases(inside))
             self._add_file(inside)
         return inside
@@ -152,7 +162,12 @@ class InputCollector:
         for alias in self.tree.aliases(inside):
             if self.tree.has_folder_links(alias):
                 self._add_folder(alias)
-            self._filesets[Fileset(folder=alias, pattern=fileset_pattern(pattern))] = None
+            fileset = Fileset(folder=alias, pattern=fileset_pattern(pattern))
+            self._filesets[fileset] = None
+            for link in self.tree.links_out(alias):
+                below = self.tree.is_folder(link) and ("/" in pattern or "**" in pattern)
+                if link == alias or below or fileset.holds(link):
+                    self._add_link_out(link)
 
     def add_names(self, texts: Iterable[str], bases: Iterable[str], *, folders: bool) -> None:
         """Strings that may name a file: every path they may refer to counts, existing or not."""
