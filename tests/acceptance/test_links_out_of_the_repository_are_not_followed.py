@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from program import Program
 
-SECRET = "outside-and-secret"  # noqa: S105 - the text that must stay outside
+SECRET = "outside-and-secret"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
+from holdfast.secrets.keys import index_key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend, code_backend
@@ -23,6 +24,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
+from holdfast.terraform.engine.folder_hashes import FolderHashes
 from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import EngineSelection
@@ -81,7 +83,12 @@ class Engines:
     """The engines of one change: one is chosen per stack, started on first use, and closed at the end."""
 
     def __init__(
-        self, settings: EngineSettings, choose: Callable[[Stack], EngineSelection], *, scratch: Path
+        self,
+        settings: EngineSettings,
+        choose: Callable[[Stack], EngineSelection],
+        *,
+        scratch: Path,
+        hashes: FolderHashes | None = None,
     ) -> None:
         self._settings = settings
         self.choose = choose
@@ -91,6 +98,8 @@ class Engines:
         """Private, with a short path: providers create their sockets there."""
         self.slots = asyncio.Semaphore(settings.parallelism)
         """As many stacks at once as the configuration allows."""
+        self.hashes = hashes or FolderHashes()
+        """Of providers and downloaded modules, which are verified before every use."""
         self.mirror_lock = asyncio.Lock()
         """Held by the one run that fetches providers into the mirror."""
         self.validations: dict[str, asyncio.Task[None]] = {}
@@ -144,7 +153,8 @@ async def open_context(
 ) -> AsyncIterator[ChangeContext]:
     """The context of one change. All engine processes have ended when it is closed."""
     with open_scratch_folder() as scratch:
-        engines = Engines(project.config.engine, choose, scratch=scratch)
+        hashes = FolderHashes(index_key(project.environment))
+        engines = Engines(project.config.engine, choose, scratch=scratch, hashes=hashes)
         try:
             yield ChangeContext(
                 project=project,

@@ -52,7 +52,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         return self.parts.digest()
 
     def require_intact(self, stack: str, digest: str) -> None:
-        """Last check before the apply: the plan file is the one that was planned and approved."""
+        """Last check before the apply: plan file and providers are those that were planned and approved."""
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused(
@@ -60,6 +60,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
                 f"{stack}: the plan file changed after it was shown",
                 hint=f"Make a new plan: holdfast plan {stack}",
             )
+        self.terraform.verify_providers()
 
 
 async def create_plan(
@@ -133,6 +134,7 @@ async def from_saved_plan(
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
     if bundle.lock is not None:
+        terraform.require_unchanged_providers(bundle.lock)
         workdir.work.lock_file.write_bytes(bundle.lock)
     await terraform.init()
     if bundle.lock is not None and terraform.lock != bundle.lock:

@@ -76,6 +76,7 @@ class Terraform:
         self._skipped = False
         self._plain = True
         self._limits = context.project.config.engine.time_limits
+        self.init_cache = InitCache(context, workdir)
 
     async def _run(
         self,
@@ -143,14 +144,14 @@ class Terraform:
     async def init(self) -> None:
         """Initialise the work directory, from the cache if possible."""
         self._laid_lock = files.content_of(self.workdir.work.lock_file)
-        known = InitCache(self.context, self.workdir).lookup()
+        known = self.init_cache.lookup()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
 
     async def _init_for_real(self) -> None:
-        cache = InitCache(self.context, self.workdir)
+        cache = self.init_cache
         if self._laid_lock is not None:
             self.workdir.work.lock_file.write_bytes(self._laid_lock)
         async with cache.hold_mirror():
@@ -191,6 +192,14 @@ class Terraform:
         await self._run("init", words, output=CommandOutput() if as_json else None, must_succeed=True)
         if (workspace := self.workdir.stack.workspace) != "default":
             await self._run("init", argv.select_workspace(workspace), must_succeed=True)
+
+    def require_unchanged_providers(self, lock: bytes) -> None:
+        """Before a saved plan is restored: the mirror still has the providers of its lock file, or none."""
+        self.init_cache.require_unchanged(lock)
+
+    def verify_providers(self) -> None:
+        """Just before an apply: they are still those of the lock file."""
+        self.init_cache.require_verified(self.lock)
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """If init came from the cache and the command needs an init, run a real one and try again."""

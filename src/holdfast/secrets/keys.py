@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.secret import masked_repr
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
@@ -67,6 +67,15 @@ def is_key_configured(environment: Environment) -> bool:
 
 def load_or_create_key(environment: Environment) -> LoadedKey:
     """From the variable, the named file, or a file (0600) in Holdfast's home that is created if missing."""
+    if (loaded := load_key(environment)) is not None:
+        return loaded
+    file = environment.home / FILE_NAME
+    created = _create(file)
+    return LoadedKey(key=_read(file), file=file, created=created)
+
+
+def load_key(environment: Environment) -> LoadedKey | None:
+    """The key, if there is one. For everything that only reads: a new key would open nothing."""
     if text := environment.get(VARIABLE):
         key = _parse(text, code="HF-KEY-1", what=VARIABLE, hint=f"It must be 32 bytes in base64. {_CREATE}")
         return LoadedKey(key=key, file=None, created=False)
@@ -74,8 +83,16 @@ def load_or_create_key(environment: Environment) -> LoadedKey:
         named = Path(name).expanduser().absolute()
         return LoadedKey(key=_read(named), file=named, created=False)
     file = environment.home / FILE_NAME
-    created = not _exists(file) and _create(file)
-    return LoadedKey(key=_read(file), file=file, created=created)
+    return LoadedKey(key=_read(file), file=file, created=False) if _exists(file) else None
+
+
+def index_key(environment: Environment) -> bytes | None:
+    """The key that authenticates the records of verified providers; None while there is no usable key."""
+    try:
+        loaded = load_key(environment)
+    except HoldfastError:
+        return None
+    return derive(loaded.key.secret, purpose=b"verified files") if loaded is not None else None
 
 
 def _exists(file: Path) -> bool:

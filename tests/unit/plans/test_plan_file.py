@@ -57,6 +57,9 @@ class FakeTerraform:
         self.file = prepared.work.lock_file
         self.lock: bytes | None = None
 
+    def require_unchanged_providers(self, lock: bytes) -> None:
+        """The mirror is empty."""
+
     async def init(self) -> None:
         found = self.file.read_bytes() if self.file.exists() else None
         self.lock = self.chooses or found
