@@ -57,13 +57,22 @@ def test_a_record_counts_only_as_it_was_written_with_the_key(folder: Path) -> No
     swap(folder)
     stamp = genuine["files"][0]
     forged = genuine | {"files": [[*stamp[:-1], (folder / "program").stat().st_ctime_ns]]}
-    for document in (forged, genuine, {}, {"hash": before}, forged | {"mac": ""}, [], forged | {"mac": None}):
+    documents: tuple[object, ...] = (
+        forged,
+        genuine,
+        {},
+        {"hash": before},
+        forged | {"mac": ""},
+        [],
+        forged | {"mac": None},
+    )
+    for document in documents:
         record.write_text(json.dumps(document))
         assert FolderHashes(KEY).hash_of(folder, record) != before
     swap(folder, b"good")
     record = record_of(folder, OTHER)
-    document = json.loads(record.read_text())
-    record.write_text(json.dumps(document | {"hash": "h1:other"}))
+    other = json.loads(record.read_text())
+    record.write_text(json.dumps(other | {"hash": "h1:other"}))
     assert FolderHashes(KEY).hash_of(folder, record) == before
 
 

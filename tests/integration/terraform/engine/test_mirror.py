@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.engine.folder_hashes import FolderHashes
-from holdfast.terraform.engine.mirror import Mirror, _executable, package_hash, supports_plaintext
+from holdfast.terraform.engine.folder_hashes import FolderHashes, package_hash
+from holdfast.terraform.engine.mirror import Mirror, _executable, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider
 
 
