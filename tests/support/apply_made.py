@@ -77,6 +77,12 @@ class FakeTerraform:
             heard.line(one)
         return self.answer
 
+    def destination(self) -> dict[str, str]:
+        return {}
+
+    def downloaded_modules(self) -> dict[str, str]:
+        return {}
+
     def verify_providers(self) -> None:
         """No provider is used."""
 

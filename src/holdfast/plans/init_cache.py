@@ -87,13 +87,13 @@ def needs_providers(modules: Iterable[ModuleCode]) -> bool:
     )
 
 
-def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> bool:
+def starts_no_program(modules: Iterable[ModuleCode], cli_config: str) -> bool:
     """Whether the engine is the only program that runs: no provider plugin, no provisioner.
 
     A remote module may have either. `dev_overrides` start providers that are in no lock file.
     """
     local = tuple(modules)
-    if needs_providers(local) or (cli_config is not None and "dev_overrides" in cli_config):
+    if needs_providers(local) or "dev_overrides" in cli_config:
         return False
     for module in local:
         sources = (constant(call.source) if call.source is not None else None for call in module.calls)

@@ -12,6 +12,7 @@ from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.destination import Destination, differences
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
@@ -52,7 +53,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         return self.parts.digest()
 
     def require_intact(self, stack: str, digest: str) -> None:
-        """Last check before the apply: plan file and providers are those that were planned and approved."""
+        """Last check before the apply: what was planned and approved, where it was, with the same content."""
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused(
@@ -61,6 +62,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
                 hint=f"Make a new plan: holdfast plan {stack}",
             )
         self.terraform.verify_providers()
+        _require_equal(stack, self.parts.destination, self.terraform.destination())
+        _require_equal(stack, self.parts.modules, self.terraform.downloaded_modules())
 
 
 async def create_plan(
@@ -117,6 +120,8 @@ async def _plan(
             inputs=workdir.inputs,
             made=clock.new_id(),
             policy=policy_digest(context.project, stack),
+            destination=terraform.destination(),
+            modules=terraform.downloaded_modules(),
         ),
         prior=seen,
         ephemeral=has_ephemeral_variables(context.project.code, stack),
@@ -133,6 +138,8 @@ async def from_saved_plan(
     state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
+    # Before init, which sends credentials to the backend's endpoint.
+    _require_equal(stack.name, bundle.parts.destination, terraform.destination())
     if bundle.lock is not None:
         terraform.require_unchanged_providers(bundle.lock)
         workdir.work.lock_file.write_bytes(bundle.lock)
@@ -143,6 +150,7 @@ async def from_saved_plan(
             f"{stack.name}: the exact provider versions of this plan are not available",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
+    _require_equal(stack.name, bundle.parts.modules, terraform.downloaded_modules())
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     if bundle.made is not None:
         restore_files(workdir.work, bundle.made)
@@ -223,6 +231,16 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
             "HF-BUND-6",
             f"{stack.name}: {' and '.join(moved)} changed since the plan was made",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
+        )
+
+
+def _require_equal(stack: str, then: Destination, now: Destination) -> None:
+    """Refuse a plan that would apply elsewhere than planned, or with other content."""
+    if changed := differences(then, now):
+        raise Refused(
+            "HF-BUND-12",
+            f"{stack}: {' and '.join(changed)} changed since the plan was made",
+            hint=f"Restore it, or make a new plan: holdfast plan {stack} --out DIR",
         )
 
 

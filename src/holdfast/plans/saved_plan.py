@@ -52,6 +52,10 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     """A unique id: two plans of the same second can have the same bytes."""
     policy: str
     """Of the guard policy and the rules, built-in and configured."""
+    destination: dict[str, str] = {}
+    """Where it applies and with what: see `plans.destination`."""
+    modules: dict[str, str] = {}
+    """Hashes of the downloaded modules."""
 
     def digest(self) -> str:
         return hashlib.sha256(canonical(asdict(self))).hexdigest()

@@ -15,6 +15,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, problem_from_diagnostic
 from holdfast.plans.events import Note, PhaseStarted
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
+from holdfast.plans.outside_content import downloaded_modules, files_outside, provider_overrides
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.workdir import StackWorkdir, open_workdir
@@ -136,10 +137,14 @@ class Terraform:
     @functools.cached_property
     def _alone(self) -> bool:
         """Whether the stack starts no program but the engine, by its code and the CLI configuration."""
+        modules = map(self.context.project.code.module, self.workdir.modules)
+        return starts_no_program(modules, self._cli_config)
+
+    @functools.cached_property
+    def _cli_config(self) -> str:
         config = self.workdir.environment.get("TF_CLI_CONFIG_FILE")
         content = files.content_of(Path(config)) if config is not None else None
-        text = content.decode(errors="replace") if content is not None else None
-        return starts_no_program(map(self.context.project.code.module, self.workdir.modules), text)
+        return content.decode(errors="replace") if content is not None else ""
 
     async def init(self) -> None:
         """Initialise the work directory, from the cache if possible."""
@@ -192,6 +197,20 @@ class Terraform:
         await self._run("init", words, output=CommandOutput() if as_json else None, must_succeed=True)
         if (workspace := self.workdir.stack.workspace) != "default":
             await self._run("init", argv.select_workspace(workspace), must_succeed=True)
+
+    def destination(self) -> dict[str, str]:
+        """Where the plan applies and with what: the environment, and content outside the repository."""
+        workdir = self.workdir
+        user = Path(workdir.environment.get("HOME", "/"))
+        return {
+            **workdir.destination,
+            **files_outside(workdir.stack.name, workdir.outside_reads, user),
+            **provider_overrides(self._cli_config, self.context.engines.hashes),
+        }
+
+    def downloaded_modules(self) -> dict[str, str]:
+        """Their hashes, after init."""
+        return downloaded_modules(self.workdir.stack.name, self.workdir.work, self.context.engines.hashes)
 
     def require_unchanged_providers(self, lock: bytes) -> None:
         """Before a saved plan is restored: the mirror still has the providers of its lock file, or none."""

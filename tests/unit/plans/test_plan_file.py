@@ -57,6 +57,12 @@ class FakeTerraform:
         self.file = prepared.work.lock_file
         self.lock: bytes | None = None
 
+    def destination(self) -> dict[str, str]:
+        return {}
+
+    def downloaded_modules(self) -> dict[str, str]:
+        return {}
+
     def require_unchanged_providers(self, lock: bytes) -> None:
         """The mirror is empty."""
 

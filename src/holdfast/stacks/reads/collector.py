@@ -21,7 +21,14 @@ from holdfast.hcl.nodes import Expression, Template
 from holdfast.hcl.reader import UNKNOWN, Unknown
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.reads.file_references import FileReference, may_be_path
-from holdfast.stacks.reads.inputs import Fileset, NamedPaths, StackInputs, ancestors, fileset_pattern
+from holdfast.stacks.reads.inputs import (
+    Fileset,
+    NamedPaths,
+    OutsideRead,
+    StackInputs,
+    ancestors,
+    fileset_pattern,
+)
 from holdfast.stacks.reads.path_expressions import (
     READERS,
     BranchPaths,
@@ -33,6 +40,7 @@ from holdfast.stacks.reads.path_expressions import (
 
 _NESTED = pattern(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
+_ABSOLUTE = ("/", "~")
 
 
 class InputCollector:
@@ -52,6 +60,7 @@ class InputCollector:
         self._paths: set[str] = set()
         self._folders: set[str] = set()
         self._outside: dict[str, None] = {}
+        self._outside_reads: set[OutsideRead] = set()
         self._broken: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
 
@@ -75,6 +84,7 @@ class InputCollector:
             filesets=sets,
             names=(*self._names, own),
             outside=tuple(self._outside),
+            outside_reads=frozenset(self._outside_reads),
             broken=tuple(self._broken),
             reasons=tuple(self._reasons),
             tofu=tuple(self.tofu),
@@ -89,8 +99,13 @@ class InputCollector:
         """`relative`: as written, the path is resolved against the work directory."""
         reason = f"{place} reads {path}, which is outside the repository"
         self._outside[reason] = None
-        if relative and not path.startswith(("/", "~")):
+        if relative and not path.startswith(_ABSOLUTE):
             self._broken[reason] = None
+
+    def add_outside_file(self, path: str) -> None:
+        """A file that a resource or data source reads by its path."""
+        if path.startswith(_ABSOLUTE) and self._inside(path) is None:
+            self._outside_reads.add(OutsideRead(path=path))
 
     def _add_link_out(self, path: str) -> None:
         """The work directory would lack what is behind the link, and a plan without it would differ."""
@@ -141,6 +156,7 @@ class InputCollector:
         inside = self._inside(path)
         if inside is None or self.tree.real(inside) is None:
             self.add_outside(path, place, relative=inside is None)
+        self.add_outside_file(path)
         if inside is not None:
             if self.tree.leads_outside(inside):
                 self._add_link_out(inside)
@@ -158,6 +174,8 @@ class InputCollector:
         inside = self._inside(folder)
         if inside is None:
             self.add_outside(folder, place, relative=True)
+            if folder.startswith(_ABSOLUTE):
+                self._outside_reads.add(OutsideRead(path=folder, pattern=pattern))
             return
         for alias in self.tree.aliases(inside):
             if self.tree.has_folder_links(alias):
@@ -240,11 +258,13 @@ def reads_files(template: str) -> bool:
 class ReferenceResolver:
     """Resolves the references of one module with one set of values."""
 
-    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool) -> None:
+    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool, resource: bool) -> None:
         self._collector = collector
         self._bases = (collector.module, folder, ".")
         self._dormant = dormant
         """None of these resources exist, so a path that is unknown is not read either."""
+        self._resource = resource
+        """It is in a resource or data source; a provider names files with credentials."""
 
     def resolve(self, reference: FileReference, scope: Scope) -> None:
         try:
@@ -286,6 +306,8 @@ class ReferenceResolver:
         value = evaluate(path.expression, scope)
         if isinstance(value, str):
             self._collector.add_names((value,), self._bases, folders=path.folder)
+            if path.expects_file and self._resource:
+                self._collector.add_outside_file(value)
         elif isinstance(value, Unknown):
             if value is UNKNOWN and (path.expects_file or path.of_path):
                 self._computed(path.expression, file)

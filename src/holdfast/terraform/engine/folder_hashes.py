@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterable
+import stat
 from pathlib import Path
 
 from msgspec import Struct
@@ -38,9 +38,12 @@ class FolderHashes:
         self._key = key
         self._known: dict[Path, _Record] = {}
 
-    def hash_of(self, folder: Path, record: Path | None = None) -> str:
-        """The `h1:` hash of the folder; raises OSError if it has no files or one cannot be read."""
-        stamps = _stamps(folder)
+    def hash_of(self, folder: Path, record: Path | None = None, *, skipped: tuple[str, ...] = ()) -> str:
+        """The `h1:` hash of the folder, without folders of the skipped names.
+
+        Raises OSError if it has no files or one cannot be read.
+        """
+        stamps = _stamps(folder, skipped)
         if not stamps:
             raise FileNotFoundError(folder)
         known = self._known.get(folder) or self._read(folder, record)
@@ -48,9 +51,9 @@ class FolderHashes:
             self._known[folder] = known
             return known.hash
         before = clock.now().timestamp()
-        current = _Record(hash=package_hash(folder), files=stamps)
+        current = _Record(hash=package_hash(folder, skipped=skipped), files=stamps)
         settled = before - max(stamp[-1] for stamp in stamps) / 1e9 > _SETTLED
-        if settled and _stamps(folder) == stamps:
+        if settled and _stamps(folder, skipped) == stamps:
             self._known[folder] = current
             self._write(folder, record, current)
         return current.hash
@@ -76,33 +79,45 @@ class FolderHashes:
         return hmac.new(self._key or b"", text.encode(errors="surrogateescape"), "sha256").hexdigest()
 
 
-def package_hash(folder: Path) -> str:
+def package_hash(folder: Path, *, skipped: tuple[str, ...] = ()) -> str:
     """The `h1:` hash of lock files: over the name and SHA-256 of every file, in order of name."""
-    lines = []
-    for name in files_below(folder):
-        with (folder / name).open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        lines.append(f"{digest}  {name}\n")
+    lines = [f"{_digest(f'{folder}/{name}')}  {name}\n" for name in files_below(folder, skipped=skipped)]
     text = "".join(lines).encode(errors="surrogateescape")
     return "h1:" + base64.b64encode(hashlib.sha256(text).digest()).decode()
 
 
-def files_below(folder: Path, *, skipped: Iterable[str] = ()) -> list[str]:
-    """The paths of all files, relative to the folder, in order; without folders of the skipped names."""
+def files_below(folder: Path, *, skipped: tuple[str, ...] = ()) -> list[str]:
+    """The paths of all files and of links to folders, relative to the folder, in order."""
     start = len(str(folder)) + 1
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in skipped]
-        paths += [f"{place}/{name}"[start:] for name in names]
+        links = [name for name in folders if os.path.islink(f"{place}/{name}")]  # noqa: PTH114 - as below
+        paths += [f"{place}/{name}"[start:] for name in (*names, *links)]
     return sorted(paths)
 
 
-def _stamps(folder: Path) -> tuple[_Stamp, ...]:
-    return tuple(_stamp(f"{folder}/{name}", name) for name in files_below(folder))
+def _digest(path: str) -> str:
+    """Of the content; of a link to a folder or to nothing, of where it leads."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as below
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, IsADirectoryError):
+        target = os.readlink(path)  # noqa: PTH115 - as below
+        return hashlib.sha256(f"-> {target}".encode(errors="surrogateescape")).hexdigest()
+
+
+def _stamps(folder: Path, skipped: tuple[str, ...]) -> tuple[_Stamp, ...]:
+    return tuple(_stamp(f"{folder}/{name}", name) for name in files_below(folder, skipped=skipped))
 
 
 def _stamp(path: str, name: str) -> _Stamp:
-    about = os.stat(path)  # noqa: PTH116 - strings, because this runs for every command
+    try:
+        about = os.stat(path)  # noqa: PTH116 - strings, because this runs for every command
+    except FileNotFoundError:
+        about = os.lstat(path)
+    if stat.S_ISDIR(about.st_mode):
+        about = os.lstat(path)
     return (
         name,
         about.st_dev,
