@@ -86,6 +86,19 @@ def load_key(environment: Environment) -> LoadedKey | None:
     return LoadedKey(key=_read(file), file=file, created=False) if _exists(file) else None
 
 
+def existing_key(environment: Environment, encrypted: str) -> LoadedKey:
+    """The key to read something that is encrypted already."""
+    loaded = load_key(environment)
+    if loaded is None:
+        raise UsageError(
+            "HF-KEY-20",
+            f"there is no encryption key on this machine to read {encrypted} with",
+            hint=f"Set {VARIABLE} to the key that it was encrypted with, or restore the key file "
+            f"{environment.home / FILE_NAME} from your backup.",
+        )
+    return loaded
+
+
 def index_key(environment: Environment) -> bytes | None:
     """The key that authenticates the records of verified providers; None while there is no usable key."""
     try:
