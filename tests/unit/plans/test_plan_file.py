@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from bundle_made import bundle
@@ -52,8 +52,8 @@ class FakeTerraform:
     """Init leaves the lock file as it found it, or the one that a test wants."""
 
     chooses: bytes | None = None
-    elsewhere: dict[str, str] = {}
-    modules: dict[str, str] = {}
+    elsewhere: ClassVar[dict[str, str]] = {}
+    modules: ClassVar[dict[str, str]] = {}
     initialised = 0
 
     def __init__(self, _: ChangeContext, prepared: StackWorkdir, __: object) -> None:
