@@ -29,8 +29,9 @@ everything else on standard error), `--config FILE`, `--quiet`, `--verbose` and 
 | 6 | unknown outcome or unsaved state, see `runs reconcile`; `audit verify`: the log was changed |
 | 64 | invalid usage or configuration, nothing was run; `doctor`: the same, or a stack has no engine |
 
-With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `blocked` and `removed`
-add nothing. `doctor` without a `holdfast.yaml` describes the machine and exits 0.
+With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `removed` adds
+nothing; `blocked` counts as 1 on apply, unless `--allow-blocked`, and adds nothing elsewhere. `doctor`
+without a `holdfast.yaml` describes the machine and exits 0.
 """
 
 

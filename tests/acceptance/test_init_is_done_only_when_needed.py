@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from program import Program, eventually
 
-from holdfast.terraform.engine.mirror import package_hash
+from holdfast.terraform.engine.folder_hashes import package_hash
 
 CONFIG = """
     version: 1

@@ -19,13 +19,14 @@ def test_a_target_of_ci_is_planned_anywhere_and_applied_there_only(holdfast: Pro
     )
     holdfast.environment["HOLDFAST_KEY"] = base64.b64encode(bytes(32)).decode()
     assert holdfast.results("plan")["owned"]["status"] == "planned"
-    results = holdfast.results("apply", "--yes", code=3)
+    results = holdfast.results("apply", "--yes", code=1)
     assert {name: one["status"] for name, one in results.items()} == {
         "behind": "blocked",
         "free": "applied",
         "owned": "refused",
     }
     assert results["owned"]["error"]["code"] == "HF-OWN-1"
+    holdfast.ok("apply", "--yes", "--allow-blocked", code=3)
     holdfast.ok("plan", "owned", "--out", "out")
     bundle = holdfast.results("apply", "--plan", "out", code=3)
     assert bundle["owned"]["error"]["code"] == "HF-OWN-1"

@@ -77,6 +77,15 @@ class FakeTerraform:
             heard.line(one)
         return self.answer
 
+    def destination(self) -> dict[str, str]:
+        return {}
+
+    def downloaded_modules(self) -> dict[str, str]:
+        return {}
+
+    def verify_providers(self) -> None:
+        """No provider is used."""
+
     async def state_pull(self, *, cancel_level: int = 1) -> bytes:
         self.cancel_level = cancel_level
         if isinstance(self.state, Exception):

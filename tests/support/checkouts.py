@@ -38,12 +38,13 @@ ONE_STACK = "version: 1\nstacks:\n  - name: root\n    module: .\n    environment
 
 
 class MemoryTree(Worktree):
-    """The same questions, answered from names alone. There are no links."""
+    """The same questions, answered from names alone. A file with the content `-> TARGET` is a link."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(ROOT)
         self._tree = ListedTree(files)
         self._all = frozenset(files)
+        self._links = {path: text[3:].decode() for path, text in files.items() if text.startswith(b"-> ")}
 
     def _names(self, folder: str) -> tuple[str, ...]:
         listing = self._tree.listing(folder)
@@ -54,8 +55,9 @@ class MemoryTree(Worktree):
             return PathKind.FILE
         return PathKind.FOLDER if self._tree.listing(path) is not None else PathKind.MISSING
 
-    def _real(self, path: str) -> str | None:
-        return path
+    def _follow_links(self, path: str) -> str:
+        target = self._links.get(path)
+        return f"{ROOT}/{path}".removesuffix("/.") if target is None else target
 
 
 class MemoryCode(Code):

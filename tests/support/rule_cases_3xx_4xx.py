@@ -136,6 +136,19 @@ CASES_BY_RULE: Mapping[str, Cases] = {
         missing=(reported({"main.tf": AWS, LOCKED: lock(hashes="")}), passing({"main.tf": AWS})),
         unknown=(reported({"main.tf": AWS, LOCKED: lock(hashes="local.h")}),),
     ),
+    "HF309": Cases(
+        passes=(
+            passing({"main.tf": "-> /repository/shared.tf", "shared.tf": "locals {}\n"}),
+            passing({"main.tf": "locals {}\n", "policy": "-> /srv/policies"}),
+        ),
+        fails=(
+            reported({"main.tf": "-> /etc/passwd"}),
+            reported({"main.tf": "locals {}\n", "data": "-> /srv/data"}),
+            reported({"main.tf": "locals {}\n", "token": "-> /repository/.git/config"}),
+        ),
+        missing=(passing("locals {}\n"),),
+        unknown=(reported({"main.tf": "-> /nowhere"}),),
+    ),
     "HF401": Cases(
         passes=(
             passing(RIGHT, CONTRACT),

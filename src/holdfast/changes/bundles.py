@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from holdfast.changes.repository import Repository
 from holdfast.config.settings import Owner
-from holdfast.kernel.errors import HoldfastError, Refused
+from holdfast.config.stack_rules import RuleKind
+from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
 from holdfast.plans import saved_plan, state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import to_saved_plan
@@ -83,6 +84,22 @@ def stacks_of_bundles(
             )
         pairs.append((stack, bundle))
     return tuple(pairs)
+
+
+def results_without_plan(repository: Repository, statuses: Mapping[str, str]) -> tuple[StackResult, ...]:
+    """The stacks that had no plan when the bundle was made: its change is not complete without them."""
+    results = []
+    for name, status in statuses.items():
+        stack = repository.by_name.get(name) or Stack(
+            name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module="."
+        )
+        problem = Problem(
+            code="HF-BUND-13",
+            message=f"{name}: the bundle has no plan for it: it was {status} when the bundle was made",
+            hint=f"Fix it, then plan it again: holdfast plan {name} --out DIR",
+        )
+        results.append(StackResult(stack=stack, status=Status(status), error=problem, problems=(problem,)))
+    return tuple(results)
 
 
 def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:

@@ -23,7 +23,7 @@ from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
-from holdfast.secrets.keys import Key, load_or_create_key
+from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
@@ -221,14 +221,20 @@ def open_repository(
             read_values=variables_reader(loaded.root),
             code_backend=functools.partial(code_backend, code),
         )
+    blobs = open_blobs(loaded.store, loaded.root, environment.variables)
+
+    def load_key() -> Key:
+        """For commands that only read."""
+        return existing_key(environment, f"the run store {blobs.shown}").key
+
     return Repository(
         config=loaded,
         environment=environment,
         code=code,
         stacks=stacks,
         store=RunStore(
-            open_blobs(loaded.store, loaded.root, environment.variables),
-            key or (lambda: load_or_create_key(environment).key),
+            blobs,
+            key or load_key,
             spool=environment.home / SPOOL,
         ),
     )

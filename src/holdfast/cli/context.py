@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 from holdfast.changes import preconditions
@@ -13,7 +14,7 @@ from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.context import ChangeContext, Control, Project, open_context
 from holdfast.plans.events import Listener, Stopping, ignore_events
-from holdfast.secrets.keys import Key, LoadedKey, load_or_create_key
+from holdfast.secrets.keys import Key, LoadedKey, existing_key, load_or_create_key
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
 from holdfast.system import processes
@@ -26,24 +27,39 @@ T = TypeVar("T")
 class CommandContext:
     """An open repository, and what is needed to run something in it."""
 
-    def __init__(self, invocation: Invocation, *, wait: float = 0.0) -> None:
+    def __init__(self, invocation: Invocation, *, wait: float = 0.0, reads: bool = False) -> None:
+        """`reads`: the command stores nothing, so it creates no key."""
         self.invocation = invocation
         self.wait = wait
+        self._reads = reads
         self._key: LoadedKey | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
         self.repository.tune(invocation.console.redactor)
         self.cleaned: GcResult | None = None
 
     def key(self) -> Key:
-        """The encryption key. Created on first use if none is configured, and the user is told where."""
+        """The encryption key. Created on first use if none is configured, and the user is told where.
+
+        Never for what is encrypted already: a new key would open none of it.
+        """
         if self._key is None:
             preconditions.require_store_key(self.repository)
-            self._key = load_or_create_key(self.invocation.environment)
+            environment = self.invocation.environment
+            if self._reads or not self.repository.store.empty:
+                self._key = existing_key(environment, f"the run store {self.repository.store.blobs.shown}")
+            else:
+                self._key = load_or_create_key(environment)
             if self._key.created:
                 self.invocation.console.warn(
                     f"Created an encryption key in {self._key.file}. Back it up: "
                     "saved plans and states cannot be read without it."
                 )
+        return self._key.key
+
+    def bundle_key(self, folder: Path) -> Key:
+        """The key for a bundle that exists: never a new one."""
+        if self._key is None:
+            self._key = existing_key(self.invocation.environment, f"the bundle {folder}")
         return self._key.key
 
     def run(
@@ -99,10 +115,14 @@ class CommandContext:
 
 
 def run_on_stack(
-    invocation: Invocation, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]
+    invocation: Invocation,
+    name: str,
+    work: Callable[[ChangeContext, Stack], Awaitable[T]],
+    *,
+    reads: bool = False,
 ) -> tuple[Stack, T]:
     """The stack of this name, and the result of the work on it."""
-    context = CommandContext(invocation)
+    context = CommandContext(invocation, reads=reads)
     stack = context.repository.stack(name)
     return stack, context.run(lambda change_context: work(change_context, stack))
 

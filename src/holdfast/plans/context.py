@@ -16,6 +16,7 @@ from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
+from holdfast.secrets.keys import index_key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend, code_backend
@@ -25,6 +26,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.confinement import WorkerConfinement
+from holdfast.terraform.engine.folder_hashes import FolderHashes
 from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import EngineSelection
@@ -89,6 +91,7 @@ class Engines:
         *,
         scratch: Path,
         confinement: WorkerConfinement,
+        hashes: FolderHashes | None = None,
     ) -> None:
         self._settings = settings
         self._confinement = confinement
@@ -99,6 +102,8 @@ class Engines:
         """Private, with a short path: providers create their sockets there."""
         self.slots = asyncio.Semaphore(settings.parallelism)
         """As many stacks at once as the configuration allows."""
+        self.hashes = hashes or FolderHashes()
+        """Of providers and downloaded modules, which are verified before every use."""
         self.mirror_lock = asyncio.Lock()
         """Held by the one run that fetches providers into the mirror."""
         self.validations: dict[str, asyncio.Task[None]] = {}
@@ -158,7 +163,10 @@ async def open_context(
             store=next(iter(folders_of(store.blobs)), None),
             required=project.config.engine.confine == "required",
         )
-        engines = Engines(project.config.engine, choose, scratch=scratch, confinement=confinement)
+        hashes = FolderHashes(index_key(project.environment))
+        engines = Engines(
+            project.config.engine, choose, scratch=scratch, confinement=confinement, hashes=hashes
+        )
         try:
             yield ChangeContext(
                 project=project,

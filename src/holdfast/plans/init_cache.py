@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -24,7 +25,9 @@ from msgspec import Struct
 
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.reader import constant
+from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.events import Note
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
@@ -84,13 +87,13 @@ def needs_providers(modules: Iterable[ModuleCode]) -> bool:
     )
 
 
-def starts_no_program(modules: Iterable[ModuleCode], cli_config: str | None) -> bool:
+def starts_no_program(modules: Iterable[ModuleCode], cli_config: str) -> bool:
     """Whether the engine is the only program that runs: no provider plugin, no provisioner.
 
     A remote module may have either. `dev_overrides` start providers that are in no lock file.
     """
     local = tuple(modules)
-    if needs_providers(local) or (cli_config is not None and "dev_overrides" in cli_config):
+    if needs_providers(local) or "dev_overrides" in cli_config:
         return False
     for module in local:
         sources = (constant(call.source) if call.source is not None else None for call in module.calls)
@@ -108,10 +111,13 @@ class InitCache:
         self._context = context
         self._workdir = workdir
         self._module = workdir.work.module
-        self._mirror = Mirror(context.project.environment.home / "providers")
-        self._digest = init_digest(context.project.code, workdir)
+        self._mirror = Mirror(context.project.environment.home / "providers", context.engines.hashes)
         self._record = workdir.work.folder / "init.json"
         self._templates = context.project.environment.home / "templates"
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        return init_digest(self._context.project.code, self._workdir)
 
     def lookup(self) -> InitResult | None:
         """An earlier init of this work directory, or one built from a template."""
@@ -120,6 +126,27 @@ class InitCache:
         if result is not None:
             self._write_lock(result.lock)
         return result
+
+    def require_unchanged(self, lock: bytes) -> None:
+        """Refuse a saved plan if the mirror has another content for one of its providers.
+
+        A plan would fetch that provider again; who applies must know that it was changed.
+        """
+        for provider in read_lock(lock):
+            if self._mirror.is_changed(provider):
+                raise _changed(self._workdir.stack.name, provider)
+
+    def require_verified(self, lock: bytes | None) -> None:
+        """Just before an apply: every provider is the package whose hash is in the lock file.
+
+        If the lock file in the work directory has its hashes, Terraform compares them itself.
+        """
+        if lock is None or files.content_of(self._workdir.work.lock_file) == lock:
+            return
+        for provider in read_lock(lock):
+            package = self._mirror.find(provider)
+            if package is None or not _leads_to(self._provider_folder(provider), package.folder):
+                raise _changed(self._workdir.stack.name, provider)
 
     def _key(self, lock: bytes | None) -> str:
         settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)
@@ -202,9 +229,18 @@ class InitCache:
         for provider in read_lock(content) if content is not None else ():
             folder = self._provider_folder(provider)
             if self._mirror.find(provider) is None and folder.is_dir() and provider.package_hashes:
+                if self._mirror.is_changed(provider):
+                    self._report_changed(provider)
                 path = self._workdir.environment.get("PATH", "")
                 plain = supports_plaintext(folder, scratch=self._context.engines.scratch, path=path)
                 self._mirror.add(folder.resolve(), provider.package_hashes, plain=plain)
+
+    def _report_changed(self, provider: LockedProvider) -> None:
+        text = (
+            f"warning: {provider.address} {provider.version} was changed in {self._mirror.folder} after it "
+            "was verified; it was fetched again"
+        )
+        self._context.control.tell(Note(stack=self._workdir.stack.name, text=text))
 
     def _link_all(self, lock: bytes | None) -> InitResult | None:
         """Link every provider of the lock file from the mirror; None if one is missing."""
@@ -217,11 +253,13 @@ class InitCache:
         return InitResult(lock=lock, plain=all(package.plain for package in known))
 
     def _link(self, provider: LockedProvider) -> Package | None:
-        package = self._mirror.find(provider)
+        package, link = self._mirror.find(provider), self._provider_folder(provider)
         if package is None:
+            if link.is_symlink() and self._mirror.folder in Path(os.readlink(link)).parents:  # noqa: PTH115
+                # Terraform would unpack the provider into the mirror.
+                link.unlink()
             return None
-        link = self._provider_folder(provider)
-        if link.is_symlink() and os.readlink(link) == str(package.folder):  # noqa: PTH115 - text is compared
+        if _leads_to(link, package.folder):
             return package
         if link.is_symlink():
             link.unlink()
@@ -259,6 +297,19 @@ class InitCache:
         }
         files.private_folder(self._templates)
         files.write(self._template_file(source_lock), json.dumps(template), durable=False)
+
+
+def _leads_to(link: Path, folder: Path) -> bool:
+    return link.is_symlink() and os.readlink(link) == str(folder)  # noqa: PTH115 - text is compared
+
+
+def _changed(stack: str, provider: LockedProvider) -> Refused:
+    return Refused(
+        "HF-MIRR-3",
+        f"{stack}: the provider {provider.address} {provider.version} was changed after it was verified: it "
+        "does not match the hashes of the lock file",
+        hint=f"Find out what changed it. Then plan again, which fetches it again: holdfast plan {stack}",
+    )
 
 
 def _read(file: Path) -> dict[str, Any] | None:

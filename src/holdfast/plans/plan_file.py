@@ -12,6 +12,7 @@ from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.destination import Destination, differences
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
@@ -61,7 +62,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         return self.parts.digest()
 
     def require_intact(self, stack: str, digest: str) -> None:
-        """Last check before the apply: the plan file is the one that was planned and approved."""
+        """Last check before the apply: what was planned and approved, where it was, with the same content."""
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused(
@@ -69,6 +70,9 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
                 f"{stack}: the plan file changed after it was shown",
                 hint=f"Make a new plan: holdfast plan {stack}",
             )
+        self.terraform.verify_providers()
+        _require_equal(stack, self.parts.destination, self.terraform.destination())
+        _require_equal(stack, self.parts.modules, self.terraform.downloaded_modules())
 
 
 async def create_plan(
@@ -128,6 +132,8 @@ async def plan_with(
             inputs=workdir.inputs,
             made=clock.new_id(),
             policy=policy_digest(context.project, stack),
+            destination=terraform.destination(),
+            modules=terraform.downloaded_modules(),
         ),
         prior=seen,
         ephemeral=has_ephemeral_variables(context.project.code, stack),
@@ -144,7 +150,10 @@ async def from_saved_plan(
     state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
+    # Before init, which sends credentials to the backend's endpoint.
+    _require_equal(stack.name, bundle.parts.destination, terraform.destination())
     if bundle.lock is not None:
+        terraform.require_unchanged_providers(bundle.lock)
         workdir.work.lock_file.write_bytes(bundle.lock)
     await terraform.init()
     if bundle.lock is not None and terraform.lock != bundle.lock:
@@ -153,6 +162,7 @@ async def from_saved_plan(
             f"{stack.name}: the exact provider versions of this plan are not available",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
+    _require_equal(stack.name, bundle.parts.modules, terraform.downloaded_modules())
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     # What the plan does is read from the plan file: with the plan key, anything can be put into a bundle.
     archive = _require_own_code(stack, bundle, workdir)
@@ -266,6 +276,16 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
             "HF-BUND-6",
             f"{stack.name}: {' and '.join(moved)} changed since the plan was made",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
+        )
+
+
+def _require_equal(stack: str, then: Destination, now: Destination) -> None:
+    """Refuse a plan that would apply elsewhere than planned, or with other content."""
+    if changed := differences(then, now):
+        raise Refused(
+            "HF-BUND-12",
+            f"{stack}: {' and '.join(changed)} changed since the plan was made",
+            hint=f"Restore it, or make a new plan: holdfast plan {stack} --out DIR",
         )
 
 

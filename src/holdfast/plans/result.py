@@ -50,10 +50,7 @@ def read_outputs(answer: bytes) -> dict[str, Output]:
     }
 
 
-def exit_code(results: tuple[StackResult, ...], *, detailed: bool = False) -> Exit:
-    """The most severe result; with `detailed`, planned changes are exit 2."""
-    exits = [
-        Exit.CHANGES if detailed and result.status is Status.PLANNED else result.status.exit
-        for result in results
-    ]
-    return most_severe(exits)
+def exit_code(results: tuple[StackResult, ...], *, detailed: bool = False, blocked: Exit = Exit.DONE) -> Exit:
+    """The most severe result; with `detailed`, planned changes are exit 2. On apply, `blocked` is exit 1."""
+    special = {Status.BLOCKED: blocked} | ({Status.PLANNED: Exit.CHANGES} if detailed else {})
+    return most_severe([special.get(result.status, result.status.exit) for result in results])

@@ -51,6 +51,10 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     """A unique id: two plans of the same second can have the same bytes."""
     policy: str
     """Of the guard policy and the rules, built-in and configured."""
+    destination: dict[str, str] = {}
+    """Where it applies and with what: see `plans.destination`."""
+    modules: dict[str, str] = {}
+    """Hashes of the downloaded modules."""
 
     def digest(self) -> str:
         return hashlib.sha256(canonical(asdict(self))).hexdigest()
@@ -163,8 +167,14 @@ def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     """All saved plans of a bundle, or the one of a stack's folder in it."""
     if _any_of(folder, (CHANGE, CHANGE_SEALED)):
         return _load_change(folder, key)
-    if _any_of(folder, _NAMES):
-        return (read(folder, key),)
+    require_bundle(folder)
+    return (read(folder, key),)
+
+
+def require_bundle(folder: Path) -> None:
+    """There is a bundle, or one stack of it."""
+    if _any_of(folder, (CHANGE, CHANGE_SEALED, *_NAMES)):
+        return
     if folder.is_dir() and _folders_below(folder):
         raise _changed(folder, f"{CHANGE} is missing, so other files of the bundle may be missing too")
     raise UsageError(
@@ -172,12 +182,29 @@ def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     )
 
 
-def _load_change(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
+def without_plan(folder: Path, key: Key) -> dict[str, str]:
+    """Stacks of the change that have no saved plan, with their status when it was made.
+
+    A stack's own folder says nothing about the others.
+    """
+    if not _any_of(folder, (CHANGE, CHANGE_SEALED)):
+        return {}
+    readable, digests = _open_change(folder, key)
+    stacks = json.loads(readable)["stacks"]
+    return {stack["name"]: stack["status"] for stack in stacks if stack["name"] not in digests}
+
+
+def _open_change(folder: Path, key: Key) -> tuple[bytes, dict[str, str]]:
+    """The verified content of `change.json`, and the digests of the saved plans."""
     readable, (change,) = _readable(folder, CHANGE, ("change",))
     document = json.loads(_open(folder, CHANGE_SEALED, key, _change_context(change)))
     if document["summary"] != sha256(readable):
         raise _changed(folder, f"{CHANGE} was edited")
-    digests: dict[str, str] = document["digests"]
+    return readable, document["digests"]
+
+
+def _load_change(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
+    _, digests = _open_change(folder, key)
     expected, there = {folder / name for name in digests}, _folders_below(folder)
     if missing := sorted(expected - there):
         raise _changed(folder, f"the saved plan {missing[0].relative_to(folder)} is missing")

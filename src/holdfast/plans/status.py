@@ -61,7 +61,7 @@ class InvalidTransition(Exception):  # noqa: N818 - names what was tried
 class _Row(NamedTuple):
     next: frozenset[Status]
     exit: Exit = Exit.DONE
-    """`blocked` and `removed` add nothing: what blocks has its own exit code, a removal is only reported."""
+    """`removed` adds nothing, it is only reported; nor does `blocked`, except on apply (`exit_code`)."""
     final: bool = False
     stops_dependents: bool = False
 

@@ -15,6 +15,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, problem_from_diagnostic
 from holdfast.plans.events import Note, PhaseStarted
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
+from holdfast.plans.outside_content import downloaded_modules, files_outside, provider_overrides
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.workdir import StackWorkdir, open_workdir
@@ -76,6 +77,7 @@ class Terraform:
         self._skipped = False
         self._plain = True
         self._limits = context.project.config.engine.time_limits
+        self.init_cache = InitCache(context, workdir)
 
     async def _run(
         self,
@@ -136,22 +138,26 @@ class Terraform:
     @functools.cached_property
     def _alone(self) -> bool:
         """Whether the stack starts no program but the engine, by its code and the CLI configuration."""
+        modules = map(self.context.project.code.module, self.workdir.modules)
+        return starts_no_program(modules, self._cli_config)
+
+    @functools.cached_property
+    def _cli_config(self) -> str:
         config = self.workdir.environment.get("TF_CLI_CONFIG_FILE")
         content = files.content_of(Path(config)) if config is not None else None
-        text = content.decode(errors="replace") if content is not None else None
-        return starts_no_program(map(self.context.project.code.module, self.workdir.modules), text)
+        return content.decode(errors="replace") if content is not None else ""
 
     async def init(self) -> None:
         """Initialise the work directory, from the cache if possible."""
         self._laid_lock = files.content_of(self.workdir.work.lock_file)
-        known = InitCache(self.context, self.workdir).lookup()
+        known = self.init_cache.lookup()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
 
     async def _init_for_real(self) -> None:
-        cache = InitCache(self.context, self.workdir)
+        cache = self.init_cache
         if self._laid_lock is not None:
             self.workdir.work.lock_file.write_bytes(self._laid_lock)
         async with cache.hold_mirror():
@@ -192,6 +198,28 @@ class Terraform:
         await self._run("init", words, output=CommandOutput() if as_json else None, must_succeed=True)
         if (workspace := self.workdir.stack.workspace) != "default":
             await self._run("init", argv.select_workspace(workspace), must_succeed=True)
+
+    def destination(self) -> dict[str, str]:
+        """Where the plan applies and with what: the environment, and content outside the repository."""
+        workdir = self.workdir
+        user = Path(workdir.environment.get("HOME", "/"))
+        return {
+            **workdir.destination,
+            **files_outside(workdir.stack.name, workdir.outside_reads, user),
+            **provider_overrides(self._cli_config, self.context.engines.hashes),
+        }
+
+    def downloaded_modules(self) -> dict[str, str]:
+        """Their hashes, after init."""
+        return downloaded_modules(self.workdir.stack.name, self.workdir.work, self.context.engines.hashes)
+
+    def require_unchanged_providers(self, lock: bytes) -> None:
+        """Before a saved plan is restored: the mirror still has the providers of its lock file, or none."""
+        self.init_cache.require_unchanged(lock)
+
+    def verify_providers(self) -> None:
+        """Just before an apply: they are still those of the lock file."""
+        self.init_cache.require_verified(self.lock)
 
     async def _with_init(self, command: Callable[[], Awaitable[T]]) -> T:
         """If init came from the cache and the command needs an init, run a real one and try again."""

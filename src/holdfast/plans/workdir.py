@@ -19,7 +19,9 @@ from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import ChangeContext, Project
+from holdfast.plans.destination import AwsProfile, Destination, aws_profile, variables_destination
 from holdfast.plans.events import PhaseStarted
+from holdfast.plans.outside_content import clusters
 from holdfast.plans.state_continuity import (
     require_no_leftover_state,
     require_state_saved,
@@ -29,14 +31,14 @@ from holdfast.plans.state_continuity import (
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
-from holdfast.stacks.reads.inputs import StackInputs
+from holdfast.stacks.reads.inputs import OutsideRead, StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.engine.credentials import Caller, build_identity
+from holdfast.terraform.engine.credentials import Caller, build_identity, profile_settings
 from holdfast.terraform.engine.environment import (
     child_environment,
     mirrored_providers,
@@ -48,6 +50,7 @@ from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
 from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
+    CopiedSources,
     FileStamps,
     WorkDirectory,
     copy_sources,
@@ -78,6 +81,9 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     """Folders of the root module and of every local module it calls."""
     source_lock: bytes | None
     laid_out: FileStamps
+    destination: Destination
+    """What the environment says about where; the content that is used comes after init."""
+    outside_reads: frozenset[OutsideRead]
     notes: tuple[str, ...] = ()
     bare: bool = False
     """Without its backend: for commands that need no state."""
@@ -109,7 +115,7 @@ async def open_workdir(
     if not for_state:
         require_no_leftover_state(project.root, context.store, stack, home)
         require_state_saved(context.store, stack)
-    environment = _environment(context, stack, home)
+    environment, destination = _environment(context, stack, home)
     inline = {key: reveal_all(value) for key, value in _resolve_all(context, stack.variables).items()}
     _register_variables(project.code, context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
@@ -117,7 +123,8 @@ async def open_workdir(
         raise Refused(
             "HF-WORK-3",
             f"{stack.name}: {inputs.broken[0]}",
-            hint="Put holdfast.yaml at the root, name the file by an absolute path, or fix the link.",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or replace the link with "
+            "what it leads to.",
         )
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
@@ -138,14 +145,17 @@ async def open_workdir(
                     *(work.path_of(file) for file in stack.variables_files),
                     *((INLINE_FILE,) if inline else ()),
                 ),
-                inputs=_digest(layout, json.dumps(inline, sort_keys=True)),
-                code_digest=layout if inputs.everything else _code_digest(work, inputs),
+                inputs=_digest(layout.digest, json.dumps(inline, sort_keys=True)),
+                code_digest=layout.digest if inputs.everything else _code_digest(work, inputs),
                 modules=frozenset(inputs.modules.values()),
                 source_lock=files.content_of(project.root / stack.module / LOCK_FILE),
                 laid_out=list_files(work),
+                destination=destination,
+                outside_reads=inputs.outside_reads,
                 notes=(
                     *(inputs.reasons if inputs.everything else ()),
                     *inputs.outside,
+                    *(f"{link} leads out of the repository and was not copied" for link in layout.links_out),
                     *unrelated_states(project.root, stack, home),
                 ),
                 bare=bare_home is not None,
@@ -190,7 +200,7 @@ def state_without_terraform(store: RunStore, workdir: StackWorkdir) -> bytes | N
 
 def _copy_sources(
     project: Project, stack: Stack, work: WorkDirectory, inputs: StackInputs, home: StateHome
-) -> str:
+) -> CopiedSources:
     """Also named files that did not exist when the code was read: a dependency may have written its state."""
     named = (path for names in inputs.names for path in names.paths)
     return copy_sources(
@@ -204,17 +214,47 @@ def _copy_sources(
     )
 
 
-def _environment(context: ChangeContext, stack: Stack, home: StateHome) -> dict[str, str]:
+def _environment(
+    context: ChangeContext, stack: Stack, home: StateHome
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The environment of Terraform, and what it says about where."""
     named = {key: _text(value) for key, value in _resolve_all(context, stack.env).items()}
     settings = {
         provider: {key: _text(value) for key, value in _resolve_all(context, values).items()}
         for provider, values in stack.credentials.items()
     }
-    return child_environment(
+    environment = child_environment(
         caller=_caller(context, stack),
         named={**home.variables, **named},
         credentials=_identity(context, settings) if settings else None,
         scratch=str(context.engines.scratch),
+    )
+    references = (value for value in stack.env.values() if isinstance(value, SecretRef))
+    destination = variables_destination(
+        environment,
+        stack.env,
+        settings,
+        versions={reference: context.secrets.version(reference) for reference in references},
+        profile=_profile(context.project, environment),
+    )
+    return environment, {**destination, **clusters(environment)}
+
+
+def _profile(project: Project, environment: Mapping[str, str]) -> AwsProfile:
+    """The AWS profile that Terraform finds; read once for all stacks."""
+    name = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
+    places = _aws_files(environment)
+    return project.code.once(
+        ("AWS profile", name, places), lambda: aws_profile(profile_settings(name, *map(_text_of, places)))
+    )
+
+
+def _aws_files(variables: Mapping[str, str]) -> tuple[Path, Path]:
+    """The AWS configuration and the credentials of a user."""
+    user = Path(variables.get("HOME", "/"))
+    return (
+        Path(variables.get("AWS_CONFIG_FILE") or user / ".aws/config"),
+        Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials"),
     )
 
 
@@ -241,14 +281,8 @@ def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
 def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Credential files are in a folder named by their content: stacks with the same ones share a process."""
     variables = context.project.environment.variables
-    user = Path(variables.get("HOME", "/"))
-    caller = Caller(
-        variables=variables,
-        aws_config=_text_of(Path(variables.get("AWS_CONFIG_FILE") or user / ".aws/config")),
-        aws_credentials=_text_of(
-            Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials")
-        ),
-    )
+    config, credentials = map(_text_of, _aws_files(variables))
+    caller = Caller(variables=variables, aws_config=config, aws_credentials=credentials)
     identity = build_identity(settings, caller)
     digest = _digest(*(f"{name}\0{text}" for name, text in sorted(identity.files.items())))
     folder = files.private_folder(context.engines.scratch / digest[:16])

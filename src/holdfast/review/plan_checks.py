@@ -326,12 +326,19 @@ def _plan_rules() -> tuple[Rule, ...]:
 
 
 def _files(code: Code, checkout: Checkout) -> Iterator[str]:
-    """Code, variables files and policies of the stacks: no other file, because Git may ignore it."""
+    """Code, variables files and policies of the stacks: no other file, because Git may ignore it.
+
+    And links beside the code that lead out of the repository.
+    """
     tree = code.tree
     for module in checkout.modules:
-        names = (name for name in tree.names(module.folder) if is_code(name) or name.endswith(".hcl"))
-        paths = (tree.join(module.folder, name) for name in names)
-        yield from (path for path in paths if tree.kind(path) is PathKind.FILE)
+        for name in tree.names(module.folder):
+            path = tree.join(module.folder, name)
+            if is_code(name) or name.endswith(".hcl"):
+                if tree.kind(path) is PathKind.FILE:
+                    yield path
+            elif tree.leads_outside(path):
+                yield path
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(code).paths
 

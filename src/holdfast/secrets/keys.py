@@ -19,7 +19,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.secret import masked_repr
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
@@ -181,6 +181,32 @@ def plan_key_from(text: str) -> Key:
         raise UsageError("HF-KEY-1", f"{what} is not a plan key of this version of Holdfast", hint=hint)
     read, seal, sign = (content[at : at + KEY_SIZE] for at in range(1, _PLAN_KEY_SIZE, KEY_SIZE))
     return Key(id=_id(read), read=read, public=PublicHalves(seal=seal, sign=sign), private=None)
+
+
+def existing_key(environment: Environment, encrypted: str) -> LoadedKey:
+    """The key to read something that is encrypted already."""
+    loaded = load_key(environment)
+    if loaded is None:
+        raise UsageError(
+            "HF-KEY-20",
+            f"there is no encryption key on this machine to read {encrypted} with",
+            hint=f"Set {VARIABLE} to the key that it was encrypted with, or restore the key file "
+            f"{environment.home / FILE_NAME} from your backup.",
+        )
+    return loaded
+
+
+def index_key(environment: Environment) -> bytes | None:
+    """The key that authenticates the records of verified providers; None while there is no usable key."""
+    try:
+        loaded = load_key(environment)
+    except HoldfastError:
+        return None
+    if loaded is None:
+        return None
+    # What a plan job verified does not count for an apply.
+    private = loaded.key.private
+    return derive(private.sign if private is not None else loaded.key.read, purpose=b"verified files")
 
 
 def _exists(file: Path) -> bool:

@@ -52,10 +52,17 @@ class SecretReader:
 
     def read(self, ref: SecretRef) -> Secret:
         """The secret; raises the error that prevented reading it."""
+        return self._read(ref).secret
+
+    def version(self, ref: SecretRef) -> str | None:
+        """The version that was read; None if the source has none."""
+        return self._read(ref).version
+
+    def _read(self, ref: SecretRef) -> ReadSecret:
         answer = self.read_all((ref,))[ref]
         if isinstance(answer, HoldfastError):
             raise _copy(answer)
-        return answer.secret
+        return answer
 
     def read_all(self, refs: Iterable[SecretRef]) -> Answers:
         """The answer for each reference; sources are asked in parallel.

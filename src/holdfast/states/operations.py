@@ -51,6 +51,8 @@ async def outputs(context: ChangeContext, stack: Stack) -> bytes:
     async with open_workdir(context, stack) as workdir:
         seen = context.store.last_seen(stack.name)
         state_continuity.require_readable(stack, workdir.home, seen)
+        if workdir.home.managed and context.store.empty:
+            return b""  # Nothing was applied yet, and there may be no key.
         terraform = Terraform(context, workdir)
         await terraform.init()
         document = await terraform.outputs()

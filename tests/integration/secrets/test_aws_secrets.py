@@ -91,6 +91,12 @@ def test_all_in_one_go(cloud: str) -> None:
     )
     values = {ref: one.secret.reveal() for ref, one in found.items() if isinstance(one, ReadSecret)}
     assert values == expected
+    versions = {ref: one.version for ref, one in found.items() if isinstance(one, ReadSecret)}
+    assert versions["aws-ssm:/prod/token"] == "1"
+    current, previous = (versions[f"aws-sm:prod/db#password{at}"] for at in ("", "?version=AWSPREVIOUS"))
+    assert current
+    assert previous
+    assert current != previous
     assert {ref: code(found[ref]) for ref in wrong} == wrong
     by = {one.by for one in found.values() if isinstance(one, ReadSecret)}
     assert len(by) == 1

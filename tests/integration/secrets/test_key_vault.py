@@ -75,6 +75,9 @@ def test_a_service_principal_with_a_secret(server: Answering) -> None:
     assert found("v/db", server, SECRET) == ("hunter2", by)
     assert found("v/db/0123abcd", server, SECRET)[0] == "hunter2-old"
     assert found("v/json#password", server, SECRET)[0] == "hunter2"
+    read = looked("v/db", server, SECRET)
+    assert isinstance(read, ReadSecret)
+    assert read.version == "1"
     of_terraform = {name.replace("AZURE_", "ARM_"): value for name, value in SECRET.items()}
     assert found("v/db", server, of_terraform) == ("hunter2", by)
 

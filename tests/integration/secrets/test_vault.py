@@ -77,6 +77,9 @@ def test_both_versions_of_the_engine(server: Answering) -> None:
     assert value("kv/app#token?version=1", server) == "hunter2-old"
     assert value("old/app#token", server) == "hunter2-v1"
     assert value("team/kv/deep/app#token", server) == "hunter2-team"
+    reads = [looked(f"{path}#token", server, {}) for path in ("kv/app", "old/app")]
+    versions = [read.version for read in reads if isinstance(read, ReadSecret)]
+    assert versions == ["2", None]
 
 
 def test_a_vault_that_does_not_tell_its_mounts(world: VaultWorld, server: Answering) -> None:

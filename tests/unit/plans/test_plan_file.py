@@ -8,7 +8,7 @@ import json
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from bundle_made import bundle, plan_archive
@@ -58,6 +58,9 @@ class FakeTerraform:
     """Init leaves the lock file as it found it, or the one that a test wants."""
 
     chooses: bytes | None = None
+    elsewhere: ClassVar[dict[str, str]] = {}
+    modules: ClassVar[dict[str, str]] = {}
+    initialised = 0
 
     def __init__(self, _: ChangeContext, prepared: StackWorkdir, __: object) -> None:
         self.file = prepared.work.lock_file
@@ -66,7 +69,17 @@ class FakeTerraform:
     async def show(self) -> tuple[Plan, bytes]:
         return read_plan(PLAN), PLAN
 
+    def destination(self) -> dict[str, str]:
+        return self.elsewhere
+
+    def downloaded_modules(self) -> dict[str, str]:
+        return self.modules
+
+    def require_unchanged_providers(self, lock: bytes) -> None:
+        """The mirror is empty."""
+
     async def init(self) -> None:
+        type(self).initialised += 1
         found = self.file.read_bytes() if self.file.exists() else None
         self.lock = self.chooses or found
 
@@ -134,6 +147,17 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     case.bundle = structs.replace(case.bundle, made=archive_new_files(other, before))
     case.from_saved_plan()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
+
+
+@pytest.mark.parametrize("part", ["elsewhere", "modules"])
+def test_another_destination_is_refused(case: Case, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """Before init, which sends credentials to the backend; downloaded modules are known only after it."""
+    monkeypatch.setattr(FakeTerraform, part, {"AWS_REGION": "us-east-1"})
+    monkeypatch.setattr(FakeTerraform, "initialised", 0)
+    error = case.refused()
+    assert error.problem.code == "HF-BUND-12"
+    assert error.problem.message == "a: AWS_REGION (not set → us-east-1) changed since the plan was made"
+    assert FakeTerraform.initialised == (part == "modules")
 
 
 def test_other_providers_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

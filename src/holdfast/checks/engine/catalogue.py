@@ -59,6 +59,7 @@ RULES: Final[Mapping[str, str]] = {
     "HF306": "code.hf306_lock_file",
     "HF307": "code.hf306_lock_file",
     "HF308": "code.hf306_lock_file",
+    "HF309": "code.hf309_links_out",
     "HF401": "code.hf401_contract",
     "HF402": "code.hf401_contract",
     "HF403": "code.hf401_contract",

@@ -34,7 +34,7 @@ _TARGETS = {
 
 _NOT_WAIVED = {**dict.fromkeys(("HF901", "HF902", "HF903"), "waivers"), "HF907": "settings"}
 _WAIVED_BY_CONFIG = frozenset(
-    ("HF201", "HF202", "HF203", "HF204", "HF205", "HF206", "HF307", "HF308", "HF905", "HF908")
+    ("HF201", "HF202", "HF203", "HF204", "HF205", "HF206", "HF307", "HF308", "HF309", "HF905", "HF908")
 )
 """Their findings have no line, or are in a file that cannot keep a comment."""
 _LINK = ": [docs/checks.md](../checks.md#waivers)."

@@ -31,6 +31,9 @@ def apply(
     ] = None,
     reason: Reason = None,
     wait: Wait = None,
+    allow_blocked: Annotated[
+        bool, Option("--allow-blocked", help="Do not fail because stacks are blocked by their dependencies.")
+    ] = False,
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
@@ -45,9 +48,12 @@ def apply(
     seconds = wait_from(wait, ci=invocation.environment.ci)
     if plan is not None:
         change = Change(invocation, wait=seconds)
-        return change.apply_bundle(plan, override=tuple(override or ()), reason=reason or "")
+        return change.apply_bundle(
+            plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
+        )
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
-    return Change(invocation, stacks, changed, since, wait=seconds).apply(options, yes=yes)
+    change = Change(invocation, stacks, changed, since, wait=seconds)
+    return change.apply(options, yes=yes, allow_blocked=allow_blocked)
 
 
 def _require_reason(override: list[str] | None, reason: str | None, plan: Path | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from holdfast.changes import preconditions
-from holdfast.changes.bundles import stacks_of_bundles
+from holdfast.changes.bundles import results_without_plan, stacks_of_bundles
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
 from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import Report, ReportedFinding, redact_report
@@ -138,7 +138,7 @@ class Change:
         if github:
             report.publish(exit_, self.repository.config.root)
 
-    def apply(self, options: PlanOptions, *, yes: bool) -> Exit:
+    def apply(self, options: PlanOptions, *, yes: bool, allow_blocked: bool) -> Exit:
         if not yes and not sys.stdin.isatty():
             raise UsageError(
                 "HF-USE-5",
@@ -154,7 +154,7 @@ class Change:
             )
             return (*results, *await self._removed(change_context))
 
-        return self._finish(self._run(work))
+        return self._finish(self._run(work), blocked=_blocked(allow=allow_blocked))
 
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
@@ -189,8 +189,12 @@ class Change:
 
         return self._finish(self._run(work))
 
-    def apply_bundle(self, folder: Path, *, override: tuple[str, ...], reason: str) -> Exit:
-        saved = bundles.load(folder, self.context.key())
+    def apply_bundle(
+        self, folder: Path, *, override: tuple[str, ...], reason: str, allow_blocked: bool
+    ) -> Exit:
+        bundles.require_bundle(folder)
+        key = self.context.bundle_key(folder)
+        saved, missing = bundles.load(folder, key), bundles.without_plan(folder, key)
         pairs = stacks_of_bundles(self.repository, saved)
         self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
         preconditions.require_store(self.repository)
@@ -200,9 +204,12 @@ class Change:
                 from holdfast.runs.approval import override_denials
 
                 await override_denials(change_context, saved, override, reason)
-            return await apply_bundles(change_context, pairs, saved=str(folder), on_checks=self._take_checks)
+            results = await apply_bundles(
+                change_context, pairs, saved=str(folder), on_checks=self._take_checks
+            )
+            return (*results, *results_without_plan(self.repository, missing))
 
-        return self._finish(self._run(work))
+        return self._finish(self._run(work), blocked=_blocked(allow=allow_blocked))
 
     def _start(self) -> None:
         preconditions.require_store(self.repository)
@@ -218,9 +225,9 @@ class Change:
 
             return self.context.run(with_findings, tell=progress.handle)
 
-    def _finish(self, results: Results) -> Exit:
+    def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
-        return exit_code(results)
+        return exit_code(results, blocked=blocked)
 
     def _take_checks(self, checks: PlanChecks) -> None:
         self._checks = checks
@@ -277,6 +284,11 @@ class Change:
         if cleanup is not None and cleanup.freed:
             freed, used = format_size(cleanup.freed), format_size(cleanup.used)
             self.console.say((f" Removed {freed} of old work directories; {used} remain.", "dim"))
+
+
+def _blocked(*, allow: bool) -> Exit:
+    """The exit code of an apply that left a stack blocked."""
+    return Exit.DONE if allow else Exit.FAILED
 
 
 async def _read_line(change_context: ChangeContext) -> str:

@@ -22,15 +22,20 @@ from holdfast.terraform.statefile.model import contents_of, read_state
 
 
 def repository_files(repository: Repository) -> tuple[tuple[str, ...], frozenset[str] | None]:
-    """All tracked and untracked files, and the tracked ones; without Git, all files and None."""
+    """All tracked and untracked files, and the tracked ones; without Git, all files and None.
+
+    A link that leads out of the repository counts as a file, whatever is behind it.
+    """
     git, tree = repository.git, repository.code.tree
     if git is None:
-        return tree.walk("."), None
+        return tuple(sorted({*tree.walk("."), *tree.links_out(".")})), None
     prefix = repository.prefix
 
     def ours(paths: Sequence[str]) -> frozenset[str]:
         inside = (path.removeprefix(prefix) for path in paths if path.startswith(prefix))
-        return frozenset(path for path in inside if tree.kind(path) is PathKind.FILE)
+        return frozenset(
+            path for path in inside if tree.kind(path) is PathKind.FILE or tree.leads_outside(path)
+        )
 
     tracked = ours(git.tracked())
     return tuple(sorted(tracked | ours(git.untracked()))), tracked

@@ -21,7 +21,7 @@ def output(
     from holdfast.states.operations import outputs
     from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
-    stack, content = run_on_stack(invocation, stack_name, outputs)
+    stack, content = run_on_stack(invocation, stack_name, outputs, reads=True)
     redactor = invocation.console.redactor
     redactor.register_all(sensitive_in_outputs(content))
     by_name = json.loads(content or b"{}")

@@ -57,7 +57,10 @@ def terraform(
         )
     _refuse_writing(command_line)
     _, answer = run_on_stack(
-        invocation, name, lambda change_context, stack: run_read_only(change_context, stack, command_line)
+        invocation,
+        name,
+        lambda change_context, stack: run_read_only(change_context, stack, command_line),
+        reads=True,
     )
     redactor = invocation.console.redactor
     shows_values = command_line[0] in {"show", "output"}

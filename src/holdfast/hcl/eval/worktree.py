@@ -1,7 +1,7 @@
 """The files of a repository: what exists, where links lead, what a folder contains.
 
 Results are cached: the tree is assumed not to change while stacks are selected. Paths are relative to the
-root and use `/`; the root itself is `.`.
+root and use `/`; the root itself is `.`. A link that leads out of the Git repository is not followed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,33 @@ class PathKind(Enum):
     MISSING = "missing"
 
 
+class LinkBoundary:
+    """Where links may lead: anywhere in the Git repository of a folder, or in the folder if it has none.
+
+    Not into `.git`: its files may hold the credentials of the checkout.
+    """
+
+    def __init__(self, root: Path) -> None:
+        above = (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git"))
+        self._top = next(above, root).as_posix()
+
+    def holds(self, resolved: str) -> bool:
+        """Whether a link may lead to this absolute path, in which every link is followed."""
+        if resolved != self._top and not resolved.startswith(f"{self._top}/"):
+            return False
+        return ".git" not in resolved[len(self._top) :].split("/")
+
+
 class Worktree:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._top = self.root.as_posix()
+        self._boundary = LinkBoundary(self.root)
         self.kind: Callable[[str], PathKind] = cache(self._kind)
         self.names: Callable[[str], tuple[str, ...]] = cache(self._names)
         self.real: Callable[[str], str | None] = cache(self._real)
+        self.links_out: Callable[[str], tuple[str, ...]] = cache(self._links_out)
+        self._resolved: Callable[[str], str] = cache(self._follow_links)
         self.walk: Callable[[str], tuple[str, ...]] = cache(self._walk)
         self.has_folder_links: Callable[[str], bool] = cache(self._has_folder_links)
         self._known: Callable[[str], frozenset[str]] = cache(self._known_names)
@@ -81,18 +101,20 @@ class Worktree:
 
     def _real(self, path: str) -> str | None:
         """The path with every link followed, whether it exists or not; None if it is outside the root."""
+        return self.inside(".", self._resolved(path))
+
+    def _follow_links(self, path: str) -> str:
+        """The absolute path with every link followed, whether it exists or not."""
         if path == ".":
-            return path
+            return self._top
         folder, _, name = path.rpartition("/")
-        parent = self.real(folder or ".")
-        if parent is None:
-            return None
-        here = self.join(parent, name)
-        if name not in self._known(parent):
-            return here
-        whole = f"{self._top}/{here}"
+        parent = self._resolved(folder or ".")
+        whole = f"{parent}/{name}"
+        known = self.inside(".", parent)
+        if known is not None and name not in self._known(known):
+            return whole
         linked = os.path.islink(whole)  # noqa: PTH114 - called for every string in the code
-        return self.inside(".", os.path.realpath(whole)) if linked else here
+        return os.path.realpath(whole) if linked else whole
 
     def aliases(self, path: str) -> tuple[str, ...]:
         """The path, and its target if that is another path inside the root."""
@@ -100,27 +122,36 @@ class Worktree:
         return (path,) if real is None or real == path else (path, real)
 
     def leads_outside(self, path: str) -> bool:
-        """Whether links of this path lead out of the root."""
-        return self.real(path) is None
+        """Whether links of this path lead out of the repository."""
+        resolved = self._resolved(path)
+        return resolved != f"{self._top}/{path}" and path != "." and not self._boundary.holds(resolved)
 
     def _walk(self, folder: str) -> tuple[str, ...]:
         """Every file below a folder; a file behind a link is listed under both paths."""
-        return tuple(sorted(self._files_below(folder, ())))
+        return tuple(sorted(path for path in self._files_below(folder, ()) if not self.leads_outside(path)))
+
+    def _links_out(self, folder: str) -> tuple[str, ...]:
+        """Links below a folder that lead out of the repository."""
+        linked = (path for path in self._files_below(folder, ()) if self.leads_outside(path))
+        return tuple(sorted({folder} if self.leads_outside(folder) else {*linked}))
 
     def _files_below(self, folder: str, above: tuple[str, ...]) -> Iterator[str]:
-        real = self.real(folder)
-        if real is None or real in above or len(above) > _DEEPEST:
+        """Every file, and every link that leads out of the repository."""
+        here = self._resolved(folder)
+        if here in above or len(above) > _DEEPEST or self.leads_outside(folder):
             return
         for name in self.names(folder):
             if name in NOT_SOURCE:
                 continue
             path = self.join(folder, name)
             match self.kind(path):
+                case PathKind.FOLDER if not self.leads_outside(path):
+                    for alias in self.aliases(path):
+                        yield from self._files_below(alias, (*above, here))
                 case PathKind.FILE:
                     yield from self.aliases(path)
-                case PathKind.FOLDER:
-                    for alias in self.aliases(path):
-                        yield from self._files_below(alias, (*above, real))
+                case PathKind.FOLDER | PathKind.OTHER if self.leads_outside(path):
+                    yield path
                 case _:
                     pass
 

@@ -101,7 +101,9 @@ class AwsSecrets(Source):
     ) -> ReadSecret | HoldfastError:
         try:
             if isinstance(text := answer.get("text"), str):
-                return ReadSecret(select_value(ref, text, locator.field), by)
+                version = answer.get("version")
+                known = str(version) if version is not None else None
+                return ReadSecret(select_value(ref, text, locator.field), by, known)
         except HoldfastError as error:
             return error
         return _error(ref, answer, by, self.timeouts)

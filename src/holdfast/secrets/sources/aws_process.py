@@ -79,17 +79,17 @@ class _AwsReader:
     def _value(self, request: dict[str, Any]) -> dict[str, Any]:
         client = self._client(request["service"], request["region"])
         if request["service"] == "ssm":
-            return {
-                "text": client.get_parameter(Name=request["name"], WithDecryption=True)["Parameter"]["Value"]
-            }
+            parameter = client.get_parameter(Name=request["name"], WithDecryption=True)["Parameter"]
+            return {"text": parameter["Value"], "version": parameter.get("Version")}
         version = request["version"] or "AWSCURRENT"
         by_id = re.fullmatch(r"[0-9A-Fa-f-]{32,64}", version) is not None
         selected = {"VersionId" if by_id else "VersionStage": version}
         answer = client.get_secret_value(SecretId=request["name"], **selected)
+        read = {"version": answer.get("VersionId")}
         if (text := answer.get("SecretString")) is not None:
-            return {"text": text}
+            return read | {"text": text}
         try:
-            return {"text": answer.get("SecretBinary", b"").decode()}
+            return read | {"text": answer.get("SecretBinary", b"").decode()}
         except UnicodeDecodeError:
             return {"kind": "binary"}
 

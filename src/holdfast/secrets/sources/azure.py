@@ -263,10 +263,12 @@ class KeyVault(Source):
         )
         if answer.status != _OK:
             raise _secret_refused(ref, token, answer, vault)
-        value = json_object(answer.body).get("value")
+        body = json_object(answer.body)
+        value = body.get("value")
         if not isinstance(value, str):
             raise errors.unexpected(ref, place=f"the vault {vault}", detail="the response has no value")
-        return ReadSecret(select_value(ref, value, locator.field), token.owner)
+        version = str(body.get("id") or "").partition("/secrets/")[2].partition("/")[2] or None
+        return ReadSecret(select_value(ref, value, locator.field), token.owner, version)
 
 
 def _secret_refused(ref: SecretRef, token: AzureToken, answer: Response, vault: str) -> HoldfastError:

@@ -27,6 +27,8 @@ class ReadSecret(NamedTuple):
 
     secret: Secret
     by: str
+    version: str | None = None
+    """Of the secret, where its source has versions."""
 
 
 Answers = Mapping[SecretRef, ReadSecret | HoldfastError]

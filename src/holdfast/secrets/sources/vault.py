@@ -199,7 +199,8 @@ class Vault(Source):
             if answer.status == _OK:
                 fields = self._fields(ref, token, answer, versioned=path.versioned)
                 by = self._login.describe(session, token) if self.identify else token.description
-                return ReadSecret(select_field(ref, fields, locator.field or ""), by)
+                read = select_field(ref, fields, locator.field or "")
+                return ReadSecret(read, by, _version(answer) if path.versioned else None)
             if answer.status != _NOT_FOUND:
                 raise self._refused(session, token, answer)
         raise errors.absent(
@@ -248,6 +249,12 @@ class Vault(Source):
         if "location" in answer.headers:
             detail += "; Holdfast does not follow its redirect: set VAULT_ADDR to that address"
         return errors.unexpected(ref, place=token.address, detail=detail)
+
+
+def _version(answer: Response) -> str | None:
+    data = _mapping(json_object(answer.body).get("data"))
+    version = _mapping(data.get("metadata")).get("version")
+    return str(version) if version is not None else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -21,7 +21,14 @@ from holdfast.hcl.nodes import Expression, Template
 from holdfast.hcl.reader import UNKNOWN, Unknown
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.reads.file_references import FileReference, may_be_path
-from holdfast.stacks.reads.inputs import Fileset, NamedPaths, StackInputs, ancestors, fileset_pattern
+from holdfast.stacks.reads.inputs import (
+    Fileset,
+    NamedPaths,
+    OutsideRead,
+    StackInputs,
+    ancestors,
+    fileset_pattern,
+)
 from holdfast.stacks.reads.path_expressions import (
     READERS,
     BranchPaths,
@@ -33,6 +40,7 @@ from holdfast.stacks.reads.path_expressions import (
 
 _NESTED = pattern(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
+_ABSOLUTE = ("/", "~")
 
 
 class InputCollector:
@@ -52,6 +60,7 @@ class InputCollector:
         self._paths: set[str] = set()
         self._folders: set[str] = set()
         self._outside: dict[str, None] = {}
+        self._outside_reads: set[OutsideRead] = set()
         self._broken: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
 
@@ -75,6 +84,7 @@ class InputCollector:
             filesets=sets,
             names=(*self._names, own),
             outside=tuple(self._outside),
+            outside_reads=frozenset(self._outside_reads),
             broken=tuple(self._broken),
             reasons=tuple(self._reasons),
             tofu=tuple(self.tofu),
@@ -89,12 +99,21 @@ class InputCollector:
         """`relative`: as written, the path is resolved against the work directory."""
         reason = f"{place} reads {path}, which is outside the repository"
         self._outside[reason] = None
-        if relative and not path.startswith(("/", "~")):
+        if relative and not path.startswith(_ABSOLUTE):
             self._broken[reason] = None
+
+    def add_outside_file(self, path: str) -> None:
+        """A file that a resource or data source reads by its path."""
+        if path.startswith(_ABSOLUTE) and self._inside(path) is None:
+            self._outside_reads.add(OutsideRead(path=path))
+
+    def _add_link_out(self, path: str) -> None:
+        """The work directory would lack what is behind the link, and a plan without it would differ."""
+        self._broken[f"{path} is a symbolic link that leads out of the repository"] = None
 
     def _add_file(self, path: str) -> None:
         """A file that the work directory needs, if it exists; for a link, its target too."""
-        if self.tree.kind(path) is PathKind.FILE:
+        if self.tree.kind(path) is PathKind.FILE and not self.tree.leads_outside(path):
             self._files.update(self.tree.aliases(path))
 
     def _add_folder(self, path: str) -> None:
@@ -117,6 +136,8 @@ class InputCollector:
                 if self._is_broken_link(path):
                     self._broken[f"{path} is a broken symbolic link"] = None
                 elif self.tree.leads_outside(path):
+                    self._add_link_out(path)
+                elif self.tree.real(path) is None:
                     self.add_outside(path, path)
 
     def _is_broken_link(self, path: str) -> bool:
@@ -127,13 +148,18 @@ class InputCollector:
     def add_variables_file(self, path: str) -> None:
         self.variables_files.update(self.tree.aliases(path))
         self._add_file(path)
+        if self.tree.leads_outside(path):
+            self._add_link_out(path)
 
     def add_read(self, path: str, place: str) -> str | None:
         """A path passed to a function, relative to the root module. Returns it relative to the root."""
         inside = self._inside(path)
-        if inside is None or self.tree.leads_outside(inside):
+        if inside is None or self.tree.real(inside) is None:
             self.add_outside(path, place, relative=inside is None)
+        self.add_outside_file(path)
         if inside is not None:
+            if self.tree.leads_outside(inside):
+                self._add_link_out(inside)
             self._reads.update(self.tree.aliases(inside))
             self._add_file(inside)
         return inside
@@ -148,11 +174,18 @@ class InputCollector:
         inside = self._inside(folder)
         if inside is None:
             self.add_outside(folder, place, relative=True)
+            if folder.startswith(_ABSOLUTE):
+                self._outside_reads.add(OutsideRead(path=folder, pattern=pattern))
             return
         for alias in self.tree.aliases(inside):
             if self.tree.has_folder_links(alias):
                 self._add_folder(alias)
-            self._filesets[Fileset(folder=alias, pattern=fileset_pattern(pattern))] = None
+            fileset = Fileset(folder=alias, pattern=fileset_pattern(pattern))
+            self._filesets[fileset] = None
+            for link in self.tree.links_out(alias):
+                below = self.tree.is_folder(link) and ("/" in pattern or "**" in pattern)
+                if link == alias or below or fileset.holds(link):
+                    self._add_link_out(link)
 
     def add_names(self, texts: Iterable[str], bases: Iterable[str], *, folders: bool) -> None:
         """Strings that may name a file: every path they may refer to counts, existing or not."""
@@ -225,11 +258,13 @@ def reads_files(template: str) -> bool:
 class ReferenceResolver:
     """Resolves the references of one module with one set of values."""
 
-    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool) -> None:
+    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool, resource: bool) -> None:
         self._collector = collector
         self._bases = (collector.module, folder, ".")
         self._dormant = dormant
         """None of these resources exist, so a path that is unknown is not read either."""
+        self._resource = resource
+        """It is in a resource or data source; a provider names files with credentials."""
 
     def resolve(self, reference: FileReference, scope: Scope) -> None:
         try:
@@ -271,6 +306,8 @@ class ReferenceResolver:
         value = evaluate(path.expression, scope)
         if isinstance(value, str):
             self._collector.add_names((value,), self._bases, folders=path.folder)
+            if path.expects_file and self._resource:
+                self._collector.add_outside_file(value)
         elif isinstance(value, Unknown):
             if value is UNKNOWN and (path.expects_file or path.of_path):
                 self._computed(path.expression, file)

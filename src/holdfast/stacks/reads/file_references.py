@@ -27,6 +27,7 @@ from holdfast.stacks.reads.path_expressions import (
     TAGS,
     TAKES_PATHS,
     PathExpression,
+    expects_file,
     may_name_folder,
     path_expressions,
 )
@@ -34,6 +35,7 @@ from holdfast.stacks.reads.path_expressions import (
 _PROSE = frozenset(("description", "error_message"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
 _IGNORED_BLOCKS = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
+_RESOURCES = frozenset(("resource", "data"))
 _LONGEST_PATH = 1024
 
 
@@ -69,6 +71,8 @@ class ReferenceBlock(Struct, frozen=True, kw_only=True):
     nested: tuple[ReferenceBlock, ...] = ()
     unfollowed: tuple[str, ...] = ()
     """Reasons why any file may be read here, regardless of values."""
+    resource: bool = False
+    """A resource or data source: the content of the files that it names is part of what it does."""
 
 
 class ModuleReferences(Struct, frozen=True, kw_only=True):
@@ -77,6 +81,8 @@ class ModuleReferences(Struct, frozen=True, kw_only=True):
     """Strings in the code that may name a file."""
     folder_literals: frozenset[str]
     """Strings that may name a folder although they look like a plain word."""
+    absolute_files: frozenset[str]
+    """Absolute paths that resources and data sources name where a file is expected."""
     unread: tuple[str, ...]
     """Sentences about files that could only be read in part."""
 
@@ -84,6 +90,7 @@ class ModuleReferences(Struct, frozen=True, kw_only=True):
 def find_references(files: tuple[File, ...]) -> ModuleReferences:
     literals: set[str] = set()
     folder_literals: set[str] = set()
+    absolute_files: set[str] = set()
     blocks: list[ReferenceBlock] = []
     unread = [
         f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
@@ -93,12 +100,15 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
             try:
                 blocks.append(_reference_block(block, file.path))
                 _add_literals(block, literals, folder_literals)
+                if block.type in _RESOURCES:
+                    absolute_files.update(_absolute_files(block))
             except RecursionError:
                 unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
     return ModuleReferences(
         blocks=tuple(block for block in blocks if block.references or block.nested or block.unfollowed),
         literals=frozenset(literals),
         folder_literals=frozenset(folder_literals),
+        absolute_files=frozenset(absolute_files),
         unread=tuple(unread),
     )
 
@@ -123,6 +133,15 @@ def _add_literals(block: Block, literals: set[str], folder_literals: set[str]) -
                 literals.add(literal)
     for inner in block.body.blocks:
         _add_literals(inner, literals, folder_literals)
+
+
+def _absolute_files(block: Block) -> Iterator[str]:
+    for attribute in block.body.attributes:
+        for name, literal in _literals(attribute.name, attribute.expression):
+            if literal.startswith(("/", "~")) and may_be_path(literal) and expects_file(name):
+                yield literal
+    for inner in block.body.blocks:
+        yield from _absolute_files(inner)
 
 
 def _handled_elsewhere(block: Block, attribute: Attribute) -> bool:
@@ -169,6 +188,7 @@ def _reference_block(block: Block, file: str) -> ReferenceBlock:
         references=references,
         nested=nested,
         unfollowed=unfollowed,
+        resource=block.type in _RESOURCES,
     )
 
 

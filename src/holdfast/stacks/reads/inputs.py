@@ -84,6 +84,14 @@ class NamedPaths(Struct, frozen=True, kw_only=True):
     folders: frozenset[str] = frozenset()
 
 
+class OutsideRead(Struct, frozen=True, kw_only=True, order=True):
+    """A file outside the root that is read by an absolute path or one that starts with `~`."""
+
+    path: str
+    pattern: str | None = None
+    """Of `fileset`: the path is then a folder."""
+
+
 class StackInputs(Struct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`."""
 
@@ -101,6 +109,7 @@ class StackInputs(Struct, frozen=True, kw_only=True):
     names: tuple[NamedPaths, ...]
     outside: tuple[str, ...]
     """Sentences with file and line: reads from outside the root, which no change in the repository shows."""
+    outside_reads: frozenset[OutsideRead]
     broken: tuple[str, ...]
     """Sentences about paths that fail in a work directory: relative ones outside the root, dead links."""
     reasons: tuple[str, ...]

@@ -203,12 +203,17 @@ class _Walk:
         if folder not in self._collector.modules:
             self._collector.add_module(folder)
             self._collector.add_literals(folder, references.literals, references.folder_literals)
+            for path in references.absolute_files:
+                self._collector.add_outside_file(path)
             self._collector.tofu.update(dict.fromkeys(module.tofu))
             for reason in references.unread:
                 self._collector.add_everything(reason)
         return references
 
-    def _resolve(self, block: ReferenceBlock, scope: Scope, folder: str, *, dormant: bool) -> None:
+    def _resolve(
+        self, block: ReferenceBlock, scope: Scope, folder: str, *, dormant: bool, resource: bool = False
+    ) -> None:
+        resource = resource or block.resource
         iterations = _iterations(scope, block.for_each, block.count, block.iterator or "each")
         if not iterations:
             dormant = True
@@ -216,12 +221,12 @@ class _Walk:
         if not dormant:
             for reason in block.unfollowed:
                 self._collector.add_everything(reason)
-        resolver = ReferenceResolver(self._collector, folder, dormant=dormant)
+        resolver = ReferenceResolver(self._collector, folder, dormant=dormant, resource=resource)
         for inner in iterations if block.repeats else iterations[:1]:
             for reference in block.references:
                 resolver.resolve(reference, inner)
             for nested in block.nested:
-                self._resolve(nested, inner, folder, dormant=dormant)
+                self._resolve(nested, inner, folder, dormant=dormant, resource=resource)
 
     def _call(self, call: ModuleCall, instance: ModuleInstance) -> None:
         place = f"{call.place.file}:{call.place.line}"

@@ -7,7 +7,7 @@ through its environment. Pure: the caller's credentials come in as `Caller`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -122,17 +122,28 @@ _CREDENTIALS = re.compile(
     r"^\s*(aws_access_key_id|role_arn|sso_|credential_process|credential_source|web_identity|login_session)",
     re.MULTILINE,
 )
+_SETTING = re.compile(r"^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", re.MULTILINE)
 
 
 def _has_credentials(profile: str, *texts: str) -> bool:
     """Whether a profile has credentials. On a machine with an identity it often has a region only."""
+    return any(_CREDENTIALS.search(section) for section in _sections(profile, *texts))
+
+
+def profile_settings(profile: str, *texts: str) -> dict[str, str]:
+    """The settings of a profile in AWS configuration files; the first file that has one wins."""
+    settings: dict[str, str] = {}
+    for section in _sections(profile, *texts):
+        for key, value in _SETTING.findall(section):
+            settings.setdefault(key, value)
+    return settings
+
+
+def _sections(profile: str, *texts: str) -> Iterator[str]:
     header = re.compile(rf"^\s*\[\s*(?:profile\s+)?{re.escape(profile)}\s*\]\s*$", re.MULTILINE)
     for text in texts:
         for match in header.finditer(text):
-            section = re.split(r"^\s*\[", text[match.end() :], maxsplit=1, flags=re.MULTILINE)[0]
-            if _CREDENTIALS.search(section):
-                return True
-    return False
+            yield re.split(r"^\s*\[", text[match.end() :], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def _section(name: str, values: Mapping[str, str | None]) -> str:

@@ -1,15 +1,14 @@
 """The provider mirror: unpacked packages, each in a folder named by its hash, verified once, never changed.
 
 `HOLDFAST_HOME/providers/<hash>/package/…` is linked into work directories. An entry is complete before its
-name appears. Size, times and inode of each verified file are recorded; an entry in which any of these changed
-is verified again, and one whose content changed is set aside and filled again.
+name appears. Each use compares the files with the record of their verification (`folder_hashes`): an entry
+whose content changed is never used; a plan sets it aside and fills it again, an apply is refused.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -20,9 +19,11 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import Failed
 from holdfast.system import clock, files, processes
+from holdfast.terraform.engine.folder_hashes import FolderHashes, files_below, package_hash
 from holdfast.terraform.lock_file import LockedProvider
 
 _META = "meta.json"
+_VERIFIED = "verified.json"
 _PACKAGE = "package"
 _PROBE = {
     "TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2",
@@ -43,8 +44,9 @@ class Package(Struct, frozen=True, kw_only=True):
 
 
 class Mirror:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hashes: FolderHashes) -> None:
         self.folder = folder
+        self._hashes = hashes
 
     @contextlib.contextmanager
     def hold_lock(self) -> Iterator[None]:
@@ -55,6 +57,11 @@ class Mirror:
     def find(self, provider: LockedProvider) -> Package | None:
         """The package of a locked provider, if it is here and unchanged."""
         return next(filter(None, map(self._intact, provider.package_hashes)), None)
+
+    def is_changed(self, provider: LockedProvider) -> bool:
+        """Whether the package is here, but with another content than when it was verified."""
+        here = any((self._entry(hash_) / _PACKAGE).exists() for hash_ in provider.package_hashes)
+        return here and self.find(provider) is None
 
     def add(self, source: Path, known: tuple[str, ...], *, plain: bool) -> Package:
         """Add a package. `known` are the hashes of the lock file; anything else is refused."""
@@ -75,7 +82,7 @@ class Mirror:
             _copy_tree(source, aside / _PACKAGE)
             if package_hash(aside / _PACKAGE) != hash_:
                 raise Failed("HF-MIRR-2", f"{source} changed while Holdfast copied it into the mirror")
-            self._remember(aside, hash_, plain=plain)
+            files.write(aside / _META, json.dumps({"hash": hash_, "plain": plain}))
             self._set_aside(entry)
             aside.rename(entry)
             files.flush_folder(self.folder)
@@ -90,18 +97,10 @@ class Mirror:
         entry = self._entry(known)
         try:
             meta = json.loads((entry / _META).read_bytes())
-            fingerprint = _fingerprint(entry / _PACKAGE)
+            hash_ = self._hashes.hash_of(entry / _PACKAGE, entry / _VERIFIED)
         except (OSError, ValueError):
             return None
-        if meta["fingerprint"] != fingerprint:
-            if package_hash(entry / _PACKAGE) != known:
-                return None
-            self._remember(entry, known, plain=bool(meta["plain"]))
-        return Package(folder=entry / _PACKAGE, plain=bool(meta["plain"]))
-
-    def _remember(self, entry: Path, known: str, *, plain: bool) -> None:
-        meta = {"hash": known, "plain": plain, "fingerprint": _fingerprint(entry / _PACKAGE)}
-        files.write(entry / _META, json.dumps(meta))
+        return Package(folder=entry / _PACKAGE, plain=meta["plain"] is True) if hash_ == known else None
 
     def _set_aside(self, entry: Path) -> None:
         """A damaged entry is renamed: a provider that runs from it keeps its file."""
@@ -109,33 +108,10 @@ class Mirror:
             entry.rename(self.folder / f".damaged-{entry.name[:12]}-{clock.random_token(6)}")
 
 
-def package_hash(folder: Path) -> str:
-    """The `h1:` hash of lock files: over the name and SHA-256 of every file, in order of name."""
-    lines = []
-    for path in _files(folder):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        lines.append(f"{digest}  {path.relative_to(folder).as_posix()}\n")
-    lines.sort(key=lambda line: line[66:])
-    return "h1:" + base64.b64encode(hashlib.sha256("".join(lines).encode()).digest()).decode()
-
-
-def _files(folder: Path) -> list[Path]:
-    return [Path(place) / name for place, _, names in os.walk(folder) for name in names]
-
-
-def _fingerprint(package: Path) -> list[list[object]]:
-    """What changes when a file is written; cheap enough to read for every command."""
-    stats = sorted((path.relative_to(package).as_posix(), path.stat()) for path in _files(package))
-    if not stats:
-        raise FileNotFoundError(package)
-    return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ino, stat.st_mode] for name, stat in stats]
-
-
 def _copy_tree(source: Path, target: Path) -> None:
     """Read-only copies, not links: later changes of the source must not reach the mirror."""
-    for path in _files(source):
-        copy = target / path.relative_to(source)
+    for name in files_below(source):
+        path, copy = source / name, target / name
         copy.parent.mkdir(parents=True, exist_ok=True, mode=files.PRIVATE_FOLDER)
         shutil.copyfile(path, copy)
         copy.chmod(0o500 if os.access(path, os.X_OK) else 0o400)

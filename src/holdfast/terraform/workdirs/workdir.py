@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import io
 import json
@@ -15,13 +16,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from holdfast.hcl.eval.code import LOCK_FILE
+from holdfast.hcl.eval.worktree import LinkBoundary
 from holdfast.kernel.errors import Failed
 from holdfast.system import files
 from holdfast.system.access_rules import ForbiddenFiles
@@ -93,7 +94,7 @@ def _base(home: Path, root: Path, stack: str) -> Path:
     return _repository_folder(home, root) / quote(stack, safe="")
 
 
-@lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=8)
 def _repository_folder(home: Path, root: Path) -> Path:
     return home / "work" / hashlib.sha256(str(root).encode()).hexdigest()[:12]
 
@@ -125,6 +126,13 @@ def _note_use(file: Path, about: str) -> None:
         files.write(file, about, durable=False)
 
 
+class CopiedSources(Struct, frozen=True, kw_only=True):
+    digest: str
+    """Of every file, with its path."""
+    links_out: tuple[str, ...]
+    """Links that lead out of the repository: nothing behind them was copied."""
+
+
 def copy_sources(
     work: WorkDirectory,
     root: Path,
@@ -134,8 +142,8 @@ def copy_sources(
     store: Path,
     state: Path | None = None,
     forbidden: ForbiddenFiles | None = None,
-) -> str:
-    """Copy the files that the stack reads, remove all others, and return a digest of them.
+) -> CopiedSources:
+    """Copy the files that the stack reads, and remove all others.
 
     `state` is the stack's own state file, if it has one: it is not copied. Neither are `forbidden` files.
     """
@@ -149,6 +157,9 @@ def copy_sources(
         wanted = {file: source for file, source in wanted.items() if source not in own}
     if forbidden is not None:
         wanted = {file: source for file, source in wanted.items() if source.stat() not in forbidden}
+    links_out = _links_out(root, wanted)
+    for file in links_out:
+        del wanted[file]
     files.private_folder(work.tree)
     files.private_folder(work.module)
     _remove_unwanted(work, wanted)
@@ -156,14 +167,35 @@ def copy_sources(
     for file, source in sorted(wanted.items()):
         digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
         digest.update(_copy(source, work.tree / file, forbidden))
-    return digest.hexdigest()
+    return CopiedSources(digest=digest.hexdigest(), links_out=links_out)
+
+
+def _links_out(root: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths with a link that leads out of the repository.
+
+    Looked at again when they are copied: a link may have been replaced since the code was read.
+    """
+    top = root.resolve()
+    boundary, resolve = LinkBoundary(top), functools.cache(os.path.realpath)
+
+    def leads_out(path: str) -> bool:
+        folder, _, name = f"{top}/{path}".rpartition("/")
+        resolved = f"{resolve(folder)}/{name}"
+        if os.path.islink(resolved):  # noqa: PTH114 - strings, because this runs for every run
+            resolved = os.path.realpath(resolved)
+        elif resolve(folder) == folder:
+            return False
+        return not boundary.holds(resolved)
+
+    return tuple(sorted(path for path in paths if leads_out(path)))
 
 
 def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Path]]:
     """With the states of other stacks, which it may read; those beside the module are its own.
 
-    The content of a symlinked folder counts as if it were here.
+    The content of a symlinked folder counts as if it were here. A link that leads out is listed itself.
     """
+    boundary = LinkBoundary(root.resolve())
     for folder, folders, names in os.walk(root):
         here = Path(folder)
         if _BUNDLES in names:
@@ -180,12 +212,14 @@ def _whole_tree(root: Path, store: Path, module: Path) -> Iterator[tuple[str, Pa
                 yield os.path.relpath(here / name, root), here / name
         for name in folders:
             if (here / name).is_symlink():
-                yield from _linked_files(here / name, root)
+                yield from _linked_files(here / name, root, boundary)
 
 
-def _linked_files(link: Path, root: Path) -> Iterator[tuple[str, Path]]:
+def _linked_files(link: Path, root: Path, boundary: LinkBoundary) -> Iterator[tuple[str, Path]]:
     target, here = link.resolve(), link.parent.resolve()
-    if target not in (here, *here.parents):
+    if not boundary.holds(target.as_posix()):
+        yield os.path.relpath(link, root), link
+    elif target not in (here, *here.parents):
         for path in target.rglob("*"):
             if path.is_file() and not _SKIPPED_FOLDERS.intersection(path.parts):
                 yield os.path.relpath(link / path.relative_to(target), root), path

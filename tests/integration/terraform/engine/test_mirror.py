@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.kernel.errors import Failed
-from holdfast.terraform.engine.mirror import Mirror, _executable, package_hash, supports_plaintext
+from holdfast.terraform.engine.folder_hashes import FolderHashes, package_hash
+from holdfast.terraform.engine.mirror import Mirror, _executable, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider
 
 
@@ -27,7 +28,7 @@ def locked(package: Path) -> LockedProvider:
 
 def test_a_package_is_taken_in_read_only_and_found_by_its_hash(package: Path, tmp_path: Path) -> None:
     """The mirror contains read-only copies."""
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", FolderHashes())
     assert mirror.find(locked(package)) is None
     added = mirror.add(package, locked(package).package_hashes, plain=True)
     assert mirror.find(locked(package)) == added
@@ -40,7 +41,7 @@ def test_a_package_is_taken_in_read_only_and_found_by_its_hash(package: Path, tm
 
 def test_what_the_lock_file_does_not_vouch_for_is_refused(package: Path, tmp_path: Path) -> None:
     """A package with another hash never enters, and leaves nothing behind."""
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", FolderHashes())
     with pytest.raises(Failed) as raised:
         mirror.add(package, ("h1:Vklvv+k+PkH3a8uOGFZQNHSEyGWBLhwYBPL85SoZYlg=",), plain=True)
     assert raised.value.problem.code == "HF-MIRR-1"
@@ -49,7 +50,7 @@ def test_what_the_lock_file_does_not_vouch_for_is_refused(package: Path, tmp_pat
 
 def test_damage_is_noticed_and_replaced(package: Path, tmp_path: Path) -> None:
     """A changed byte makes the entry unknown; filling it again heals it, and the damaged one is set aside."""
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", FolderHashes())
     provider = locked(package)
     file = mirror.add(package, provider.package_hashes, plain=False).folder / "docs" / "LICENSE"
     file.chmod(0o600)
@@ -62,7 +63,7 @@ def test_damage_is_noticed_and_replaced(package: Path, tmp_path: Path) -> None:
 
 def test_an_entry_with_new_timestamps_is_verified_again(package: Path, tmp_path: Path) -> None:
     """Other times with the same content are no damage."""
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", FolderHashes())
     provider = locked(package)
     added = mirror.add(package, provider.package_hashes, plain=True)
     (added.folder / "docs" / "LICENSE").touch()
@@ -71,7 +72,7 @@ def test_an_entry_with_new_timestamps_is_verified_again(package: Path, tmp_path:
 
 def test_a_half_written_entry_is_no_entry(package: Path, tmp_path: Path) -> None:
     """A folder without its record, or with files missing, is not believed."""
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", FolderHashes())
     provider = locked(package)
     added = mirror.add(package, provider.package_hashes, plain=True)
     (added.folder / "docs" / "LICENSE").unlink()

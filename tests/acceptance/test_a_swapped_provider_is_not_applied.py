@@ -1,0 +1,115 @@
+"""A provider that was swapped in the mirror between plan and apply is refused before it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from lab_stacks import ended
+from program import Program, eventually
+
+CODE = """
+    terraform {
+      required_providers {
+        lab = { source = "holdfast.dev/labs/lab", version = "1.0.0" }
+      }
+    }
+    variable "objects" {}
+    variable "name" {}
+    variable "delay" { default = 0 }
+    provider "lab" {
+      directory = var.objects
+      delay     = var.delay
+    }
+    resource "lab_object" "o" { name = var.name }
+    """
+CONFIG = """
+    version: 1
+    environments: { dev: { match: [dev] } }
+    stacks: [{ variables: "vars/{name}.tfvars", module: module, name: "{name}", environment: dev }]
+    """
+
+
+@pytest.fixture
+def program(with_lab: Program) -> Program:
+    with_lab.write("holdfast.yaml", CONFIG)
+    with_lab.write("module/main.tf", CODE)
+    with_lab.write("vars/a.tfvars", 'name = "a"\n')
+    return with_lab
+
+
+def mirrored(program: Program) -> Path:
+    """The program of the provider in the mirror."""
+    (file,) = (program.home / "providers").glob("[0-9a-f]*/package/terraform-provider-lab*")
+    return file
+
+
+def swap(file: Path, marker: Path) -> None:
+    """Another program in the same file: same inode, size, mode and modification time."""
+    before, size = file.stat(), file.stat().st_size
+    file.chmod(0o700)
+    evil = f"#!/bin/sh\necho x > '{marker}'\nexit 1\n".ljust(size - 1, "#") + "\n"
+    assert len(evil) == size
+    with file.open("r+") as stream:
+        stream.write(evil)
+    file.chmod(before.st_mode)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def forge(record: Path, file: Path) -> None:
+    """Record the files as they are now, as if they had been verified. The key is not known."""
+    document = json.loads(record.read_text())
+    (stamp,) = document["files"]
+    document["files"] = [[*stamp[:-1], file.stat().st_ctime_ns]]
+    record.write_text(json.dumps(document))
+
+
+def test_a_provider_that_was_swapped_in_place_is_refused(program: Program, tmp_path: Path) -> None:
+    """Also with forged records; a new plan fetches the provider again and says so."""
+    marker, objects = tmp_path / "ran", Path(program.environment["TF_VAR_objects"])
+    program.ok("plan")
+    program.ok("plan", "--out", "out")
+    file = mirrored(program)
+    record = file.parent.parent / "verified.json"
+    assert record.is_file(), "verified files are indexed"
+    kept = {path: path.read_bytes() for path in (record, file)}
+    swap(file, marker)
+    for forged in (False, True):
+        if forged:
+            forge(record, file)
+        refused = program.results("apply", "--plan", "out", code=3)["a"]
+        assert refused["error"]["code"] == "HF-MIRR-3"
+        assert "holdfast.dev/labs/lab 1.0.0" in refused["error"]["message"]
+        assert "holdfast plan a" in refused["error"]["hint"]
+        assert file.read_bytes() != kept[file], "the evidence is kept"
+        assert not marker.exists()
+        assert not list(objects.iterdir())
+
+    ran = program.ok("plan", "--out", "again")
+    assert "was changed in" in ran.err
+    assert not marker.exists()
+    assert mirrored(program).read_bytes() == kept[file]
+    assert program.results("apply", "--plan", "again")["a"]["status"] == "applied"
+    assert len(list(objects.iterdir())) == 1
+
+
+def test_a_provider_that_is_swapped_while_another_stack_is_applied_is_refused(
+    program: Program, tmp_path: Path
+) -> None:
+    """Both are planned before one is applied: the providers are verified again before each apply."""
+    marker, objects = tmp_path / "ran", Path(program.environment["TF_VAR_objects"])
+    budget = "    guard: { deletions: { per_change: 9 } }\n    engine: { parallelism: 1 }\n    "
+    program.write("holdfast.yaml", CONFIG.rstrip(" ") + budget)
+    for name in ("a", "b"):
+        program.write(f"vars/{name}.tfvars", f'name  = "{name}"\ndelay = 3\n')
+    process = program.start("apply", "--yes", "--json")
+    eventually(lambda: any(objects.iterdir()), what="the first apply began")
+    swap(mirrored(program), marker)
+    results, _ = ended(process, code=3)
+    assert sorted(result["status"] for result in results.values()) == ["applied", "refused"]
+    (refused,) = (result for result in results.values() if result["status"] == "refused")
+    assert refused["error"]["code"] == "HF-MIRR-3"
+    assert not marker.exists()
+    assert len(list(objects.iterdir())) == 1
