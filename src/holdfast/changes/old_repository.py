@@ -1,8 +1,9 @@
-"""The repository before a change: its configuration, code and stacks, from the old versions of changed files."""
+"""The repository before a change: its configuration, code and stacks, from old versions of files."""
 
 from __future__ import annotations
 
 import functools
+import os
 import posixpath
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,7 @@ class OldRepository:
         self.old = old
         self.tree = OldTree(config.root, old, unreadable)
         self.code = Code(self.tree)
-        self._changed_folders = frozenset(
+        self.changed_folders = frozenset(
             posixpath.dirname(path) or "." for path in (*old, *self.tree.unreadable)
         )
 
@@ -52,15 +53,24 @@ class OldRepository:
     def config(self) -> Config:
         """Raises HoldfastError if it cannot be read or is invalid."""
         name = self._now.file.name
-        if name not in self.old and name not in self.tree.unreadable:
-            return self._now
         content = self.code.content(name)
+        if content is not None and content == self._code_now.content(name) and not self._led_outside(name):
+            return self._now
+        if self._led_outside(name):
+            content = None
         if content is None:
             missing = self.tree.kind(name) is PathKind.MISSING and name not in self.tree.unreadable
-            what = "did not exist before the change" if missing else "cannot be read as it was before the change"
+            what = (
+                "did not exist before the change" if missing else "cannot be read as it was before the change"
+            )
             raise UsageError("HF-CONF-1", f"{name} {what}")
         decoded = config_read.decode(content, file=name)
         return config_read.parse(decoded, file=name, root=self._now.root, path=self._now.file)
+
+    def _led_outside(self, path: str) -> bool:
+        """Whether a link leads to a changed file outside the root, whose old version is not read."""
+        real = os.path.relpath(os.path.realpath(self._now.root / path), self.tree.root)
+        return self.tree.leads_outside(path) and real in self.changed
 
     @functools.cached_property
     def stacks(self) -> Mapping[str, Stack] | None:
@@ -77,10 +87,11 @@ class OldRepository:
         return {stack.name: stack for stack in stacks}
 
     def code_backend(self, module: str) -> CodeBackend | None:
-        return code_backend(self.code if module in self._changed_folders else self._code_now, module)
+        changed = (self.tree.real(module) or module) in self.changed_folders
+        return code_backend(self.code if changed else self._code_now, module)
 
     def _values(self, path: str) -> Mapping[str, object]:
-        if path not in self.old:
+        if path not in self.old and self.tree.real(path) not in self.old:
             return variables_reader(self._now.root)(path)
         return values(read(self.code.content(path) or b"", path))
 

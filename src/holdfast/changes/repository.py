@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.audit.actor import current_actor
+from holdfast.changes.base_rules import base_rules
 from holdfast.changes.old_repository import OldRepository, old_files
 from holdfast.changes.selection import (
     Selection,
@@ -24,6 +25,7 @@ from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
+from holdfast.plans.base_rules import BaseRules
 from holdfast.secrets.keys import Key, load_or_create_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
@@ -113,14 +115,27 @@ class Repository(Struct, kw_only=True, dict=True):
         """The stack of this name, or an error that suggests the nearest one."""
         return self.select([name], [], None).single(name)
 
-    def select(self, arguments: list[str], changed: list[str], since: str | None) -> Selection:
-        """All stacks, the named ones, those that a change affects, or the named ones among those."""
+    def select(
+        self, arguments: list[str], changed: list[str], since: str | None, *, base: str | None = None
+    ) -> Selection:
+        """All stacks, the named ones, those that a change affects, or the named ones among those.
+
+        `base` is a reference whose rules count too; without it, that of `since`.
+        """
+        rules = self._rules_of(base) if base is not None and since is None else None
         if not changed and since is None:
             named = select_named(self.stacks, arguments)
             return Selection(
-                selected=named, removed=(), total=len(self.stacks), changed=None, named=bool(arguments)
+                selected=named,
+                removed=(),
+                total=len(self.stacks),
+                changed=None,
+                named=bool(arguments),
+                base=rules,
             )
-        paths, before, base = self._before(changed, since)
+        paths, before, tip = self._before(changed, since)
+        if tip is not None and since is not None:
+            rules = base_rules(self.config, self.code, self.stacks, tip, since)
         affected, removed = select_changed(
             self.config, self.stacks, self.code, paths, before=before, environment=self.environment
         )
@@ -137,6 +152,7 @@ class Repository(Struct, kw_only=True, dict=True):
             changed=paths,
             named=bool(arguments),
             policies=changed_policies(self.config, paths),
+            base=rules,
         )
 
     def _before(
@@ -162,6 +178,22 @@ class Repository(Struct, kw_only=True, dict=True):
         base = before if tip == commit else self._at(self.git, tip)
         # Files outside the root count for stacks that read them.
         return paths.union(before.changed), before, base
+
+    def _rules_of(self, reference: str) -> BaseRules | None:
+        """Of the base of a pull request. Its history is not needed."""
+        try:
+            commit = self.git.commit(reference) if self.git is not None else None
+        except UsageError:
+            commit = None
+        if self.git is None or commit is None:
+            branch = reference.removeprefix("origin/")
+            raise UsageError(
+                "HF-GIT-6",
+                f"a pull request is judged by the rules of its base, and {reference} is not in this clone",
+                hint=f"Fetch it: git fetch --depth=1 origin {branch}:refs/remotes/origin/{branch} "
+                "(in Actions: fetch-depth: 0).",
+            )
+        return base_rules(self.config, self.code, self.stacks, self._at(self.git, commit), reference)
 
     def _at(self, git: Git, commit: str) -> OldRepository:
         prefix = self.prefix or "."

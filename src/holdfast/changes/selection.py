@@ -15,6 +15,7 @@ from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import plural
+from holdfast.plans.base_rules import BaseRules
 from holdfast.stacks.select import removed_stacks, select
 from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
 from holdfast.system.environment import Environment
@@ -37,6 +38,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     named: bool
     policies: tuple[str, ...] = ()
     """Changed Rego policies. They select no stack, but may concern any."""
+    base: BaseRules | None = None
+    """With `--since`: the rules of the base, unless they are those of the change."""
 
     @property
     def unchecked(self) -> str | None:

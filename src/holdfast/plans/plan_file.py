@@ -11,6 +11,7 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
+from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
@@ -166,6 +167,7 @@ def to_saved_plan(
     *,
     dependencies: dict[str, StateIdentity],
     selection: tuple[str, ...],
+    base: BaseRules | None,
 ) -> SavedPlan:
     """What `plan --out` writes."""
     stack, workdir, engine = result.stack, plan_file.terraform.workdir, plan_file.terraform.identity
@@ -192,6 +194,7 @@ def to_saved_plan(
         json=plan_file.json,
         lock=plan_file.terraform.lock,
         made=archive_new_files(workdir.work, workdir.laid_out),
+        base=base.seal(stack.name) if base is not None else None,
     )
 
 

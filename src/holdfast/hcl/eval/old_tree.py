@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import posixpath
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,47 +34,58 @@ class OldTree(Worktree):
                     self._old_names.setdefault(folder or ".", set()).add(name)
 
     def read_bytes(self, path: str) -> bytes:
-        if self._is_unreadable(path):
-            raise OSError(errno.EIO, "its old version is not in this clone")
-        content = self.old.get(path)
+        place = self._place(path)
+        if self._is_unreadable(place):
+            raise OSError(errno.EIO, "its old version is not available")
+        content = self.old.get(place)
         if content is not None:
             return content
-        if self._is_new(path):
+        if self._is_new(place):
             raise FileNotFoundError(errno.ENOENT, "it did not exist", path)
         return super().read_bytes(path)
 
+    def _place(self, path: str) -> str:
+        """Where links on disk lead: the old version is under that path."""
+        return self.real(path) or path
+
     def _is_new(self, path: str) -> bool:
-        """Whether the path, or a folder above it, is new: what is on disk then says nothing about the past."""
+        """Whether the path, or a folder above it, is new: its content on disk does not count."""
         return path in self._new or any(folder in self._new for folder in _above(path))
 
     def _is_unreadable(self, path: str) -> bool:
         return path in self.unreadable or any(folder in self.unreadable for folder in _above(path))
 
     def _names(self, folder: str) -> tuple[str, ...]:
-        if self._is_unreadable(folder):
+        place = self._place(folder)
+        if self._is_unreadable(folder) or self._is_unreadable(place):
             return ()
-        now = () if self._is_new(folder) else super()._names(folder)
-        if folder in self._with_new:
-            now = tuple(name for name in now if self._existed(self.join(folder, name)))
-        old = self._old_names.get(folder)
+        now = () if self._is_new(place) else super()._names(folder)
+        if place in self._with_new:
+            now = tuple(name for name in now if self._existed(self.join(place, name)))
+        old = self._old_names.get(place)
         return tuple(sorted(old.union(now))) if old is not None else now
 
     def _existed(self, path: str) -> bool:
         """Of a path on disk. A folder of which every file is new is new: Git has no empty folders."""
-        return path not in self._new and (path not in self._with_new or bool(self.names(path)))
+        if path in self._new or path not in self._with_new:
+            return path not in self._new
+        inside = ((folder, name) for folder, _, names in os.walk(self.root / path) for name in names)
+        return any(os.path.relpath(f"{folder}/{name}", self.root) not in self._new for folder, name in inside)
 
     def _kind(self, path: str) -> PathKind:
-        if self._is_unreadable(path):
+        place = self._place(path)
+        if self._is_unreadable(path) or self._is_unreadable(place):
             return PathKind.MISSING
-        if self.old.get(path) is not None:
+        if self.old.get(place) is not None:
             return PathKind.FILE
-        if path in self._old_names:
+        if place in self._old_names:
             return PathKind.FOLDER
-        return PathKind.MISSING if self._is_new(path) else super()._kind(path)
+        return PathKind.MISSING if self._is_new(place) else super()._kind(path)
 
     def _real(self, path: str) -> str | None:
-        known = self.old.get(path) is not None or path in self._old_names
-        return path if known else super()._real(path)
+        """A new link is not followed: it did not exist."""
+        known = self.old.get(path) is not None or path in self._old_names or path in self._new
+        return path if known or path in self.unreadable else super()._real(path)
 
 
 def _above(path: str) -> tuple[str, ...]:
