@@ -10,6 +10,7 @@ from holdfast.config.settings import Owner
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
 from holdfast.plans import saved_plan, state_continuity
+from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import to_saved_plan
 from holdfast.plans.result import StackResult
@@ -46,7 +47,10 @@ async def write_bundles(
             continue
         dependencies = {other: state for other in run.stack.depends_on if (state := seen[other])}
         bundle = to_saved_plan(
-            *(context.store, run.plan_file, run.result), dependencies=dependencies, selection=tuple(runs)
+            *(context.store, run.plan_file, run.result),
+            dependencies=dependencies,
+            selection=tuple(runs),
+            base=context.project.base,
         )
         # A saved plan can be approved or rejected, but not approved by the person who planned it.
         await context.identity.prove()
@@ -70,7 +74,7 @@ async def _state_of(context: ChangeContext, stack: Stack) -> StateIdentity:
 
 
 def stacks_of_bundles(
-    repository: Repository, bundles: Iterable[SavedPlan]
+    repository: Repository, bundles: Iterable[SavedPlan], base: BaseRules | None
 ) -> tuple[tuple[Stack, SavedPlan], ...]:
     """Each saved plan with its stack, all of which must be in this repository."""
     pairs = []
@@ -82,7 +86,7 @@ def stacks_of_bundles(
                 f"the bundle has a plan for {bundle.stack}, which is not a stack of this repository",
                 hint="Apply it in the repository it was planned in.",
             )
-        pairs.append((stack, bundle))
+        pairs.append((stack if base is None else base.stricter(stack), bundle))
     return tuple(pairs)
 
 

@@ -88,7 +88,8 @@ async def plan_change(
         for run in runs.values():
             await run.close()
     in_order = tuple(results[stack.name] for stack in stacks)
-    audit_trail.record_plans(context.identity.audit, context.control.tell, in_order)
+    weakened = context.project.weakened
+    audit_trail.record_plans(context.identity.audit, context.control.tell, in_order, weakened)
     return audit_trail.with_break_glass(context.store, context.control.tell, in_order)
 
 
@@ -115,7 +116,7 @@ def _open_runs(
 
 def _apply_change_budget(context: ChangeContext, runs: dict[str, RunExecutor]) -> None:
     """All deletions of the change count, also those that are applied already."""
-    if not has_change_budget(context.project.config, tuple(run.stack for run in runs.values())):
+    if not has_change_budget(context.project, tuple(run.stack for run in runs.values())):
         return
     deletions = {
         name: deletions_in(context.project, run.stack, run.plan_file)
@@ -227,12 +228,12 @@ async def _apply(
     ours, reverse = applicable_stacks(context.project, stacks), what == "destroy"
     audit, tell = context.identity.audit, context.control.tell
     async with lanes.hold_lanes(context.store, context.control, context.identity, ours) as held:
-        audit_trail.record_start(audit, ours, what=what)
+        audit_trail.record_start(audit, ours, what=what, weakened=context.project.weakened)
         runs = _open_runs(context, stacks, what, code=not reverse, saved=saved, on_checks=on_checks)
         needed = needs(stacks, context.project.stacks.values())
         needed = reversed_dependencies(needed) if reverse else needed
         try:
-            if confirm is None and not has_change_budget(context.project.config, stacks):
+            if confirm is None and not has_change_budget(context.project, stacks):
                 await _apply_when_ready(context, runs, plan, needed)
             else:
                 await _apply_by_wave(context, runs, plan, needed, confirm, reverse=reverse)

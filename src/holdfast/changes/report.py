@@ -46,8 +46,12 @@ def change_report(
     headline: str,
     clean: Clean,
     checked: Report | None = None,
+    weakened: tuple[str, ...] = (),
 ) -> ChangeReport:
-    """`clean` redacts; `headline` says what was selected; `checked` has the findings of the checks."""
+    """`clean` redacts; `headline` says what was selected; `checked` has the findings of the checks.
+
+    `weakened` are rules that are weaker in the change than in its base.
+    """
     plain = _plain(clean)
     own = not_yet_reported(checked, results) if checked is not None else ()
     left = _MOST_OF_ALL_PLANS
@@ -59,6 +63,7 @@ def change_report(
     return ChangeReport(
         operation=operation,
         headline=plain(headline),
+        weakened=tuple(map(plain, weakened)),
         stacks=tuple(stacks),
         findings=tuple(_finding(error, plain) for error in own if error.severity is Severity.ERROR),
         warnings=tuple(

@@ -11,6 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.audit.actor import current_actor
+from holdfast.changes.base_rules import base_rules
+from holdfast.changes.old_repository import OldRepository, old_files
 from holdfast.changes.selection import (
     Selection,
     changed_policies,
@@ -23,6 +25,7 @@ from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
+from holdfast.plans.base_rules import BaseRules
 from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
@@ -112,21 +115,29 @@ class Repository(Struct, kw_only=True, dict=True):
         """The stack of this name, or an error that suggests the nearest one."""
         return self.select([name], [], None).single(name)
 
-    def select(self, arguments: list[str], changed: list[str], since: str | None) -> Selection:
-        """All stacks, the named ones, those that a change affects, or the named ones among those."""
+    def select(
+        self, arguments: list[str], changed: list[str], since: str | None, *, base: str | None = None
+    ) -> Selection:
+        """All stacks, the named ones, those that a change affects, or the named ones among those.
+
+        `base` is a reference whose rules count too; without it, that of `since`.
+        """
+        rules = self._rules_of(base) if base is not None and since is None else None
         if not changed and since is None:
             named = select_named(self.stacks, arguments)
             return Selection(
-                selected=named, removed=(), total=len(self.stacks), changed=None, named=bool(arguments)
+                selected=named,
+                removed=(),
+                total=len(self.stacks),
+                changed=None,
+                named=bool(arguments),
+                base=rules,
             )
-        paths, commit = self._changed_paths(changed, since)
+        paths, before, tip = self._before(changed, since)
+        if tip is not None and since is not None:
+            rules = base_rules(self.config, self.code, self.stacks, tip, since)
         affected, removed = select_changed(
-            self.config,
-            self.stacks,
-            self.code,
-            paths,
-            old_content=functools.partial(self._old_content, commit, known=since is not None),
-            environment=self.environment,
+            self.config, self.stacks, self.code, paths, before=before, environment=self.environment
         )
         # A removed stack can still be named, and must then be reported.
         if arguments:
@@ -141,10 +152,58 @@ class Repository(Struct, kw_only=True, dict=True):
             changed=paths,
             named=bool(arguments),
             policies=changed_policies(self.config, paths),
+            base=rules,
         )
 
-    def _changed_paths(self, changed: list[str], since: str | None) -> tuple[frozenset[str], str | None]:
-        prefix = self.prefix
+    def _before(
+        self, changed: list[str], since: str | None
+    ) -> tuple[frozenset[str], OldRepository, OldRepository | None]:
+        """The changed paths, the repository before them, and the one whose rules count too, with `--since`.
+
+        That is the commit that `since` names, which may be newer than the merge base: a branch that is
+        behind must not be judged by rules that were made stricter in the meantime.
+        """
+        paths = self._named_paths(changed)
+        if since is None:
+            return paths, self._before_named(paths), None
+        if self.git is None:
+            raise UsageError(
+                "HF-GIT-1",
+                f"--since {since} needs a Git working tree, but {self.config.root} is not in one",
+                hint="Name the changed files instead: --changed FILE.",
+            )
+        tip = self.git.commit(since)
+        commit = self.git.merge_base(tip, since)
+        before = self._at(self.git, commit)
+        base = before if tip == commit else self._at(self.git, tip)
+        # Files outside the root count for stacks that read them.
+        return paths.union(before.changed), before, base
+
+    def _rules_of(self, reference: str) -> BaseRules | None:
+        """Of the base of a pull request. Its history is not needed."""
+        try:
+            commit = self.git.commit(reference) if self.git is not None else None
+        except UsageError:
+            commit = None
+        if self.git is None or commit is None:
+            branch = reference.removeprefix("origin/")
+            raise UsageError(
+                "HF-GIT-6",
+                f"a pull request is judged by the rules of its base, and {reference} is not in this clone",
+                hint=f"Fetch it: git fetch --depth=1 origin {branch}:refs/remotes/origin/{branch} "
+                "(in Actions: fetch-depth: 0).",
+            )
+        return base_rules(self.config, self.code, self.stacks, self._at(self.git, commit), reference)
+
+    def _at(self, git: Git, commit: str) -> OldRepository:
+        prefix = self.prefix or "."
+        versions = {posixpath.relpath(path, prefix): old for path, old in git.changed_since(commit).items()}
+        inside = {path: old for path, old in versions.items() if not path.startswith("../")}
+        old, unreadable = old_files(git, self.config.root, inside)
+        return OldRepository(self.config, self.code, old, unreadable, changed=frozenset(versions))
+
+    def _named_paths(self, changed: list[str]) -> frozenset[str]:
+        prefix = self.prefix if changed else ""
         paths: set[str] = set()
         for name in changed:
             for path in parse_path_list(sys.stdin.buffer.read()) if name == "-" else (name,):
@@ -152,18 +211,26 @@ class Repository(Struct, kw_only=True, dict=True):
                 if prefix and path.startswith(prefix):
                     # As Git names it. Both readings count: more is selected, never less.
                     paths.add(path.removeprefix(prefix))
-        if since is None:
-            return frozenset(paths), self.git.head() if self.git is not None else None
-        if self.git is None:
-            raise UsageError(
-                "HF-GIT-1",
-                f"--since {since} needs a Git working tree, but {self.config.root} is not in one",
-                hint="Name the changed files instead: --changed FILE.",
-            )
-        commit = self.git.merge_base(since)
-        # Files outside the root count for stacks that read them.
-        paths.update(posixpath.relpath(path, prefix or ".") for path in self.git.changed_since(commit))
-        return frozenset(paths), commit
+        return frozenset(paths)
+
+    def _before_named(self, paths: frozenset[str]) -> OldRepository:
+        """With `--changed` alone, the last commit is the past.
+
+        If it has the current content, the change is already committed, and what was before is unknown.
+        """
+        commit = self.git.head() if self.git is not None else None
+        old: dict[str, bytes | None] = {}
+        unreadable: set[str] = set()
+        for path in paths:
+            now = self.config.root / path
+            then = self.git.content(commit, f"{self.prefix}{path}") if self.git and commit else None
+            if not now.exists():
+                old[path] = then or b""
+            elif then is not None and now.is_file() and now.read_bytes() != then:
+                old[path] = then
+            elif path == self.config.file.name:
+                unreadable.add(path)
+        return OldRepository(self.config, self.code, old, frozenset(unreadable))
 
     @property
     def prefix(self) -> str:
@@ -184,20 +251,6 @@ class Repository(Struct, kw_only=True, dict=True):
             f"--changed {name}: not inside {root}" if name else "--changed without a name",
             hint="Paths are relative to the folder of holdfast.yaml, or to the top of the Git tree.",
         )
-
-    def _old_content(self, commit: str | None, path: str, *, known: bool) -> bytes | None:
-        """A file before the change; None if that is unknown.
-
-        With `--changed` alone the last commit counts, unless it has the current content: then the change is
-        already committed.
-        """
-        if self.git is None or commit is None:
-            return None
-        content = self.git.content(commit, f"{self.prefix}{path}")
-        now = self.config.root / path
-        if not known and content is not None and now.is_file() and now.read_bytes() == content:
-            return None
-        return content
 
 
 def open_repository(

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.config import read as config_read
+from holdfast.changes.old_repository import OldRepository
 from holdfast.config.checks import Use
 from holdfast.config.settings import Config
-from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
-from holdfast.hcl.reader import read, values
-from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import plural
-from holdfast.stacks.backend import code_backend
-from holdfast.stacks.discover import discover
-from holdfast.stacks.listing import FolderTree, Listing
-from holdfast.stacks.pattern import compile_pattern
-from holdfast.stacks.scope import variables_reader
+from holdfast.plans.base_rules import BaseRules
 from holdfast.stacks.select import removed_stacks, select
-from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, name_from_path
+from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
-
-OldContent = Callable[[str], bytes | None]
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
@@ -47,6 +38,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     named: bool
     policies: tuple[str, ...] = ()
     """Changed Rego policies. They select no stack, but may concern any."""
+    base: BaseRules | None = None
+    """With `--since`: the rules of the base, unless they are those of the change."""
 
     @property
     def unchecked(self) -> str | None:
@@ -141,7 +134,7 @@ def select_changed(
     code: Code,
     changed: frozenset[str],
     *,
-    old_content: OldContent,
+    before: OldRepository,
     environment: Environment,
 ) -> tuple[tuple[Selected, ...], tuple[RemovedStack, ...]]:
     """Stacks that changed files affect, and stacks that they removed.
@@ -149,8 +142,7 @@ def select_changed(
     A file outside the root (`../x`) counts for stacks that read it, but never was a stack itself.
     """
     inside = frozenset(path for path in changed if not path.startswith("../"))
-    before = _OldRepository(config, code, inside, old_content)
-    old = before.stacks()
+    old = before.stacks
     selected = select(
         stacks,
         changed,
@@ -163,7 +155,7 @@ def select_changed(
         stacks,
         inside,
         code,
-        lambda path: before.stack_of(path, old),
+        before.stack_of,
         config_file=config.file.name,
         old_stacks=old,
     )
@@ -177,88 +169,3 @@ def changed_policies(config: Config, changed: Iterable[str]) -> tuple[str, ...]:
     if config.checks.tools.get("rego") is Use.OFF:
         return ()
     return tuple(sorted(filter(changes_policies, changed)))
-
-
-class _TreeWithRemoved:
-    """The current tree with the files that a change removed."""
-
-    def __init__(self, tree: FolderTree, removed: frozenset[str]) -> None:
-        self._tree = tree
-        self._files: dict[str, set[str]] = {}
-        self._folders: dict[str, set[str]] = {}
-        for path in removed:
-            folder, name = posixpath.split(path)
-            self._files.setdefault(folder or ".", set()).add(name)
-            while folder:
-                parent, name = posixpath.split(folder)
-                self._folders.setdefault(parent or ".", set()).add(name)
-                folder = parent
-
-    def listing(self, folder: str) -> Listing | None:
-        now = self._tree.listing(folder)
-        files, folders = self._files.get(folder, set()), self._folders.get(folder, set())
-        if now is None and not files and not folders:
-            return None
-        now = now or Listing()
-        return Listing(files=now.files | files, folders=now.folders | folders)
-
-
-class _OldRepository:
-    """The repository before the change, from its old configuration and the removed files."""
-
-    def __init__(self, config: Config, code: Code, changed: frozenset[str], old_content: OldContent) -> None:
-        self._config = config
-        self._code = code
-        self._changed = changed
-        self._old_content = old_content
-        self._removed = frozenset(path for path in changed if not (config.root / path).exists())
-
-    def stacks(self) -> Mapping[str, Stack] | None:
-        """By name; None if the old configuration cannot be read or is invalid."""
-        try:
-            stacks = discover(
-                self._old_config(),
-                files=_TreeWithRemoved(FolderTree(self._config.root), self._removed),
-                read_values=self._values,
-                code_backend=lambda module: code_backend(self._code, module),
-            )
-        except HoldfastError:
-            return None
-        return {stack.name: stack for stack in stacks}
-
-    def _old_config(self) -> Config:
-        name = self._config.file.name
-        if name not in self._changed:
-            return self._config
-        content = self._old_content(name)
-        if content is None:
-            raise UsageError("HF-CONF-1", f"{name} did not exist before the change")
-        decoded = config_read.decode(content, file=name)
-        return config_read.parse(decoded, file=name, root=self._config.root, path=self._config.file)
-
-    def _values(self, path: str) -> Mapping[str, object]:
-        content = self._old_content(path) if path in self._removed else None
-        if content is None:
-            return {} if path in self._removed else variables_reader(self._config.root)(path)
-        return values(read(content, path))
-
-    def stack_of(self, path: str, old: Mapping[str, Stack] | None) -> Stack | None:
-        """The stack that a removed file declared."""
-        folder = posixpath.dirname(path) or "."
-        for stack in (old or {}).values():
-            if stack.own_file == path or (stack.kind is RuleKind.FOLDER and stack.module == folder):
-                return stack
-        return None if old is not None else self._by_pattern(path)
-
-    def _by_pattern(self, path: str) -> Stack | None:
-        """The removed stack is unknown, but its removal must still be reported."""
-        for rule in self._config.stacks:
-            if rule.kind is RuleKind.VARIABLES and rule.pattern and compile_pattern(rule.pattern).match(path):
-                return Stack(
-                    name=name_from_path(path),
-                    kind=rule.kind,
-                    place=rule.place,
-                    module=rule.module or ".",
-                    variables_files=(path,),
-                )
-        return None

@@ -12,6 +12,7 @@ from holdfast.changes import preconditions
 from holdfast.changes.repository import Repository, open_repository
 from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import HoldfastError
+from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext, Control, Project, open_context
 from holdfast.plans.events import Listener, Stopping, ignore_events
 from holdfast.secrets.keys import Key, LoadedKey, existing_key, load_or_create_key
@@ -35,6 +36,8 @@ class CommandContext:
         self._key: LoadedKey | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
         self.repository.tune(invocation.console.redactor)
+        self.base: BaseRules | None = None
+        """The rules that plans are judged by in addition to those of the repository."""
         self.cleaned: GcResult | None = None
 
     def key(self) -> Key:
@@ -100,6 +103,7 @@ class CommandContext:
             environment=self.invocation.environment,
             code=repository.code,
             stacks=repository.by_name,
+            base=self.base,
         )
         async with open_context(
             project,

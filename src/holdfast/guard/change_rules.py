@@ -42,6 +42,16 @@ def unsupported(given: RuleInput) -> Iterator[Reason]:
         yield Reason(code=NOT_UNDERSTOOD, message=message, rule=_UNSUPPORTED)
 
 
+def lowered(given: RuleInput) -> Iterator[Reason]:
+    """The stack was last applied as production, or with protections that it no longer has."""
+    if given.has_changes and given.context.lowered:
+        yield Reason(
+            code="HF-GUARD-20",
+            message="its rules are weaker than at its last apply: " + "; ".join(given.context.lowered),
+            rule="weaker rules than at the last apply",
+        )
+
+
 def actions(given: RuleInput) -> Iterator[Reason]:
     for action in given.plan.action_invocations:
         if action.deferred is not None:

@@ -7,7 +7,7 @@ modules, add a line to `RULES`, and describe it in docs/guard.md and docs/errors
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, structs
@@ -26,6 +26,7 @@ Rule = Callable[[RuleInput], Iterator[Reason]]
 
 RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (change_rules.unsupported, (0,)),
+    (change_rules.lowered, (20,)),
     (deletion_rules.protected_addresses, (6,)),
     (deletion_rules.protected_tags, (7,)),
     (deletion_rules.protected_types, (3,)),
@@ -44,7 +45,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.missing_resources, (15,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Increase it with every change of what a rule decides: it is part of the digest of every plan."""
 
 _CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)
@@ -77,6 +78,16 @@ def decision_from_reasons(reasons: Iterable[Reason], *, approvals: int = 0) -> D
 
 def _severity(reason: Reason) -> tuple[int, int]:
     return _EFFECTS.index(reason.effect), _RANKS.get(reason.code, -1)
+
+
+def unite(decisions: Sequence[Decision]) -> Decision:
+    """The decision of several policies on one plan: every reason counts, and the stricter effect wins."""
+    if len(decisions) == 1:
+        return decisions[0]
+    strictest: dict[tuple[object, ...], Reason] = {}
+    for reason in sorted((reason for decision in decisions for reason in decision.reasons), key=_severity):
+        strictest.setdefault((reason.code, reason.address, reason.finding, reason.message), reason)
+    return decision_from_reasons(strictest.values(), approvals=max(map(_approvals, decisions)))
 
 
 def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:

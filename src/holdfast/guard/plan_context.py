@@ -42,6 +42,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """Outputs of this stack that other stacks read."""
     findings: tuple[StackFinding, ...] = ()
     """Errors only. Those in the code may be missing where they do not affect the decision."""
+    lowered: tuple[str, ...] = ()
+    """What was stricter when the stack was last applied."""
     prior_resources: int | None = None
     """How many resources the stack has; None: as many as the plan says."""
 

@@ -32,6 +32,7 @@ _MAX_UNCHANGED = 10
 _MAX_NAMED = 10
 _MAX_CODES = 3
 _MAX_FINDINGS = 30
+_MAX_WEAKENED = 30
 _OWN_HEADLINE = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
 
 
@@ -50,10 +51,11 @@ def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame 
     frame = frame or Frame()
     page = Page(budget, budget.measure(frame.end) + _FOOTER_SIZE)
     page.add(f"## {verdict_line(report)}")
+    omitted = _weakened(page, report)
     page.add(_context(report, frame))
     rows = _rows(report)
     reserved = min(_size_of(page, rows), int((budget.size or 0) * _ROWS_SHARE))
-    items = add_action_items(page, report, reserved)
+    items = omitted + add_action_items(page, report, reserved)
     missing_rows = _table(page, rows)
     items += _findings(page, report)
     missing_plans = _plans(page, report)
@@ -72,6 +74,16 @@ def _plain(headline: str) -> str:
     if not headline or _OWN_HEADLINE.match(headline):
         return headline
     return quoted(headline, TEXT_WIDTH)
+
+
+def _weakened(page: Page, report: ChangeReport) -> int:
+    """How many do not fit."""
+    if not report.weakened:
+        return 0
+    head = "**⚠️ This change weakens the guard.** It is judged by the rules of its base too.\n"
+    shown = report.weakened[:_MAX_WEAKENED]
+    page.add("\n".join((head, *(f"- {quoted(text, TEXT_WIDTH)}" for text in shown))))
+    return len(report.weakened) - len(shown)
 
 
 # A row for each stack

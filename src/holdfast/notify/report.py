@@ -123,6 +123,8 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     headline: str
     """`3 of 214 stacks are affected by 2 changed files`"""
     stacks: tuple[StackReport, ...]
+    weakened: tuple[str, ...] = ()
+    """Rules that are weaker in the change than in its base: `guard.approvals 2 → 1`."""
     troubles: tuple[Trouble, ...] = ()
     """Errors of the whole change: then there are no stacks."""
     findings: tuple[Trouble, ...] = ()
@@ -213,7 +215,7 @@ def verdict_of(report: ChangeReport) -> Verdict:
     if report.troubles:
         return Verdict.FAILED
     verdicts = {verdict_of_stack(stack) for stack in report.stacks}
-    if report.findings and report.operation == "plan":
+    if (report.findings or report.weakened) and report.operation == "plan":
         verdicts.add(Verdict.CAREFUL)
     return next((verdict for verdict in Verdict if verdict in verdicts), Verdict.NOTHING)
 
@@ -239,7 +241,8 @@ def _careful(report: ChangeReport) -> str:
     deleting = counts_text({name: number for name, number in report.totals.items() if name in _DELETING})
     number = len(report.findings)
     errors = f"{plural(number, 'error')} found by the checks" if number else ""
-    return ", ".join(part for part in (deleting, errors) if part)
+    weaker = "the guard becomes weaker" if report.weakened else ""
+    return ", ".join(part for part in (weaker, deleting, errors) if part)
 
 
 def _stacks(number: int, of: int) -> str:

@@ -14,6 +14,7 @@ from holdfast.audit.log import Audit
 from holdfast.config.engine import EngineSettings
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
+from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
 from holdfast.secrets.keys import index_key
@@ -41,10 +42,16 @@ class Project(Struct, frozen=True, kw_only=True):
     code: Code
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     """Every stack of the repository, by name: a dependency may be outside the change."""
+    base: BaseRules | None = None
+    """The rules of the base, if it is known and has other rules than the change."""
 
     @property
     def root(self) -> Path:
         return self.config.root
+
+    @property
+    def weakened(self) -> tuple[str, ...]:
+        return self.base.weakened if self.base is not None else ()
 
     def code_backend(self, module: str) -> CodeBackend | None:
         return code_backend(self.code, module)

@@ -11,6 +11,7 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
+from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.destination import Destination, differences
 from holdfast.plans.errors import TerraformFailed
@@ -222,6 +223,7 @@ def to_saved_plan(
     *,
     dependencies: dict[str, StateIdentity],
     selection: tuple[str, ...],
+    base: BaseRules | None,
 ) -> SavedPlan:
     """What `plan --out` writes."""
     stack, workdir, engine = result.stack, plan_file.terraform.workdir, plan_file.terraform.identity
@@ -247,6 +249,7 @@ def to_saved_plan(
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
         lock=plan_file.terraform.lock,
         made=archive_new_files(workdir.work, workdir.laid_out),
+        base=base.seal(stack.name) if base is not None else None,
     )
 
 

@@ -15,19 +15,53 @@ from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.context import Project
+from holdfast.stacks.backend import state_key
 from holdfast.stacks.stack import Stack
+from holdfast.store.applied import AppliedAs
 
 
 def policy_of(config: Config, stack: Stack) -> Policy:
     return policy_for(config.guard, environment=stack.environment, production=stack.production)
 
 
+def policies_of(project: Project, stack: Stack) -> tuple[Policy, ...]:
+    """The policy of the change, and those of its base that differ."""
+    base = project.base.policies(stack.name) if project.base is not None else ()
+    return (policy_of(project.config, stack), *(policy for _, policy in base))
+
+
 def policy_digest(project: Project, stack: Stack) -> str:
-    """Stacks of one environment share their policy and its digest."""
+    """Covers the rules of the change and those of its base.
+
+    Stacks of one environment share their policy and its digest.
+    """
     key = f"policy digest of {stack.environment}, {stack.production}"
-    return project.code.once(
+    own = project.code.once(
         key, lambda: _with_rego(project.code, policy_version(policy_of(project.config, stack)))
     )
+    if project.base is None:
+        return own
+    return hashlib.sha256(own.encode() + project.base.seal(stack.name)).hexdigest()
+
+
+def applied_as(config: Config, stack: Stack) -> AppliedAs:
+    """What the store remembers once the stack is applied."""
+    policy = policy_of(config, stack)
+    return AppliedAs(
+        environment=stack.environment,
+        production=stack.production,
+        owner=stack.target.owner.value if stack.target is not None else None,
+        approvals=policy.approvals,
+        addresses=policy.addresses,
+        types=policy.types,
+        except_types=policy.except_types,
+        tags=policy.tags,
+    )
+
+
+def state_of(project: Project, stack: Stack) -> str | None:
+    """Names its state in such a record; None: it has the stack's own name."""
+    return state_key(stack, project.code_backend(stack.module))
 
 
 def policy_files(code: Code) -> PolicyFiles:

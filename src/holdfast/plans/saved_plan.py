@@ -5,6 +5,7 @@
     DIR/<stack>/plan.sealed     Terraform's plan file
     DIR/<stack>/lock.sealed     the dependency lock file, if there is one
     DIR/<stack>/made.sealed     files that the plan created next to the code, if any
+    DIR/<stack>/base.sealed     the rules of the base that the plan is judged by too, if they differ
     DIR/change.json             readable: the selected stacks and their results
     DIR/change.sealed           which saved plans belong together, and the hash of change.json
 
@@ -102,9 +103,10 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     plan: bytes
     lock: bytes | None = None
     made: bytes | None = None
+    base: bytes | None = None
 
 
-_FILES = {"plan": "plan.sealed", "lock": "lock.sealed", "made": "made.sealed"}
+_FILES = {"plan": "plan.sealed", "lock": "lock.sealed", "made": "made.sealed", "base": "base.sealed"}
 _NAMES = (SUMMARY, DIGEST, *_FILES.values())
 
 

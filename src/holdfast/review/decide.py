@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from holdfast.config.settings import Config
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval
+from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
     REJECTED,
     StackDeletions,
@@ -14,15 +14,18 @@ from holdfast.guard.evaluate import (
     evaluate_plan,
     missing_approvals,
     stack_deletions,
+    unite,
     with_approvals,
     with_reasons,
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding
+from holdfast.guard.policy import Policy
+from holdfast.guard.weakening import lowered_since
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.policies import policy_of
+from holdfast.plans.policies import applied_as, policies_of, policy_of, state_of
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval
@@ -33,7 +36,11 @@ _READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^
 
 
 def plan_context(
-    project: Project, stack: Stack, plan_file: PlanFile, findings: tuple[StackFinding, ...] = ()
+    project: Project,
+    stack: Stack,
+    plan_file: PlanFile,
+    findings: tuple[StackFinding, ...] = (),
+    lowered: tuple[str, ...] = (),
 ) -> PlanContext:
     removed = any(output.removed for output in plan_file.plan.outputs)
     return PlanContext(
@@ -45,16 +52,19 @@ def plan_context(
         targeted=plan_file.targeted,
         read_outputs=frozenset(_read_outputs(project, stack, plan_file)) if removed else frozenset(),
         findings=findings,
+        lowered=lowered,
     )
 
 
 def _read_outputs(project: Project, stack: Stack, plan_file: PlanFile) -> Iterator[str]:
     """Outputs that dependents read; an expression that takes all outputs together reads all of them."""
     names = [output.name for output in plan_file.plan.outputs]
-    for other in project.stacks.values():
-        if stack.name not in other.depends_on:
-            continue
-        for file in project.code.module(other.module).files:
+    modules = {other.module for other in project.stacks.values() if stack.name in other.depends_on}
+    if project.base is not None:
+        # In the base they depend on it: the change may have removed only `depends_on`.
+        modules.update(module for base in project.base.of(stack.name) for module in base.readers)
+    for module in sorted(modules):
+        for file in project.code.module(module).files:
             text = (project.root / file.path).read_text(errors="replace")
             for match in _READS.finditer(text):
                 read = match["name"] or match["key"]
@@ -75,12 +85,36 @@ async def decide(
     Only a saved plan can have any. A rejection counts even if the guard allows the plan.
     """
     findings = await checks.check_plan(stack, plan_file)
-    decision = evaluate_plan(
-        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file, findings)
-    )
+    own = policy_of(project.config, stack)
+    lowered = await asyncio.to_thread(_lowered, project, store, stack) if plan_file.changes else ()
+    context = plan_context(project, stack, plan_file, findings.own, lowered)
+    decisions = [evaluate_plan(plan_file.plan, own, context)]
+    for judged, policy in _by_base(project, stack, checks=findings.base is not None):
+        base_context = plan_context(project, judged, plan_file, findings.base or findings.own)
+        decisions.append(evaluate_plan(plan_file.plan, policy, base_context))
+    decision = unite(decisions)
     if isinstance(decision, Allow) and not saved:
         return decision
     return with_recorded_approvals(store, decision, plan_file.digest)
+
+
+def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[Stack, Policy]]:
+    """The stack as the base sees it, with the base's policy for it."""
+    if project.base is None:
+        return
+    known = project.base.policies(stack.name)
+    for base, policy in known:
+        yield base.judged(stack), policy
+    if checks and not known:
+        # Only the checks differ.
+        yield stack, policy_of(project.base.config, stack)
+
+
+def _lowered(project: Project, store: RunStore, stack: Stack) -> tuple[str, ...]:
+    """Compared with what the configuration of the change says, whatever its base says."""
+    declared = project.stacks.get(stack.name, stack)
+    applied = store.applied.of(stack.name, state_of(project, declared))
+    return lowered_since(applied, applied_as(project.config, declared))
 
 
 def with_recorded_approvals(store: RunStore, decision: Decision, digest: str) -> Decision:
@@ -93,17 +127,24 @@ def approvals_for(store: RunStore, digest: str) -> tuple[Approval, ...]:
     return tuple(approval for approval in store.approvals.of(digest) if approval.in_force(now))
 
 
-def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> StackDeletions:
-    return stack_deletions(
-        plan_file.plan, policy_of(project.config, stack), plan_context(project, stack, plan_file)
-    )
+def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> tuple[StackDeletions, ...]:
+    """By the policy of the change, and by each policy of its base."""
+    context = plan_context(project, stack, plan_file)
+    return tuple(stack_deletions(plan_file.plan, policy, context) for policy in policies_of(project, stack))
 
 
 def with_change_budget(
-    store: RunStore, decisions: dict[str, tuple[Decision, str]], deletions: dict[str, StackDeletions]
+    store: RunStore,
+    decisions: dict[str, tuple[Decision, str]],
+    deletions: Mapping[str, tuple[StackDeletions, ...]],
 ) -> dict[str, Decision]:
     """The decisions with the reasons that result from all stacks of the change together."""
-    reasons = evaluate_change(deletions.values())
+    reasons: dict[str, dict[Reason, None]] = {}
+    for number in range(max(map(len, deletions.values()), default=0)):
+        # A stack that the base treats alike counts there as it does here.
+        counted = (by_policy[min(number, len(by_policy) - 1)] for by_policy in deletions.values())
+        for name, more in evaluate_change(counted).items():
+            reasons.setdefault(name, {}).update(dict.fromkeys(more))
     return {
         name: with_recorded_approvals(store, with_reasons(decision, reasons[name]), digest)
         if reasons.get(name)
@@ -112,9 +153,11 @@ def with_change_budget(
     }
 
 
-def has_change_budget(config: Config, stacks: tuple[Stack, ...]) -> bool:
+def has_change_budget(project: Project, stacks: tuple[Stack, ...]) -> bool:
     """Whether the decision on a stack depends on the others."""
-    return any(policy_of(config, stack).per_change.allows(0) is not None for stack in stacks)
+    return any(
+        policy.per_change.allows(0) is not None for stack in stacks for policy in policies_of(project, stack)
+    )
 
 
 def refusal_error(

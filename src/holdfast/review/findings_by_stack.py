@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, ReportedFinding
+from holdfast.checks.model.report import Report, ReportedFinding, sort_findings
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.guard.plan_context import StackFinding
 from holdfast.kernel.errors import Place
@@ -62,3 +64,22 @@ def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[Re
     """The unwaived findings that no reason of the guard repeats."""
     repeated = {reason.finding for result in results for reason in result.decision.reasons}
     return tuple(finding for finding in report.unwaived if not finding.id or finding.id not in repeated)
+
+
+_ABOUT_SETTINGS = frozenset({"HF901", "HF902", "HF903", "HF907"})
+"""Findings about waivers and settings: those of the base are no longer in the files."""
+
+
+def with_base_findings(report: Report, base: Report) -> Report:
+    """The report with the errors that only the rules of the base show, and without their waivers."""
+    shown = {finding.id for finding in report.unwaived if finding.severity is Severity.ERROR}
+    more = tuple(
+        finding
+        for finding in base.unwaived
+        if finding.severity is Severity.ERROR
+        and finding.id not in shown
+        and finding.rule.id not in _ABOUT_SETTINGS
+    )
+    ids = {finding.id for finding in more if finding.id}
+    kept = (finding for finding in report.findings if finding.id not in ids)
+    return replace(report, findings=sort_findings((*kept, *more)))

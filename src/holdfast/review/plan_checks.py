@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -19,7 +20,7 @@ from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import merge_findings
 from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
 from holdfast.checks.model.globs import is_rule
-from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Severity, Tool
+from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
 from holdfast.checks.model.report import NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
 from holdfast.checks.tools.interface import TOOLS, load_tool
@@ -27,6 +28,7 @@ from holdfast.config.checks import Level, Use
 from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
 from holdfast.guard.plan_context import StackFinding
+from holdfast.guard.policy import Policy
 from holdfast.hcl.eval.code import Code, is_code
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
@@ -35,9 +37,17 @@ from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import PhaseStarted
 from holdfast.plans.fmt_validate import Format, check_format, paths_to_format
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.policies import policy_files, policy_of
+from holdfast.plans.policies import policies_of, policy_files
 from holdfast.plans.result import Output
-from holdfast.review.findings_by_stack import BROKEN, NO_TOOL_ANSWER, REGO, errors_for, guard_finding
+from holdfast.review.findings_by_stack import (
+    BROKEN,
+    NO_TOOL_ANSWER,
+    REGO,
+    errors_for,
+    guard_finding,
+    with_base_findings,
+)
+from holdfast.review.tool_batcher import ToolBatcher
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import EngineId
@@ -49,6 +59,14 @@ _FORMAT = "HF601"
 _CONTRACT = {"HF401": DifferenceKind.MISSING, "HF402": DifferenceKind.WRONG}
 _LARGE = 1_000_000
 _NOT_PLANNED = "its plan was not checked"
+
+
+class PlanFindings(NamedTuple):
+    """The errors that concern one stack and its plan."""
+
+    own: tuple[StackFinding, ...]
+    base: tuple[StackFinding, ...] | None = None
+    """With the settings, policies and waivers of the base; None if these are the same."""
 
 
 class PlanChecks:
@@ -75,19 +93,22 @@ class PlanChecks:
         self._formats: dict[EngineId, asyncio.Future[Report]] = {}
         self._plans: dict[str, Report] = {}
         self._outputs: dict[str, Report] = {}
+        self._base = self._by_base(form=form)
         self._tools = tuple(self._wanted_tools())
         self._tool_batcher = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
 
     # For the run of a stack
 
-    async def check_plan(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
+    async def check_plan(self, stack: Stack, plan_file: PlanFile) -> PlanFindings:
         """The errors that the guard must know before it decides on this plan.
 
         Fails closed: if the checks crash, the plan is not applied.
         """
         self._control.tell(PhaseStarted(stack=stack.name, phase="checks"))
         try:
-            return await self._errors(stack, plan_file)
+            own = await self._errors(stack, plan_file)
+            base = await self._base._errors(stack, plan_file) if self._base is not None else None  # noqa: SLF001 - the same class
+            return PlanFindings(own, base)
         except HoldfastError:
             raise
         except Exception as error:
@@ -97,12 +118,30 @@ class PlanChecks:
                 hint="The plan was not applied. Please report this bug.",
             ) from error
 
+    def _by_base(self, *, form: bool) -> PlanChecks | None:
+        """The same checks with the settings, policies and waivers of the base, if these differ."""
+        base = self._project.base
+        if base is None or not base.sealed.checks:
+            return None
+        judged = {stack.name: base.judged(stack) for stack in self._stacks}
+        project = structs.replace(
+            self._project,
+            config=base.config,
+            code=base.code,
+            stacks={**self._project.stacks, **judged},
+            base=None,
+        )
+        stacks = tuple(judged.values())
+        return PlanChecks(project, self._engines, self._control, stacks, code=self._with_code, form=form)
+
     async def _errors(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
         code = self._begin_code()
         self._begin_format(plan_file)
         report = self._plans[stack.name] = await self._planned(stack, plan_file)
         errors = [finding for finding in report.unwaived if finding.severity is Severity.ERROR]
-        decisive = policy_of(self._project.config, stack).findings in {Effect.APPROVE, Effect.DENY}
+        decisive = any(
+            policy.findings in {Effect.APPROVE, Effect.DENY} for policy in self._policies(stack.name)
+        )
         if code is not None and (decisive or any(tool.name == REGO for tool in self._tools)):
             errors += errors_for(await code, self._checked[stack.name])
         form = self._formats.get(plan_file.terraform.identity)
@@ -113,6 +152,9 @@ class PlanChecks:
             what = f"{stack.name}: stopped during the checks; this plan was not applied"
             raise Cancelled("HF-RUN-2", what)
         return tuple(dict.fromkeys(map(guard_finding, errors)))
+
+    def _policies(self, name: str) -> tuple[Policy, ...]:
+        return policies_of(self._project, self._checked[name].stack)
 
     def check_outputs(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
         """Check outputs against the contract that are known only after the apply.
@@ -142,6 +184,8 @@ class PlanChecks:
             parts = [self._without_planned(await code)] if code is not None else []
             parts += await asyncio.gather(*self._formats.values())
             report = self._merged([*parts, *self._plans.values(), *self._outputs.values()])
+            if self._base is not None:
+                report = with_base_findings(report, await self._base.report(so_far=True))
             return (
                 report if so_far else structs.replace(report, skipped=(*report.skipped, *self._unplanned()))
             )
@@ -341,47 +385,3 @@ def _files(code: Code, checkout: Checkout) -> Iterator[str]:
                 yield path
     yield from {file.path for file in checkout.variables_files}
     yield from policy_files(code).paths
-
-
-Answers = tuple[tuple[Rule, CheckResult], ...]
-
-
-class ToolBatcher:
-    def __init__(self, tools: Sequence[Tool], checkout: Callable[[], Checkout]) -> None:
-        """The checkout is that of the plans alone: it has no code of its own."""
-        self._tools = tuple(tools)
-        self._checkout = checkout
-        self._waiting: list[tuple[CheckedPlan, asyncio.Future[Answers]]] = []
-        self._asking: asyncio.Task[None] | None = None
-
-    async def check(self, plan: CheckedPlan) -> Answers:
-        if not self._tools:
-            return ()
-        answer: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-        self._waiting.append((plan, answer))
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask_on())
-        return await answer
-
-    async def _ask_on(self) -> None:
-        while self._waiting:
-            together, self._waiting = self._waiting, []
-            try:
-                results = await asyncio.to_thread(self._run_tools, [plan for plan, _ in together])
-            except Exception as error:  # noqa: BLE001 - the waiting callers get it
-                for _, answer in together:
-                    if not answer.done():
-                        answer.set_exception(error)
-                continue
-            for (_, answer), answers in zip(together, results, strict=True):
-                if not answer.done():
-                    answer.set_result(answers)
-
-    def _run_tools(self, plans: list[CheckedPlan]) -> list[Answers]:
-        """If a result names no stack, each plan is checked alone: it may concern only one."""
-        checkout = self._checkout()
-        by_name = {plan.stack.name: plan for plan in plans}
-        results = tuple(result for tool in self._tools for result in tool.run(checkout, by_name))
-        if len(plans) > 1 and any(answer.stack is None for _, answer in results):
-            return [self._run_tools([plan])[0] for plan in plans]
-        return [tuple(result for result in results if result[1].stack in (None, name)) for name in by_name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from holdfast.plans.errors import (
 )
 from holdfast.plans.events import Listener, Resource
 from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.policies import applied_as, state_of
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
@@ -87,8 +89,19 @@ async def apply_plan(
         raise
     except OSError as error:
         raise _unknown_after(error, stack.name, run.id) from error
-    await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups)
+    remember = partial(_remember, context, stack, destroyed=plan_file.destroy and not plan_file.targeted)
+    await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups, remember)
     return done
+
+
+def _remember(context: ChangeContext, stack: Stack, *, destroyed: bool) -> None:
+    """What the stack was applied as: less than that needs an override from now on."""
+    declared = context.project.stacks.get(stack.name, stack)
+    state = state_of(context.project, declared)
+    if destroyed:
+        context.store.applied.forget(stack.name, state)
+    else:
+        context.store.applied.record(stack.name, state, applied_as(context.project.config, declared))
 
 
 def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:

@@ -22,9 +22,15 @@ from holdfast.store.run_store import RunStore
 BEGUN = "begun"
 
 
-def record_start(audit: Audit, stacks: Iterable[Stack], *, what: What) -> None:
+def record_start(audit: Audit, stacks: Iterable[Stack], *, what: What, weakened: Sequence[str] = ()) -> None:
     """Durably, before anything is changed: a kill leaves this trace."""
-    audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN) for stack in stacks])
+    details = _details(weakened)
+    audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN, details=details) for stack in stacks])
+
+
+def _details(weakened: Sequence[str]) -> dict[str, str]:
+    """That the change weakens the rules it is judged by."""
+    return {"weakened": "; ".join(weakened)} if weakened else {}
 
 
 def record_end(
@@ -41,10 +47,15 @@ async def flush(audit: Audit, tell: Listener) -> None:
         await asyncio.to_thread(audit.flush)
 
 
-def record_plans(audit: Audit, tell: Listener, results: Sequence[StackResult]) -> None:
+def record_plans(
+    audit: Audit, tell: Listener, results: Sequence[StackResult], weakened: Sequence[str] = ()
+) -> None:
     if results:
+        details = _details(weakened)
         with _report_failure(tell, None):
-            audit.record_all([_entry(result, what="plan") for result in results])
+            audit.record_all(
+                [structs.replace(_entry(result, what="plan"), details=details) for result in results]
+            )
 
 
 class AuditedOperation(Struct):

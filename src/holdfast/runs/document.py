@@ -85,8 +85,10 @@ def error_document(error: Problem) -> Document:
     return {"code": error.code, "message": error.message, "hint": error.hint, "file": file, "line": line}
 
 
-def change_document(results: tuple[StackResult, ...], report: Report | None = None) -> Document:
-    """`report` has the findings of the checks, redacted."""
+def change_document(
+    results: tuple[StackResult, ...], report: Report | None = None, *, weakened: tuple[str, ...] = ()
+) -> Document:
+    """`report` has the findings of the checks, redacted; `weakened`, rules that the change weakens."""
     totals: Counter[str] = Counter()
     for result in results:
         if result.plan is not None:
@@ -103,6 +105,7 @@ def change_document(results: tuple[StackResult, ...], report: Report | None = No
             "stacks": len(results),
             **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
+            "weakened": list(weakened),
         },
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -94,11 +94,18 @@ def _state_in_plan(plan_file: PlanFile) -> bytes | None:
     return msgspec.json.encode({**fields, **identity})
 
 
-def finish_run(store: RunStore, run: Run, backups: BackupSettings) -> None:
-    """Record the outcome, then free the stack. An outcome that cannot be recorded is unknown."""
+def finish_run(
+    store: RunStore, run: Run, backups: BackupSettings, remember: Callable[[], None] | None = None
+) -> None:
+    """Record the outcome, then free the stack. An outcome that cannot be recorded is unknown.
+
+    `remember` records what the stack was applied as.
+    """
     stack = str(run.stack)
     try:
         write_run(store, run)
+        if remember is not None:
+            remember()
         store.claims.release(stack, run.id)
     except (HoldfastError, OSError) as error:
         why = error.problem.message if isinstance(error, HoldfastError) else file_error(error).problem.message

@@ -122,6 +122,33 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | No
     )
 
 
+def state_key(stack: Stack, code: CodeBackend | None) -> str | None:
+    """Names the state of a stack; None if Holdfast manages it, or if its location is unknown before init.
+
+    Coarser than `StateLocation.identity`: settings that only say how to reach a state are left out, so that
+    adding one does not make the state look like another.
+    """
+    location = state_location(stack, code)
+    if location is None:
+        return None
+    type_ = str(location.identity[0])
+    kind = _KINDS.get(type_)
+    if kind is None:
+        return repr(location.identity)
+    settings = {
+        **(code.settings if code is not None else {}),
+        **(stack.backend.settings if stack.backend else {}),
+    }
+    needed = {name: _canonical(settings[name]) for name in kind.needs if name in settings}
+    workspace = stack.workspace
+    if type_ == "s3" and "key" in needed:
+        if workspace != DEFAULT_WORKSPACE:
+            needed["key"] = f"{settings.get('workspace_key_prefix', 'env:')}/{workspace}/{needed['key']}"
+        needed["key"], workspace = posixpath.normpath(needed["key"]), DEFAULT_WORKSPACE
+    where = "" if len(needed) == len(kind.needs) else stack.module
+    return repr((type_, workspace, sorted(needed.items()), where))
+
+
 def _local(stack: Stack, settings: Mapping[str, object]) -> StateLocation:
     """The path is relative to the module; each workspace has its own folder."""
     if stack.workspace == DEFAULT_WORKSPACE:

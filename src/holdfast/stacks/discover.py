@@ -42,13 +42,18 @@ class _Draft(Struct, frozen=True, kw_only=True):
 
 
 def discover(
-    config: Config, *, files: Tree, read_values: ReadValues, code_backend: ReadBackend
+    config: Config,
+    *,
+    files: Tree,
+    read_values: ReadValues,
+    code_backend: ReadBackend,
+    lenient: bool = False,
 ) -> tuple[Stack, ...]:
-    """The stacks, sorted by name. Raises ConfigError with every mistake.
+    """The stacks, sorted by name. Raises ConfigError with every mistake; if `lenient`, leaves those out.
 
     `read_values` is called only for stacks whose placeholders or environment need a value from a file.
     """
-    return _Discovery(config, files, read_values, code_backend).run()
+    return _Discovery(config, files, read_values, code_backend).run(lenient=lenient)
 
 
 def has_root_module(listing: Listing | None) -> bool:
@@ -70,7 +75,7 @@ class _Discovery:
         self._broken: set[str | None] = set()
         """Names of stacks with a mistake; None for one whose name is unknown."""
 
-    def run(self) -> tuple[Stack, ...]:
+    def run(self, *, lenient: bool) -> tuple[Stack, ...]:
         drafts = [
             draft
             for rule in self._config.stacks
@@ -83,7 +88,8 @@ class _Discovery:
         self._check_names(stacks)
         self._check_states(stacks)
         finished = self._with_dependencies(drafts)
-        self._problems.raise_any()
+        if not lenient:
+            self._problems.raise_any()
         return finished
 
     def _scopes(self, rule: StackRule) -> Iterator[PlaceholderScope]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.kernel.errors import Failed
 
 ROOT = "."
@@ -57,6 +58,30 @@ class ListedTree:
             for folder, (inside, below) in names.items()
         }
         self.listing: Callable[[str], Listing | None] = listings.get
+
+
+class OldListing:
+    """The folders of a tree that is not as it is on disk."""
+
+    def __init__(self, tree: Worktree) -> None:
+        self._tree = tree
+        self.listing: Callable[[str], Listing | None] = cache(self._read)
+
+    def _read(self, folder: str) -> Listing | None:
+        tree = self._tree
+        if not tree.is_folder(folder) or tree.leads_outside(folder):
+            return None
+        kinds = {name: tree.kind(join_path(folder, name)) for name in tree.names(folder)}
+        folders = (name for name, kind in kinds.items() if kind is PathKind.FOLDER)
+        return Listing(
+            files=frozenset(name for name, kind in kinds.items() if kind is PathKind.FILE),
+            folders=frozenset(name for name in folders if self._follows(folder, join_path(folder, name))),
+        )
+
+    def _follows(self, folder: str, path: str) -> bool:
+        """As `FolderTree`: a link is not followed to a folder that contains it."""
+        real = self._tree.real(path)
+        return real not in (None, ROOT) and not f"{folder}/".startswith(f"{real}/")
 
 
 class FolderTree:

@@ -26,6 +26,7 @@ from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
 
 if TYPE_CHECKING:
+    from holdfast.store.applied import AppliedRecords
     from holdfast.store.approvals import Approvals
     from holdfast.store.leases import Leases
 
@@ -134,6 +135,12 @@ class RunStore:
         from holdfast.store.approvals import Approvals  # noqa: PLC0415 - only needed when the guard stops a plan
 
         return Approvals(self.encrypted)
+
+    @functools.cached_property
+    def applied(self) -> AppliedRecords:
+        from holdfast.store.applied import AppliedRecords  # noqa: PLC0415 - the supervisor needs no msgspec
+
+        return AppliedRecords(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:

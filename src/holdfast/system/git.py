@@ -17,6 +17,8 @@ _HISTORY_SECONDS = 600.0
 _BATCH_BYTES = 32_000_000
 _FILE = "100"
 """The prefix of file modes; links and submodules have others."""
+_LINK = "120"
+_SUBMODULE = "160"
 
 
 class Added(Struct, frozen=True, kw_only=True):
@@ -37,6 +39,21 @@ class Blob(NamedTuple):
     why_not: str | None = None
 
 
+class OldVersion(NamedTuple):
+    """A path at a commit: a file, a link or a submodule."""
+
+    mode: str
+    id: str
+
+    @property
+    def is_link(self) -> bool:
+        return self.mode.startswith(_LINK)
+
+    @property
+    def is_submodule(self) -> bool:
+        return self.mode.startswith(_SUBMODULE)
+
+
 class Git(MaskedStruct, frozen=True, kw_only=True):
     """A working tree. `top` is its root; every path in and out is relative to that root."""
 
@@ -51,8 +68,8 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
             seconds=seconds,
         )
 
-    def merge_base(self, reference: str) -> str:
-        """The merge base with HEAD, or an error that says what to fetch."""
+    def commit(self, reference: str) -> str:
+        """The commit that a reference names, or an error that says what to fetch."""
         known = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
         if known.code != 0:
             raise UsageError(
@@ -60,7 +77,11 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
                 f"{reference} is not a commit in this clone",
                 hint=f"Fetch it first: git fetch origin {reference}",
             )
-        base = self._run("merge-base", known.out.decode().strip(), "HEAD")
+        return known.out.decode().strip()
+
+    def merge_base(self, commit: str, reference: str) -> str:
+        """The merge base of a commit and HEAD; `reference` is its name in the error."""
+        base = self._run("merge-base", commit, "HEAD")
         if base.code != 0:
             raise UsageError(
                 "HF-GIT-3",
@@ -69,12 +90,14 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
             )
         return base.out.decode().strip()
 
-    def changed_since(self, commit: str) -> tuple[str, ...]:
+    def changed_since(self, commit: str) -> Mapping[str, OldVersion | None]:
         """Every path that differs between a commit and the working tree, including untracked files.
 
-        A rename has both names; deleted paths are included.
+        With its version at the commit; None if it did not exist then. A rename has both names.
         """
-        tracked = self._run("diff", "--name-only", "--no-renames", "--ignore-submodules=none", "-z", commit)
+        tracked = self._run(
+            *("diff", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z", commit)
+        )
         untracked = self._run("ls-files", "--others", "--exclude-standard", "-z")
         for answer in (tracked, untracked):
             if answer.code != 0:
@@ -83,12 +106,22 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
                     f"git cannot list the changed files: {answer.err.decode(errors='replace').strip()}",
                     hint="Run git status in the repository and fix what it reports.",
                 )
-        names = (tracked.out + untracked.out).decode(errors="surrogateescape").split("\0")
-        return tuple(sorted({name for name in names if name}))
+        parts = tracked.out.decode(errors="surrogateescape").split("\0")
+        names = untracked.out.decode(errors="surrogateescape").split("\0")
+        changed: dict[str, OldVersion | None] = dict.fromkeys(name for name in names if name)
+        for change, name in zip(parts[::2], parts[1::2], strict=False):
+            mode, _, id_, *_ = change.removeprefix(":").split(" ")
+            changed[name] = OldVersion(mode, id_) if mode.strip("0") else None
+        return dict(sorted(changed.items()))
 
     def content(self, commit: str, path: str) -> bytes | None:
         """A file at a commit, or None if it did not exist."""
         answer = self._run("cat-file", "blob", f"{commit}:{path}")
+        return answer.out if answer.code == 0 else None
+
+    def blob(self, id_: str) -> bytes | None:
+        """The content of an object, or None. A partial clone fetches it."""
+        answer = self._run("cat-file", "blob", id_)
         return answer.out if answer.code == 0 else None
 
     def tracked(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.plan_file import PlanFile
 from holdfast.review import decide
+from holdfast.review.plan_checks import PlanFindings
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 from holdfast.terraform.plan.model import Plan
@@ -43,7 +44,9 @@ def opened(tmp_path: Path) -> ChangeContext:
 def ready(of: Plan, **more: Any) -> PlanFile:
     return cast(
         "PlanFile",
-        SimpleNamespace(plan=of, **({"digest": DIGEST, "destroy": False, "targeted": False} | more)),
+        SimpleNamespace(
+            plan=of, **({"digest": DIGEST, "destroy": False, "targeted": False, "changes": True} | more)
+        ),
     )
 
 
@@ -96,8 +99,8 @@ class Checks:
     def __init__(self, *found: StackFinding) -> None:
         self.found = found
 
-    async def check_plan(self, *_: object) -> tuple[StackFinding, ...]:
-        return self.found
+    async def check_plan(self, *_: object) -> PlanFindings:
+        return PlanFindings(self.found)
 
 
 def decided(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
@@ -161,9 +164,9 @@ def with_budget(opened: ChangeContext, **rules: Any) -> Project:
 @pytest.mark.parametrize("number", [0, 1, 50])
 def test_a_budget_of_a_change_makes_stacks_wait_for_each_other(opened: ChangeContext, number: int) -> None:
     """Whatever it allows, what one of them may do depends on the others."""
-    assert not decide.has_change_budget(opened.project.config, (NET,))
+    assert not decide.has_change_budget(opened.project, (NET,))
     project = with_budget(opened, per_change=Budget(number=number))
-    assert decide.has_change_budget(project.config, (NET,))
+    assert decide.has_change_budget(project, (NET,))
 
 
 def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: ChangeContext) -> None:
@@ -173,7 +176,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
     plans = {"a": LOST, "b": LOST, "c": CREATED}
     stacks = {name: structs.replace(stack(name), production=False, environment="dev") for name in names}
     losses = {name: decide.deletions_in(project, stacks[name], ready(plans[name])) for name in names}
-    assert {name: one.deleted for name, one in losses.items()} == {"a": 1, "b": 1, "c": 0}
+    assert {name: one.deleted for name, (one,) in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, ApprovalKind.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
     found = decide.with_change_budget(opened.store, decisions, losses)

@@ -12,7 +12,7 @@ from checkouts import checkout, plan_of
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
 from holdfast.checks.tools.interface import tool_rule
-from holdfast.review.plan_checks import ToolBatcher
+from holdfast.review.tool_batcher import ToolBatcher
 
 STACKS = "version: 1\nstacks:\n" + "".join(f"  - {{ name: {name}, module: . }}\n" for name in "abc")
 EMPTY = b'{"format_version":"1.2","terraform_version":"1.15.5"}'

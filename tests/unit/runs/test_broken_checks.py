@@ -19,7 +19,7 @@ from holdfast.review.plan_checks import PlanChecks
 def broken() -> PlanChecks:
     """Of a repository of which not even the stacks can be listed."""
     told: list[object] = []
-    project = SimpleNamespace(config=configuration(), code=MemoryCode({}), stacks=None)
+    project = SimpleNamespace(config=configuration(), code=MemoryCode({}), stacks=None, base=None)
     return PlanChecks(
         cast("Project", project), cast("Engines", None), Control(tell=told.append), (stack("a"),)
     )

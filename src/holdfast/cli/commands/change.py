@@ -20,6 +20,7 @@ from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
+from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import with_unchecked_policies
 from holdfast.plans.result import StackResult, exit_code
@@ -63,6 +64,7 @@ class Change:
         changed: list[str] | None = None,
         since: str | None = None,
         *,
+        base: str | None = None,
         wait: float = 0.0,
     ) -> None:
         self.invocation = invocation
@@ -70,8 +72,12 @@ class Change:
         self.context = CommandContext(invocation, wait=wait)
         self.repository = self.context.repository
         preconditions.require_store_key(self.repository)
-        self.selection = self.repository.select(stacks or [], changed or [], since)
-        self._stacks = tuple(selected.stack for selected in self.selection.selected)
+        self.selection = self.repository.select(stacks or [], changed or [], since, base=base)
+        rules = self.context.base = self.selection.base
+        self._stacks = tuple(
+            selected.stack if rules is None else rules.stricter(selected.stack)
+            for selected in self.selection.selected
+        )
         preconditions.require_disk_space(self.repository)
         self._started = clock.monotonic()
         self._checks: PlanChecks | None = None
@@ -80,6 +86,10 @@ class Change:
         """Shown before the question, and not again at the end."""
         self._destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""
+
+    @property
+    def _weakened(self) -> tuple[str, ...]:
+        return self.context.base.weakened if self.context.base is not None else ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -130,7 +140,9 @@ class Change:
         from holdfast.cli.views import github_report
 
         headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unchecked)))
-        report = github_report.PlanReport(self.invocation, results, headline, self._findings)
+        report = github_report.PlanReport(
+            self.invocation, results, headline, self._findings, weakened=self._weakened
+        )
         if as_markdown:
             report.write_markdown()
         else:
@@ -195,9 +207,13 @@ class Change:
         bundles.require_bundle(folder)
         key = self.context.bundle_key(folder)
         saved, missing = bundles.load(folder, key), bundles.without_plan(folder, key)
-        pairs = stacks_of_bundles(self.repository, saved)
+        base = self.context.base = rules_of_bundles(
+            [plan.base for plan in saved], self.repository.config, self.repository.code
+        )
+        pairs = stacks_of_bundles(self.repository, saved, base)
         self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
         preconditions.require_store(self.repository)
+        self._show_weakened()
 
         async def work(change_context: ChangeContext, _: Progress) -> Results:
             if override:
@@ -214,6 +230,11 @@ class Change:
     def _start(self) -> None:
         preconditions.require_store(self.repository)
         self.console.say(f" {self.selection.headline()}")
+        self._show_weakened()
+
+    def _show_weakened(self) -> None:
+        if self.context.base is not None and self.context.base.warning is not None:
+            self.console.warn(self.context.base.warning)
 
     def _run(self, work: Work) -> Results:
         with Progress(self.console) as progress:
@@ -274,7 +295,7 @@ class Change:
 
     def _show(self, results: Results, write_folded: Callable[[], None] | None = None) -> None:
         if self.invocation.as_json:
-            self.invocation.document(change_document(results, self._findings))
+            self.invocation.document(change_document(results, self._findings, weakened=self._weakened))
             return
         self._show_plans(results)
         if write_folded is not None:

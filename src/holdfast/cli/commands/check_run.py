@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from holdfast import __version__
@@ -13,13 +14,14 @@ from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, Che
 from holdfast.checks.formats import json, text
 from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import redact_report
+from holdfast.checks.model.report import Report, redact_report
 from holdfast.checks.model.subjects import Checkout, EngineOutput
 from holdfast.checks.tools.interface import all_tools
 from holdfast.cli.command import Invocation
 from holdfast.cli.commands import check_inputs as inputs
 from holdfast.config.problems import did_you_mean, listed
 from holdfast.kernel.errors import ConfigError, Exit, Problem, UsageError
+from holdfast.review.findings_by_stack import with_base_findings
 from holdfast.system import clock
 
 Selection = tuple[list[str], list[str], str | None]
@@ -126,16 +128,16 @@ def run_check(
     repository.tune(invocation.console.redactor)
     if problems:  # Without stacks, none can be selected by name: check everything.
         selection = ([], *selection[1:])
-    checkout = _checkout(repository, *selection)
+    checkout, base = _checkouts(repository, *selection)
     answers: Available[EngineOutput] = Available(missing=NO_ENGINE)
     if engine:
         answers = inputs.engine_answers(invocation, checkout, fix=fix)
-    report = run_checks(
-        checkout,
-        catalogue.rules(),
-        CheckInputs(
+    past = inputs.git_history(repository, checkout) if history else Available(missing=NO_HISTORY)
+
+    def run(checkout: Checkout) -> Report:
+        given = CheckInputs(
             states=inputs.readable_states(repository, checkout, catalogue.rules()),
-            history=inputs.git_history(repository, checkout) if history else Available(missing=NO_HISTORY),
+            history=past,
             engine=answers,
             stack_problems=problems,
             tool_results=(
@@ -143,8 +145,12 @@ def run_check(
                 *inputs.git_failure(repository),
                 *(inputs.engine_failure(answers) if engine else ()),
             ),
-        ),
-    )
+        )
+        return run_checks(checkout, catalogue.rules(), given)
+
+    report = run(checkout)
+    if base is not None:
+        report = with_base_findings(report, run(base))
     format_input = FormatInput(
         report=redact_report(report, invocation.console.redactor.clean),
         prefix=repository.prefix,
@@ -167,24 +173,31 @@ def _open(invocation: Invocation) -> tuple[Repository, tuple[Problem, ...]]:
         return open_repository(config, environment, with_stacks=False), error.problems
 
 
-def _checkout(repository: Repository, stacks: list[str], changed: list[str], since: str | None) -> Checkout:
+def _checkouts(
+    repository: Repository, stacks: list[str], changed: list[str], since: str | None
+) -> tuple[Checkout, Checkout | None]:
+    """What is checked, and the same with the settings, policies and waivers of the base, if these differ."""
     selection = repository.select(stacks, changed, since)
     # Files outside the root select the stacks that read them, but are not checked themselves.
     inside = (path for path in selection.changed or () if not path.startswith("../"))
     paths = frozenset() if stacks else frozenset(inside)
     whole = not (stacks or changed or since is not None) or inputs.affects_every_file(repository, paths)
     files, tracked = inputs.repository_files(repository)
-    return build_checkout(
-        repository.config,
-        repository.code,
-        stacks=repository.stacks if whole else [selected.stack for selected in selection.selected],
-        all_stacks=repository.stacks,
+    chosen = repository.stacks if whole else [selected.stack for selected in selection.selected]
+    build = functools.partial(
+        build_checkout,
         files=files,
         tracked=tracked,
         today=clock.now().date(),
         whole=whole,
         changed=paths,
     )
+    checkout = build(repository.config, repository.code, stacks=chosen, all_stacks=repository.stacks)
+    base = selection.base
+    if base is None or not base.sealed.checks:
+        return checkout, None
+    judged, all_judged = ([base.judged(stack) for stack in some] for some in (chosen, repository.stacks))
+    return checkout, build(base.config, base.code, stacks=judged, all_stacks=all_judged)
 
 
 def _print_report(invocation: Invocation, format_: str, inputs: FormatInput) -> None:

@@ -56,8 +56,11 @@ def plan(  # noqa: PLR0917 - one parameter per option
     if format_ == "markdown":
         invocation.console.reserve_output()
     try:
+        branch = invocation.environment.get("GITHUB_BASE_REF") if github else None
         change = Change(
-            invocation, stacks, changed, since, wait=wait_from(None, ci=invocation.environment.ci)
+            *(invocation, stacks, changed, since),
+            base=f"origin/{branch}" if branch else None,
+            wait=wait_from(None, ci=invocation.environment.ci),
         )
         return change.plan(
             options,

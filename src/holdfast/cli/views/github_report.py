@@ -27,6 +27,7 @@ class PlanReport(Struct, frozen=True):
     results: tuple[StackResult, ...]
     headline: str
     findings: Report | None = None
+    weakened: tuple[str, ...] = ()
 
     def _build(self) -> ChangeReport:
         return change_report(
@@ -35,6 +36,7 @@ class PlanReport(Struct, frozen=True):
             headline=self.headline,
             clean=self.invocation.console.redactor.clean,
             checked=self.findings,
+            weakened=self.weakened,
         )
 
     def write_markdown(self) -> None:

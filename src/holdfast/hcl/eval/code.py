@@ -114,8 +114,8 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
 class Code:
     """The code of one repository, read on demand and cached. Paths are relative to `root`, with `/`."""
 
-    def __init__(self, root: Path) -> None:
-        self.tree = Worktree(root)
+    def __init__(self, root: Path | Worktree) -> None:
+        self.tree = root if isinstance(root, Worktree) else Worktree(root)
         self.file: Callable[[str], File | None] = cache(self._file)
         self.module: Callable[[str], ModuleCode] = cache(self._module)
         self._content: Callable[[str], bytes | OSError | None] = cache(self._read_bytes)
@@ -130,13 +130,13 @@ class Code:
         if self.tree.kind(path) is PathKind.OTHER:
             # Reading a pipe or a device may never end.
             return OSError(errno.EINVAL, "not a regular file")
-        place = self.tree.root / path
         try:
-            return place.read_bytes()
+            return self.tree.read_bytes(path)
         except ValueError:
             return None  # code may contain a path with characters that no file name can have
         except (FileNotFoundError, NotADirectoryError):
-            return OSError(errno.ENOENT, "broken symbolic link") if place.is_symlink() else None
+            linked = (self.tree.root / path).is_symlink()
+            return OSError(errno.ENOENT, "broken symbolic link") if linked else None
         except OSError as error:
             return error
 
@@ -195,7 +195,7 @@ class Code:
             if self.tree.kind(place) is not PathKind.FILE:
                 continue
             try:
-                text = (self.tree.root / place).read_text(errors="replace")
+                text = self.tree.read_bytes(place).decode(errors="replace")
             except (OSError, ValueError):
                 continue
             lines = [line.strip() for line in text.splitlines() if line.strip()[:1] not in ("", "#")]

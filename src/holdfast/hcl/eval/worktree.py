@@ -72,6 +72,10 @@ class Worktree:
         joined = posixpath.normpath(f"{folder}/{path}")
         return None if joined == ".." or joined.startswith("../") else joined
 
+    def read_bytes(self, path: str) -> bytes:
+        """Raises OSError, and ValueError for a path that no file can have."""
+        return (self.root / path).read_bytes()
+
     def _kind(self, path: str) -> PathKind:
         """What the path points to, after following links."""
         folder, _, name = path.rpartition("/")

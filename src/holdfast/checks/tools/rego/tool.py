@@ -5,9 +5,11 @@ They fail closed: it is an error if they cannot be evaluated, or if a result is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.checks.engine.running import NO_PLAN
@@ -31,7 +33,10 @@ from holdfast.checks.tools.rego.policies import (
     unknown_data,
 )
 from holdfast.config.checks import Use
+from holdfast.hcl.eval.old_tree import OldTree
 from holdfast.kernel.errors import Place
+from holdfast.system import files
+from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 if TYPE_CHECKING:
     from holdfast.checks.tools.rego.programs import Evaluator
@@ -43,12 +48,12 @@ _ADDRESS = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[(?:\d+|\"[\w ./:@-
 
 def check(request: ToolRequest) -> Iterator[ToolResult]:
     checkout = request.checkout
-    files = policy_files(checkout.code)
-    policies = tuple(PolicyFile(path=path, text=checkout.text(path) or "") for path in files.paths)
+    listed = policy_files(checkout.code)
+    policies = tuple(PolicyFile(path=path, text=checkout.text(path) or "") for path in listed.paths)
     missing = [
-        *(f"`{path}` is empty: is it a submodule that was not fetched?" for path in files.empty),
-        *(f"`{path}` is a broken link" for path in files.broken_links),
-        *(f"`{path}` cannot be read" for path in files.paths if checkout.content(path) is None),
+        *(f"`{path}` is empty: is it a submodule that was not fetched?" for path in listed.empty),
+        *(f"`{path}` is a broken link" for path in listed.broken_links),
+        *(f"`{path}` cannot be read" for path in listed.paths if checkout.content(path) is None),
     ]
     for message in missing:
         yield request.failed(message, hint="Add the policies, or remove the path.")
@@ -86,10 +91,28 @@ def _check(request: ToolRequest, policies: Sequence[PolicyFile]) -> Iterator[Too
             f"no policy defines {', '.join(unknown)}, and no other data is loaded",
             hint=f"Write the data as rules of a package in `{FOLDER}/`.",
         )
-    elif (evaluator := programs.find_evaluator(request.root, request.environment)) is None:
-        yield request.failed(f"no evaluator is installed for the policies in `{FOLDER}/`", hint=INSTALL)
     else:
-        yield from _evaluate(request, evaluator, policies)
+        with _open_root(request, policies) as root:
+            evaluator = programs.find_evaluator(root, request.environment)
+            if evaluator is None:
+                message = f"no evaluator is installed for the policies in `{FOLDER}/`"
+                yield request.failed(message, hint=INSTALL)
+            else:
+                yield from _evaluate(request, evaluator, policies)
+
+
+@contextlib.contextmanager
+def _open_root(request: ToolRequest, policies: Sequence[PolicyFile]) -> Iterator[Path]:
+    """Where the policy files are: in the repository, or, if they are old versions, in a private folder."""
+    if not isinstance(request.checkout.code.tree, OldTree):
+        yield request.root
+        return
+    with open_scratch_folder() as folder:
+        for policy in policies:
+            file = folder / policy.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            files.write(file, policy.text.encode(), durable=False)
+        yield folder
 
 
 def _evaluate(

@@ -1,0 +1,61 @@
+"""What a stack was last applied as: an apply that treats it as less than that needs an override."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.store.blobs import EncryptedBlobs, encode_name, to_json, unreadable
+
+
+class AppliedAs(Struct, frozen=True, kw_only=True):
+    environment: str | None
+    production: bool
+    owner: str | None
+    """Of its target; None: it had no target."""
+    approvals: int = 0
+    addresses: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    except_types: tuple[str, ...] = ()
+    tags: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class AppliedRecords:
+    """By the name of the stack and by the location of its state, so that a new name changes nothing."""
+
+    def __init__(self, encrypted: EncryptedBlobs) -> None:
+        self._encrypted = encrypted
+
+    def of(self, stack: str, location: str | None) -> tuple[AppliedAs, ...]:
+        read = (self._read(name) for name in _names(stack, location))
+        return tuple(dict.fromkeys(applied for applied in read if applied is not None))
+
+    def record(self, stack: str, location: str | None, applied: AppliedAs) -> None:
+        """Not durable: after a power failure, what the stack was applied as before may count."""
+        for name in _names(stack, location):
+            if self._read(name) != applied:
+                self._encrypted.write(name, to_json(msgspec.to_builtins(applied)), durable=False)
+
+    def forget(self, stack: str, location: str | None) -> None:
+        """After a destroy: nothing is left that was applied as anything."""
+        for name in _names(stack, location):
+            self._encrypted.remove(name)
+
+    def _read(self, name: str) -> AppliedAs | None:
+        document = self._encrypted.document(name)
+        try:
+            return msgspec.convert(document, AppliedAs) if document is not None else None
+        except msgspec.ValidationError:
+            raise unreadable(
+                f"{name} in the run store is not a valid record of an apply",
+                "A newer Holdfast may have written it.",
+            ) from None
+
+
+def _names(stack: str, location: str | None) -> tuple[str, ...]:
+    by_name = f"applied/names/{encode_name(stack)}"
+    if location is None:
+        return (by_name,)
+    return by_name, f"applied/states/{hashlib.sha256(location.encode()).hexdigest()}"
