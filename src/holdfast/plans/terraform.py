@@ -333,7 +333,11 @@ class Terraform:
     async def apply(
         self, variables_files: tuple[str, ...], output: CommandOutput, run: str, *, journal: str | None = None
     ) -> CommandResult:
-        """Each line is in a journal before `output` gets it: the run's, unless another is named."""
+        """Each line is in a journal before `output` gets it: the run's, unless another is named.
+
+        The providers are verified also where no saved plan is restored, as in a reconcile.
+        """
+        self.verify_providers()
         return await self._run(
             "apply",
             argv.apply(variables_files=variables_files, lock_seconds=self.context.control.wait),
