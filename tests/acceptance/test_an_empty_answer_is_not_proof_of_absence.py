@@ -1,4 +1,4 @@
-"""A provider that looks in the wrong account finds nothing; nothing is created twice or forgotten for that."""
+"""A provider that looks in the wrong account finds nothing: nothing is created twice or forgotten."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_a_refresh_only_plan_shows_what_it_writes_and_the_guard_sees_it(
     repository(with_lab, account, environment="prod")
     with_lab.ok("apply", "--yes")
     state = json.loads(with_lab.ok("state", "pull", "a").out)
-    [deleted] = [one["instances"][0]["attributes"]["id"] for one in state["resources"] if one["name"] == "two"]
+    [deleted] = [
+        one["instances"][0]["attributes"]["id"] for one in state["resources"] if one["name"] == "two"
+    ]
     [file] = [file for file in account.iterdir() if deleted in file.name]
     file.unlink()
     assert codes(with_lab.results("apply", "--yes", code=3)["a"]) == {"HF-GUARD-15"}

@@ -333,7 +333,9 @@ def test_a_missing_resource_is_never_dropped_in_production_without_an_override(
     """No setting allows it: neither a budget, nor an effect, nor what else is in the plan. A destroy may."""
     drift = [resource(address, "delete") for address in missing]
     case = structs.replace(case, production=True, destroy=False)
-    strict = structs.replace(policy, missing=policy_for(GuardSettings(), environment="prod", production=True).missing)
+    strict = structs.replace(
+        policy, missing=policy_for(GuardSettings(), environment="prod", production=True).missing
+    )
     document = plan(*found, prior=3, resource_drift=drift, applyable=True, **more)
     assert isinstance(evaluate_plan(document, strict, case), Deny)
 
@@ -359,4 +361,6 @@ def test_one_missing_resource_more_never_loosens(
 ) -> None:
     drift = [resource(address, "delete") for address in missing]
     fewer = evaluate_plan(plan(*found, prior=3, resource_drift=drift[1:], **more), policy, case)
-    assert rank(evaluate_plan(plan(*found, prior=3, resource_drift=drift, **more), policy, case)) >= rank(fewer)
+    assert rank(evaluate_plan(plan(*found, prior=3, resource_drift=drift, **more), policy, case)) >= rank(
+        fewer
+    )

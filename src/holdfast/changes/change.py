@@ -19,12 +19,13 @@ from holdfast.changes.dependencies import (
     status_clause,
     with_dependencies,
 )
-from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents, require_owner
+from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import Busy, HoldfastError, Refused
 from holdfast.plans import saved_plan
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import ChangeStarted, Note, StackFinished
+from holdfast.plans.policies import require_owner
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status

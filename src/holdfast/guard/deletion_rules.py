@@ -173,7 +173,7 @@ def missing_resources(given: RuleInput) -> Iterator[Reason]:
         yield Reason(
             code="HF-GUARD-15",
             address=change.address,
-            message=f"{change.address} is in the state, but was not found; an apply removes it from the state",
+            message=f"{change.address} was not found; an apply removes it from the state",
             rule="missing resources",
             effect=Effect.WARN if mild else Effect.DENY if protected else given.policy.missing,
         )

@@ -10,13 +10,14 @@ from msgspec import structs
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans import state_continuity
+from holdfast.plans import renames, state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
+from holdfast.plans.state_continuity import Origin
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
@@ -41,6 +42,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     ephemeral: bool
     """The code has ephemeral variables, which a plan does not contain: the apply needs them again."""
     changes: bool
+    origin: Origin = Origin()
+    """By which the stack is recognised if it gets another name."""
     destroy: bool = False
     """Planned with `--destroy`."""
     targeted: bool = False
@@ -73,7 +76,8 @@ async def create_plan(
     lock_note = _lock_note(workdir, terraform.lock)
     await terraform.validate()
     plan_file = await _plan(context, stack, terraform, options, last_seen)
-    return structs.replace(plan_file, notes=(*workdir.notes, *lock_note, *terraform.warnings))
+    notes = (*workdir.notes, *lock_note, *terraform.warnings, *plan_file.notes)
+    return structs.replace(plan_file, notes=notes)
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
@@ -100,8 +104,17 @@ async def _plan(
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     prior = await _prior(terraform)
-    state_continuity.require_same_place(stack, workdir.home, last_seen, prior)
-    state_continuity.record(context.store, stack.name, workdir.home, prior, known=last_seen)
+    origin = renames.origin_of(stack, plan)
+    notes = _require_same_stack(context, workdir, last_seen, prior, options, plan, origin)
+    state_continuity.record(
+        context.store,
+        stack.name,
+        workdir.home,
+        prior,
+        known=last_seen,
+        # What was only planned is not what the state was applied from.
+        origin=None if plan.has_changes else origin,
+    )
     lock = terraform.lock
     seen = state_continuity.identity(prior)
     return PlanFile(
@@ -122,14 +135,38 @@ async def _plan(
         changes=plan.has_changes or code != 0,
         destroy=options.destroy,
         targeted=bool(options.targets),
+        origin=origin,
+        notes=notes,
     )
+
+
+def _require_same_stack(
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    last_seen: StateRecord | None,
+    prior: StateFile,
+    options: PlanOptions,
+    plan: Plan,
+    origin: Origin,
+) -> tuple[str, ...]:
+    """The state must be the one that the stack had, and a new stack not an old one under another name."""
+    stack = workdir.stack
+    if last_seen is None:
+        last_seen = renames.record_at(context.project, context.store, workdir.home)
+    state_continuity.require_same_state(stack, workdir.home, last_seen, prior)
+    if last_seen is not None or state_continuity.holds_something(prior) or options.destroy:
+        return ()
+    return renames.require_not_a_rename(context, stack, plan, origin, declared=options.not_a_rename)
 
 
 async def from_saved_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
 ) -> PlanFile:
     """Restore a saved plan in a work directory, as if it had just been planned there."""
-    state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
+    last_seen = context.store.last_seen(stack.name)
+    state_continuity.require_readable(stack, workdir.home, last_seen)
+    prior = StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial)
+    state_continuity.require_not_stale(stack, last_seen, prior)
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
     if bundle.lock is not None:
@@ -151,11 +188,12 @@ async def from_saved_plan(
         plan=plan,
         json=bundle.json,
         parts=bundle.parts,
-        prior=StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
+        prior=prior,
         ephemeral=bundle.ephemeral,
         changes=bundle.changes,
         destroy=bundle.destroy,
         targeted=bundle.targeted,
+        origin=renames.origin_of(stack, plan),
     )
 
 

@@ -1,4 +1,4 @@
-"""The guard policy of a stack, and the Rego policies that its plan is checked with."""
+"""The guard policy and the owner of a stack, and the Rego policies that its plan is checked with."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.policies import PolicyFiles
 from holdfast.checks.tools.rego.policies import policy_files as files_in
-from holdfast.config.settings import Config
+from holdfast.config.settings import Config, Owner
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
 from holdfast.hcl.eval.code import Code
+from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
 
 
 def policy_of(config: Config, stack: Stack) -> Policy:
     return policy_for(config.guard, environment=stack.environment, production=stack.production)
+
+
+def require_owner(project: Project, stack: Stack) -> None:
+    """A target that CI owns is planned anywhere, but applied only in CI."""
+    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+        raise Refused(
+            "HF-OWN-1",
+            f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
+            hint=f"You can plan here: holdfast plan {stack.name}. Apply in CI.",
+        )
 
 
 def policy_digest(project: Project, stack: Stack) -> str:

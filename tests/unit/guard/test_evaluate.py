@@ -422,7 +422,9 @@ def test_a_destroy_is_not_stopped_because_its_resources_are_gone() -> None:
     """Only what stops any destroy stops this one."""
     drift = [resource(f"x.y[{number}]", "delete") for number in range(2)]
     gone = plan(resource_drift=drift, prior=0, applyable=True)
-    decision = evaluate_plan(gone, structs.replace(IN_PRODUCTION, destroy=Effect.ALLOW), situation(destroy=True))
+    decision = evaluate_plan(
+        gone, structs.replace(IN_PRODUCTION, destroy=Effect.ALLOW), situation(destroy=True)
+    )
     assert isinstance(decision, Allow)
     assert {reason.code for reason in decision.reasons} == {"HF-GUARD-15"}
 

@@ -137,7 +137,7 @@ class ResourceChange(MaskedStruct, frozen=True, gc=False):
 class PlanEffect(NamedTuple):
     change: ResourceChange
     explanation: str
-    state_only: bool
+    state_only: bool = False
     """Only the state is written: the resource itself was changed or deleted by someone else."""
 
 
@@ -275,8 +275,8 @@ class Plan(MaskedStruct, frozen=True, dict=True):
         """What an apply does to resources or, with a refresh-only plan, to the state."""
         updates = self.state_updates if self.has_changes else ()
         return (
-            *(PlanEffect(change, change.explanation, False) for change in self.changes if change.has_effect),
-            *(PlanEffect(change, _state_update_text(change), True) for change in updates),
+            *(PlanEffect(change, change.explanation) for change in self.changes if change.has_effect),
+            *(PlanEffect(change, _state_update_text(change), state_only=True) for change in updates),
         )
 
     @cached_property
