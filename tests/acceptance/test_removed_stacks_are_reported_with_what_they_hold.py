@@ -61,14 +61,14 @@ def test_a_deleted_variables_file_is_a_removed_stack(holdfast: Program) -> None:
 
 
 @pytest.mark.long
-def test_a_renamed_file_is_a_removed_stack_and_a_new_one(holdfast: Program) -> None:
+def test_a_renamed_file_is_a_removed_stack_and_a_refused_one(holdfast: Program) -> None:
     """Terraform knows nothing of the rename: the old state still holds everything."""
     by_file(holdfast)
     holdfast.git("mv", "vars/two.tfvars", "vars/three.tfvars")
     gone = removed(holdfast, "--since", "HEAD")
     assert gone["two"]["resources"] == ["terraform_data.a"]
-    planned = holdfast.results("plan", "--since", "HEAD")
-    assert planned["three"]["changes"]["create"] == 1
+    planned = holdfast.results("plan", "--since", "HEAD", code=3)
+    assert planned["three"]["error"]["code"] == "HF-STATE-11"
     assert set(planned) == {"two", "three"}
 
 

@@ -320,3 +320,47 @@ def test_losing_more_never_loosens_the_budget_of_a_change(
         return set(evaluate_change(given))
 
     assert judged(0) <= judged(more)
+
+
+MISSING = st.lists(st.sampled_from(ADDRESSES), min_size=1, max_size=4, unique=True)
+
+
+@settings(max_examples=120)
+@given(LISTS, MISSING, POLICIES, SITUATIONS, MORE)
+def test_a_missing_resource_is_never_dropped_in_production_without_an_override(
+    found: list[dict[str, Any]], missing: list[str], policy: Policy, case: PlanContext, more: dict[str, Any]
+) -> None:
+    """No setting allows it: neither a budget, nor an effect, nor what else is in the plan. A destroy may."""
+    drift = [resource(address, "delete") for address in missing]
+    case = structs.replace(case, production=True, destroy=False)
+    strict = structs.replace(
+        policy, missing=policy_for(GuardSettings(), environment="prod", production=True).missing
+    )
+    document = plan(*found, prior=3, resource_drift=drift, applyable=True, **more)
+    assert isinstance(evaluate_plan(document, strict, case), Deny)
+
+
+@settings(max_examples=120)
+@given(LISTS, MISSING, POLICIES, SITUATIONS, MORE)
+def test_a_stack_without_any_of_its_resources_is_refused_everywhere(
+    found: list[dict[str, Any]], missing: list[str], policy: Policy, case: PlanContext, more: dict[str, Any]
+) -> None:
+    """Two or more missing and none left: refused whatever the policy, unless it is destroyed."""
+    drift = [resource(address, "delete") for address in missing]
+    document = plan(*found, prior=0, resource_drift=drift, applyable=True, **more)
+    decision = evaluate_plan(document, policy, case)
+    stopped = any(reason.code == "HF-GUARD-21" for reason in decision.reasons)
+    assert stopped == (len(missing) > 1 and not case.destroy)
+    assert not stopped or isinstance(decision, Deny)
+
+
+@settings(max_examples=120)
+@given(LISTS, MISSING, POLICIES, SITUATIONS, MORE)
+def test_one_missing_resource_more_never_loosens(
+    found: list[dict[str, Any]], missing: list[str], policy: Policy, case: PlanContext, more: dict[str, Any]
+) -> None:
+    drift = [resource(address, "delete") for address in missing]
+    fewer = evaluate_plan(plan(*found, prior=3, resource_drift=drift[1:], **more), policy, case)
+    assert rank(evaluate_plan(plan(*found, prior=3, resource_drift=drift, **more), policy, case)) >= rank(
+        fewer
+    )

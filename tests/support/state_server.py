@@ -32,8 +32,12 @@ class StateServer:
         self.user = user
         self.refuse_writes: int | None = None
         """A status that every POST gets, and nothing is kept."""
+        self.outage = False
+        """Every call is answered with 503, and nothing is kept."""
         self.forget = False
         """Answer 404 although a state exists."""
+        self.one_lineage = False
+        """Refuse another lineage also after a state without resources."""
         self.hang_up_on_writes = False
         """Every POST ends with a broken connection, and nothing is kept."""
         self.hold_writes: Held | None = None
@@ -107,8 +111,8 @@ class StateServer:
         name = split.path.strip("/")
         with self._guard:
             self.calls.append((method, name))
-            if self.user is not None and credentials != _basic(*self.user):
-                return HTTPStatus.UNAUTHORIZED, b""
+            if (refused := self._refusal(credentials)) is not None:
+                return refused, b""
             match method:
                 case "GET":
                     found = None if self.forget else self.versions.get(name)
@@ -121,6 +125,12 @@ class StateServer:
                     return self._write(name, body, parse_qs(split.query).get("ID", [""])[0])
                 case _:
                     return HTTPStatus.METHOD_NOT_ALLOWED, b""
+
+    def _refusal(self, credentials: str | None) -> HTTPStatus | None:
+        if self.outage:
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        wrong = self.user is not None and credentials != _basic(*self.user)
+        return HTTPStatus.UNAUTHORIZED if wrong else None
 
     def _lock(self, name: str, wanted: dict[str, Any]) -> tuple[HTTPStatus, bytes]:
         held = self.locks.setdefault(name, wanted)
@@ -145,7 +155,8 @@ class StateServer:
         known = self.versions.setdefault(name, [])
         if known:
             old, new = json.loads(known[-1]), json.loads(body)
-            if old["lineage"] != new["lineage"] or old["serial"] > new["serial"]:
+            foreign = old["lineage"] != new["lineage"] and (old["resources"] or self.one_lineage)
+            if foreign or old["serial"] > new["serial"]:
                 return HTTPStatus.CONFLICT, b""
         known.append(body)
         return HTTPStatus.OK, b""

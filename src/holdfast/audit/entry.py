@@ -17,7 +17,8 @@ from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons
 
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
-    "reconcile", "rollback", "push", "pull", "adopt", "rotate", "head-lost",
+    "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
+    "head-lost",
 ]  # fmt: skip
 BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
 """Acts with which a person bypasses a rule or a lock."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from holdfast.changes.repository import Repository
-from holdfast.config.settings import Owner
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import Project
+from holdfast.plans.policies import require_owner
 from holdfast.secrets.keys import is_key_configured
 from holdfast.stacks.order import dependents_of
 from holdfast.stacks.stack import Stack
@@ -91,22 +91,6 @@ def refusal(project: Project, stack: Stack) -> Refused | None:
     except Refused as error:
         return error
     return None
-
-
-def require_owner(project: Project, stack: Stack, *, reconciles: str | None = None) -> None:
-    """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run."""
-    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
-        hint = f"You can plan here: holdfast plan {stack.name}. Apply in CI."
-        if reconciles is not None:
-            hint = (
-                f"You can read here what is known: holdfast runs show {reconciles}. "
-                f"In CI: holdfast runs reconcile {reconciles} --yes"
-            )
-        raise Refused(
-            "HF-OWN-1",
-            f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
-            hint=hint,
-        )
 
 
 def require_durable_store(project: Project, stack: Stack) -> None:

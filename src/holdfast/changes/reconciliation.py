@@ -7,9 +7,9 @@ from functools import partial
 
 from msgspec import structs
 
-from holdfast.changes.preconditions import require_owner
 from holdfast.kernel.errors import Busy, Refused
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.policies import require_owner
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.recovery.crash_report import explain_unknown_run

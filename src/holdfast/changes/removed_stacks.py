@@ -39,7 +39,10 @@ class RemovedStackReport(Struct, frozen=True, kw_only=True):
 
     def result(self) -> StackResult:
         name = self.removed.name
-        hint = f"To delete them: restore the code, run `holdfast destroy {name}`, remove the code."
+        hint = (
+            f"To delete them: restore the code, run `holdfast destroy {name}`, remove the code. "
+            f"If the stack was renamed: holdfast state rename {name} NEW"
+        )
         unknown = Stack(name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module=".")
         return StackResult(
             stack=self.removed.stack or unknown,

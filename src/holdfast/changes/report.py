@@ -158,12 +158,14 @@ def _trouble(error: Problem, plain: Clean) -> Trouble:
 def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
     """Changes that delete or forget a resource, or are not supported; deletions before replacements."""
     risky = (
-        change
-        for change in plan.changes
-        if change.destroys or change.kind in _LOSING or not change.understood
+        effect
+        for effect in plan.effects
+        if effect.change.destroys or effect.change.kind in _LOSING or not effect.change.understood
     )
-    for change in sorted(risky, key=lambda change: (change.replaces, address_order(change.address))):
-        yield Risk(address=plain(change.address), what=plain(f"{change.explanation}{_forced(change, plain)}"))
+    for change, explanation, _ in sorted(
+        risky, key=lambda effect: (effect.change.replaces, address_order(effect.change.address))
+    ):
+        yield Risk(address=plain(change.address), what=plain(f"{explanation}{_forced(change, plain)}"))
 
 
 def _forced(change: ResourceChange, plain: Clean) -> str:
@@ -191,16 +193,15 @@ def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
 
 
 def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
-    changes = [change for change in plan.changes if change.has_effect]
-    for change in sorted(
-        changes,
-        key=lambda change: (
-            not change.destroys,
-            change.kind is ChangeKind.READ,
-            address_order(change.address),
+    for change, explanation, _ in sorted(
+        plan.effects,
+        key=lambda effect: (
+            not effect.change.destroys,
+            effect.change.kind is ChangeKind.READ,
+            address_order(effect.change.address),
         ),
     ):
-        yield from _lines_of_change(change, plain)
+        yield from _lines_of_change(change, explanation, plain)
     for output in plan.outputs:
         if output.kind is not ChangeKind.NO_OP:
             yield f"{_SIGNS.get(output.kind, _CHANGES)} output {plain(output.name)}"
@@ -211,8 +212,8 @@ def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
         yield f"# {plain(deferred.change.address)}  postponed by Terraform: {plain(deferred.reason)}"
 
 
-def _lines_of_change(change: ResourceChange, plain: Clean) -> Iterator[str]:
-    yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(change.explanation)}"
+def _lines_of_change(change: ResourceChange, explanation: str, plain: Clean) -> Iterator[str]:
+    yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(explanation)}"
     if change.kind in (ChangeKind.DELETE, ChangeKind.FORGET):
         return
     compared = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)

@@ -38,6 +38,10 @@ Targets = Annotated[
 Replace = Annotated[
     list[str] | None, Option("--replace", metavar="ADDR", help="Replace this resource; repeatable.")
 ]
+NotARename = Annotated[
+    bool,
+    Option("--not-a-rename", help="A new stack that looks like one that is gone is another one; remembered."),
+]
 Yes = Annotated[bool, Option("--yes", help="Do not ask for confirmation.")]
 Wait = Annotated[
     str | None,

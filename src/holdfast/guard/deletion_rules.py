@@ -17,10 +17,13 @@ from holdfast.guard.plan_context import RuleInput
 from holdfast.guard.policy import Policy
 from holdfast.kernel.text import plural
 from holdfast.terraform.plan.model import ResourceChange
+from holdfast.terraform.tables.import_ids import is_recreatable
 from holdfast.terraform.tables.stateful_types import stateful_types
 
 _NAMED = 3
 """How many missing resources a message names."""
+_SEVERAL = 2
+"""A single missing resource may well have been deleted."""
 
 
 def _deletion_text(change: ResourceChange) -> str:
@@ -157,19 +160,43 @@ def moved_out(given: RuleInput) -> Iterator[Reason]:
 
 
 def missing_resources(given: RuleInput) -> Iterator[Reason]:
-    """Deleted outside Terraform; an apply removes them from the state."""
-    missing = [change.address for change in given.plan.drift if "delete" in change.actions]
-    if missing and given.has_changes:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        exist, them = ("exists", "it") if len(missing) == 1 else ("exist", "them")
-        names = ", ".join(missing[:_NAMED]) + more
+    """Not found by the refresh: deleted outside Terraform, or looked up in the wrong place.
+
+    They count as forgotten. A destroy is not stopped because its resources no longer exist.
+    """
+    for change in given.plan.missing if given.has_changes else ():
+        protected = (
+            protecting_address(change, given.policy.addresses) is not None
+            or protecting_tag(change, given.policy.tags) is not None
+        )
+        mild = given.context.destroy or is_recreatable(change.type)
         yield Reason(
             code="HF-GUARD-15",
-            address=missing[0] if len(missing) == 1 else None,
-            message=f"{plural(len(missing), 'resource')} in the state no longer {exist} ({names}); "
-            f"an apply removes {them} from the state",
+            address=change.address,
+            message=f"{change.address} was not found; an apply removes it from the state",
             rule="missing resources",
-            effect=Effect.WARN,
+            effect=Effect.WARN if mild else Effect.DENY if protected else given.policy.missing,
+        )
+
+
+def all_missing(given: RuleInput) -> Iterator[Reason]:
+    """Wrong credentials look like this: a provider that finds nothing reports everything as deleted."""
+    missing = [change for change in given.plan.missing if not is_recreatable(change.type)]
+    if len(missing) < _SEVERAL or not given.has_changes or given.context.destroy:
+        return
+    imported = sum(change.importing is not None for change in given.plan.changes)
+    present = sum(
+        resource.mode == "managed" and not is_recreatable(resource.type)
+        for resource in given.plan.prior_state.resources()
+    )
+    if present <= imported:
+        names = ", ".join(change.address for change in missing[:_NAMED])
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        yield Reason(
+            code="HF-GUARD-21",
+            message=f"none of the {len(missing)} resources of {given.context.stack} was found "
+            f"({names}{more}): is this the right account, region and endpoint?",
+            rule="no resource found",
         )
 
 

@@ -30,8 +30,10 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.protected_addresses, (6,)),
     (deletion_rules.protected_tags, (7,)),
     (deletion_rules.protected_types, (3,)),
+    (deletion_rules.all_missing, (21,)),
     (deletion_rules.whole_stack, (10,)),
     (deletion_rules.deletions, (1, 4, 5)),
+    (deletion_rules.missing_resources, (15,)),
     (deletion_rules.removed_outputs, (2,)),
     (change_rules.policies, (18,)),
     (change_rules.findings, (19,)),
@@ -42,7 +44,6 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (change_rules.size, (13,)),
     (change_rules.approvals, (14,)),
     (deletion_rules.moved_out, (16,)),
-    (deletion_rules.missing_resources, (15,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
 RULES_VERSION = 4

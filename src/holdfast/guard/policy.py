@@ -27,6 +27,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Stacks with the same group share the budget `per_change`."""
     stateful: Effect = Effect.DENY
     """For deletions of a protected type."""
+    missing: Effect = Effect.DENY
+    """For resources that a refresh no longer finds: an apply would remove them from the state."""
     addresses: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     except_types: tuple[str, ...] = ()
@@ -49,6 +51,7 @@ IN_PRODUCTION = Policy()
 ELSEWHERE = Policy(
     per_stack=ANY,
     stateful=Effect.WARN,
+    missing=Effect.WARN,
     removed_outputs=Effect.WARN,
     actions=Effect.WARN,
     provisioners=Effect.WARN,
@@ -82,6 +85,7 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
         per_change=_first(own.per_change, general.per_change, built_in.per_change),
         change_group=EVERYWHERE if own.per_change is None else (environment or EVERYWHERE),
         stateful=built_in.stateful,
+        missing=built_in.missing,
         addresses=_union(general.addresses, own.addresses),
         types=_union(general.types, own.types),
         except_types=own.except_types,

@@ -10,7 +10,7 @@ from msgspec import structs
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans import state_continuity
+from holdfast.plans import renames, state_continuity
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.destination import Destination, differences
@@ -19,6 +19,7 @@ from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
+from holdfast.plans.state_continuity import Origin
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
@@ -52,6 +53,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     ephemeral: bool
     """The code has ephemeral variables, which a plan does not contain: the apply needs them again."""
     changes: bool
+    origin: Origin = Origin()
+    """By which the stack is recognised if it gets another name."""
     destroy: bool = False
     """Planned with `--destroy`."""
     targeted: bool = False
@@ -88,7 +91,7 @@ async def create_plan(
     await terraform.validate()
     plan_file = await plan_with(context, stack, terraform, options, last_seen)
     unconfined = confinement_note(workdir.engine.confinement)
-    notes = (*workdir.notes, *filter(None, (unconfined,)), *lock_note, *terraform.warnings)
+    notes = (*workdir.notes, *filter(None, (unconfined,)), *lock_note, *terraform.warnings, *plan_file.notes)
     return structs.replace(plan_file, notes=notes)
 
 
@@ -117,8 +120,17 @@ async def plan_with(
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     prior = await _prior(terraform)
-    state_continuity.require_same_place(stack, workdir.home, last_seen, prior)
-    state_continuity.record(context.store, stack.name, workdir.home, prior, known=last_seen)
+    origin = renames.origin_of(stack, plan)
+    notes = _require_same_stack(context, workdir, last_seen, prior, options, plan, origin)
+    state_continuity.record(
+        context.store,
+        stack.name,
+        workdir.home,
+        prior,
+        known=last_seen,
+        # What was only planned is not what the state was applied from.
+        origin=None if plan.has_changes else origin,
+    )
     lock = terraform.lock
     seen = state_continuity.identity(prior)
     return PlanFile(
@@ -141,14 +153,38 @@ async def plan_with(
         changes=plan.has_changes or code != 0,
         destroy=options.destroy,
         targeted=bool(options.targets),
+        origin=origin,
+        notes=notes,
     )
+
+
+def _require_same_stack(
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    last_seen: StateRecord | None,
+    prior: StateFile,
+    options: PlanOptions,
+    plan: Plan,
+    origin: Origin,
+) -> tuple[str, ...]:
+    """The state must be the one that the stack had, and a new stack not an old one under another name."""
+    stack = workdir.stack
+    if last_seen is None:
+        last_seen = renames.record_at(context.project, context.store, workdir.home)
+    state_continuity.require_same_state(stack, workdir.home, last_seen, prior)
+    if last_seen is not None or state_continuity.holds_something(prior) or options.destroy:
+        return ()
+    return renames.require_not_a_rename(context, stack, plan, origin, declared=options.not_a_rename)
 
 
 async def from_saved_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
 ) -> PlanFile:
     """Restore a saved plan in a work directory, as if it had just been planned there."""
-    state_continuity.require_readable(stack, workdir.home, context.store.last_seen(stack.name))
+    last_seen = context.store.last_seen(stack.name)
+    state_continuity.require_readable(stack, workdir.home, last_seen)
+    prior = StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial)
+    state_continuity.require_not_stale(stack, last_seen, prior)
     _require_same(stack, bundle, workdir, policy=policy_digest(context.project, stack))
     terraform = Terraform(context, workdir, retrying)
     # Before init, which sends credentials to the backend's endpoint.
@@ -176,11 +212,12 @@ async def from_saved_plan(
         plan=plan,
         json=plan_json,
         parts=bundle.parts,
-        prior=StateIdentity(lineage=bundle.parts.lineage, serial=bundle.parts.serial),
+        prior=prior,
         ephemeral=bundle.ephemeral,
         changes=plan.has_changes or bundle.changes,
         destroy=bundle.destroy or (archive is not None and archive.destroy),
         targeted=bundle.targeted or (archive is not None and archive.targeted),
+        origin=renames.origin_of(stack, plan),
     )
 
 

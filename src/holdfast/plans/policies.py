@@ -1,4 +1,4 @@
-"""The guard policy of a stack, and the Rego policies that its plan is checked with."""
+"""The guard policy and the owner of a stack, and the Rego policies that its plan is checked with."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.policies import PolicyFiles
 from holdfast.checks.tools.rego.policies import policy_files as files_in
-from holdfast.config.settings import Config
+from holdfast.config.settings import Config, Owner
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
 from holdfast.hcl.eval.code import Code
+from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Project
 from holdfast.stacks.backend import state_key
 from holdfast.stacks.stack import Stack
@@ -28,6 +29,22 @@ def policies_of(project: Project, stack: Stack) -> tuple[Policy, ...]:
     """The policy of the change, and those of its base that differ."""
     base = project.base.policies(stack.name) if project.base is not None else ()
     return (policy_of(project.config, stack), *(policy for _, policy in base))
+
+
+def require_owner(project: Project, stack: Stack, *, reconciles: str | None = None) -> None:
+    """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run."""
+    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+        hint = f"You can plan here: holdfast plan {stack.name}. Apply in CI."
+        if reconciles is not None:
+            hint = (
+                f"You can read here what is known: holdfast runs show {reconciles}. "
+                f"In CI: holdfast runs reconcile {reconciles} --yes"
+            )
+        raise Refused(
+            "HF-OWN-1",
+            f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
+            hint=hint,
+        )
 
 
 def policy_digest(project: Project, stack: Stack) -> str:

@@ -6,6 +6,7 @@ A state that is lost never counts as new: Terraform would create everything agai
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -19,6 +20,15 @@ from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.model import State, StateFile, UnreadableState, read_state
 from holdfast.terraform.workdirs.workdir import hold_unsaved_states
+
+
+class Origin(NamedTuple):
+    """What a stack was applied from, to recognise it under another name."""
+
+    source: str = ""
+    """Its own variables file, or the folder of its module."""
+    variables: str = ""
+    """A digest of its module and the values of its variables."""
 
 
 def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
@@ -56,13 +66,19 @@ def _restore(stack: Stack) -> str:
     )
 
 
-def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
+def require_same_state(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
+    """The state that Terraform reads must be the recorded one or a later version of it."""
+    require_not_lost(stack, home, record, prior)
+    if isinstance(prior, State):
+        require_recorded(stack, record, prior, place=home.place)
+
+
+def require_not_lost(stack: Stack, home: StateHome, record: StateRecord | None, prior: StateFile) -> None:
     """Refuse an empty state if the stack had resources: the backend moved or lost its content."""
     if record is None or record.resources == 0:
         return
     seen = identity(prior)
-    holds_something = isinstance(prior, State) and (prior.managed is None or prior.managed > 0)
-    if holds_something or seen.lineage == record.lineage:
+    if holds_something(prior) or seen.lineage == record.lineage:
         return
     if record.place == home.place:
         raise UnknownOutcome(
@@ -81,9 +97,74 @@ def require_same_place(stack: Stack, home: StateHome, record: StateRecord | None
     )
 
 
+def holds_something(state: StateFile) -> bool:
+    return isinstance(state, State) and (state.managed is None or state.managed > 0)
+
+
+def require_recorded(
+    stack: Stack, record: StateRecord | None, state: State, *, place: str | None = None
+) -> None:
+    """A state that is older than the recorded one, or another one, is an unknown outcome."""
+    what = difference_from_record(record, state, place=place)
+    if what is None or record is None:
+        return
+    if state.lineage == record.lineage:
+        restore = (
+            f"Restore the newest version (holdfast state versions {stack.name}): holdfast state rollback "
+            f"{stack.name} VERSION."
+        )
+    else:
+        restore = "Correct the backend's settings, or restore the right state in the backend."
+    raise UnknownOutcome(
+        "HF-STATE-10",
+        f"{stack.name}: {what}; Holdfast recorded serial {record.serial} of lineage {record.lineage} "
+        f"with {_resources(record)}",
+        hint=f"Find out who replaced it: a plan could create resources twice. {restore} To accept the state "
+        f"as it is: holdfast state adopt {stack.name} --accept-older --reason TEXT",
+    )
+
+
+def difference_from_record(
+    record: StateRecord | None, state: State, *, place: str | None = None
+) -> str | None:
+    """How a state fails to be the recorded one or a later version of it; None if it is. Pure.
+
+    A state without resources that moved elsewhere, or was created anew, has lost nothing.
+    """
+    if record is None or not record.lineage:
+        return None
+    if record.resources == 0 and (not holds_something(state) or (place or record.place) != record.place):
+        return None
+    if state.lineage != record.lineage:
+        return f"its state has another lineage ({state.lineage or 'none'}): it is not the state of this stack"
+    if state.serial < record.serial:
+        return f"its state is older (serial {state.serial}) than the recorded one"
+    return None
+
+
+def require_not_stale(stack: Stack, record: StateRecord | None, planned: StateIdentity) -> None:
+    """A saved plan for an earlier state is stale, also where the backend was set back to that state."""
+    if record is None or not record.lineage:
+        return
+    if planned.lineage == record.lineage:
+        stale = planned.serial < record.serial
+    else:
+        stale = not planned.lineage and record.resources != 0
+    if stale:
+        raise Refused(
+            "HF-BUND-11",
+            f"{stack.name}: the state changed after the plan was made, so the plan was not applied",
+            hint=f"Plan again: holdfast plan {stack.name}",
+        )
+
+
 def _contents_text(record: StateRecord) -> str:
-    count = record.resources  # None for an encrypted state.
-    return f"{'resources' if count is None else plural(count, 'resource')} (serial {record.serial})"
+    return f"{_resources(record)} (serial {record.serial})"
+
+
+def _resources(record: StateRecord) -> str:
+    """Not counted in an encrypted state."""
+    return "resources" if record.resources is None else plural(record.resources, "resource")
 
 
 def identity(state: StateFile) -> StateIdentity:
@@ -95,7 +176,13 @@ def identity(state: StateFile) -> StateIdentity:
 
 
 def record(
-    store: RunStore, stack: str, home: StateHome, state: StateFile, *, known: StateRecord | None = None
+    store: RunStore,
+    stack: str,
+    home: StateHome,
+    state: StateFile,
+    *,
+    known: StateRecord | None = None,
+    origin: Origin | None = None,
 ) -> None:
     """Record the state that was seen, so that its loss is noticed.
 
@@ -103,22 +190,40 @@ def record(
     nothing: what it says about a state does not count.
     """
     if isinstance(state, State) and state.lineage and store.can_apply:
-        seen = _seen(home.place, state.lineage, state.serial, state.managed)
-        if known is None or structs.replace(known, seen=seen.seen) != seen:
-            store.record(stack, seen)
+        _record(store, stack, home.place, state, known, origin)
 
 
 def record_managed(store: RunStore, stack: str, state: State) -> None:
-    store.record(stack, _seen(managed_place(stack), state.lineage, state.serial, state.managed))
+    _record(store, stack, managed_place(stack), state, None, None)
+
+
+def _record(
+    store: RunStore,
+    stack: str,
+    place: str,
+    state: State,
+    known: StateRecord | None,
+    origin: Origin | None,
+) -> None:
+    if known is None and origin is None:
+        known = store.last_seen(stack)
+    source, variables = origin or ((known.source, known.variables) if known is not None else Origin())
+    seen = StateRecord(
+        place=place,
+        lineage=state.lineage,
+        serial=state.serial,
+        resources=state.managed,
+        seen=clock.now().isoformat(),
+        source=source,
+        variables=variables,
+    )
+    if known is None or structs.replace(known, seen=seen.seen) != seen:
+        store.record(stack, seen)
 
 
 def record_empty(store: RunStore, stack: str) -> None:
-    store.record(stack, _seen("none", "", 0, 0))
-
-
-def _seen(place: str, lineage: str, serial: int, resources: int | None) -> StateRecord:
     seen = clock.now().isoformat()
-    return StateRecord(place=place, lineage=lineage, serial=serial, resources=resources, seen=seen)
+    store.record(stack, StateRecord(place="none", lineage="", serial=0, resources=0, seen=seen))
 
 
 def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: StateHome) -> None:
@@ -165,5 +270,6 @@ def require_state_saved(store: RunStore, stack: Stack) -> None:
         raise UnknownOutcome(
             "HF-STATE-5",
             f"{stack.name}: the last apply could not save its state; Holdfast stored it encrypted",
-            hint=f"Save it first: holdfast state push {stack.name}",
+            hint=f"Save it first: holdfast state push {stack.name}. To look at it: "
+            f"holdfast state show {stack.name} --unsaved",
         )

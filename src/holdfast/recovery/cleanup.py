@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from holdfast.kernel.errors import Busy
 from holdfast.plans.context import ChangeContext, Identity
@@ -81,6 +81,8 @@ def unsaved_state_outcome(unsaved: StateFile, now: StateFile) -> UnsavedStateOut
         return UnsavedStateOutcome.DAMAGED
     if not isinstance(now, State):
         return UnsavedStateOutcome.SAVED
+    if now.managed == 0 and not unsaved.lineage:
+        return UnsavedStateOutcome.SAVED
     if unsaved.lineage != now.lineage:
         return UnsavedStateOutcome.KEPT
     return UnsavedStateOutcome.SAVED if unsaved.serial > now.serial else UnsavedStateOutcome.OLD
@@ -109,10 +111,21 @@ async def retry_past_stale_lock(
     return await work()
 
 
-async def restore_state(context: ChangeContext, workdir: StackWorkdir, claim: Claim) -> list[str]:
-    """Save an unsaved state; restore a local state that a kill emptied from its backup."""
+class RestoredState(NamedTuple):
+    notes: tuple[str, ...] = ()
+    unsaved: UnsavedStateOutcome | None = None
+    """None: there was no unsaved state."""
+
+
+async def restore_state(
+    context: ChangeContext, workdir: StackWorkdir, claim: Claim, *, declared: bool
+) -> RestoredState:
+    """Save an unsaved state; restore a local state that a kill emptied from its backup.
+
+    An unsaved state that is not pushed stays where it is: `resolve_unsaved` sets it aside once the run is
+    resolved.
+    """
     stack, store = workdir.stack, context.store
-    notes = []
     unsaved = store.errored(stack.name)
     if unsaved is not None:
         outcome = unsaved_state_outcome(
@@ -123,25 +136,32 @@ async def restore_state(context: ChangeContext, workdir: StackWorkdir, claim: Cl
                 Terraform(context, workdir),
                 claim,
                 lambda: push_content(context, workdir, unsaved, run=claim.run),
+                declared=declared,
             )
-        if outcome is not UnsavedStateOutcome.KEPT:
             store.resolve_errored(stack.name)
-        notes.append(f"the unsaved state {outcome.value}")
-    elif workdir.home.file is not None and not isinstance(
+        return RestoredState((f"the unsaved state {outcome.value}",), outcome)
+    if workdir.home.file is not None and not isinstance(
         read_state(await state_now(context, workdir) or b""), State
     ):
         intent = require_plan_intent(claim)
         before = state_before(context.store, claim, intent)
         if before is not None:
             await push_content(context, workdir, before, run=claim.run)
-            notes.append("the local state was empty or unreadable: restored its backup from before the run")
-        elif workdir.home.file.exists() and intent.serial == 0:
+            note = "the local state was empty or unreadable: restored its backup from before the run"
+            return RestoredState((note,))
+        if workdir.home.file.exists() and intent.serial == 0:
             # There was no state before: the first write of this run was interrupted.
             workdir.home.file.rename(
                 workdir.home.file.with_name(f"{workdir.home.file.name}.damaged-{clock.new_id()}")
             )
-            notes.append("the first state of this stack was incomplete and was set aside")
-    return notes
+            return RestoredState(("the first state of this stack was incomplete and was set aside",))
+    return RestoredState()
+
+
+def resolve_unsaved(store: RunStore, stack: str, outcome: UnsavedStateOutcome | None) -> None:
+    """At the end of a reconcile that was not refused."""
+    if outcome in (UnsavedStateOutcome.OLD, UnsavedStateOutcome.DAMAGED):
+        store.resolve_errored(stack, pushed=False)
 
 
 def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:

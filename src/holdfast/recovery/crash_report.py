@@ -64,8 +64,9 @@ def _newer(unsaved: bytes | None, saved: bytes | None) -> bytes | None:
     kept, there = read_state(unsaved), read_state(saved or b"")
     if not isinstance(kept, State):
         return saved
-    older = isinstance(there, State) and (there.lineage != kept.lineage or there.serial >= kept.serial)
-    return saved if older else unsaved
+    if not isinstance(there, State) or (there.managed == 0 and not kept.lineage):
+        return unsaved
+    return saved if there.lineage != kept.lineage or there.serial >= kept.serial else unsaved
 
 
 def collect(

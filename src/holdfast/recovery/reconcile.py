@@ -28,6 +28,7 @@ from holdfast.recovery.cleanup import (
     hold_reconcile_lock,
     kill_orphans,
     require_holder_dead,
+    resolve_unsaved,
     restore_state,
     retry_past_stale_lock,
     start_import_journal,
@@ -155,7 +156,8 @@ async def _import_unrecorded(
 ) -> Reconciled:
     notes = [*await kill_orphans(journal)]
     async with open_workdir(context, stack, for_state=True) as workdir:
-        notes += await restore_state(context, workdir, claim)
+        restored = await restore_state(context, workdir, claim, declared=request.declared is not None)
+        notes += restored.notes
         content = await state_now(context, workdir)
         report = collect(context.store, claim, journal, content)
         if report.evidence.unseen is not None:
@@ -172,6 +174,7 @@ async def _import_unrecorded(
         if not await work.confirm(show, ask):
             return replace(done, settled=False)
         put_back = await work.carry_out(show, ask)
+    resolve_unsaved(context.store, stack.name, restored.unsaved)
     close_run(context.store, claim, Status.FAILED, _summary(resolution, request))
     return replace(done, put_back=put_back, updated=work.updated)
 

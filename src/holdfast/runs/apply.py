@@ -27,7 +27,6 @@ from holdfast.plans.policies import applied_as, state_of
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
-from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import state_without_terraform
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
@@ -135,7 +134,7 @@ async def _apply_marked(
     answer = await terraform.apply(variables_files, output, run)
     left = terraform.workdir.work.module / UNSAVED_FILE
     if left.exists():
-        raise _unsaved(context.store, stack, left, output, answer)
+        raise _unsaved(context.store, stack, run, left, output, answer)
     if answer.killed:
         raise apply_interrupted(stack.name, run, answer)
     if answer.report.journal_failed is not None:
@@ -143,7 +142,7 @@ async def _apply_marked(
     if watch.has_provider_crash(output.diagnostics):
         crashed = "a provider crashed during the apply"
         raise unfinished_apply("HF-RUN-10", stack.name, run, crashed, watch.unfinished)
-    notes = await _record_after(context, stack, terraform)
+    notes = await _record_after(context, stack, plan_file)
     if answer.code != 0:
         raise _failure(context.project.config, plan_file, answer, output, watch, run)
     return structs.replace(
@@ -214,9 +213,12 @@ def _failure(
 
 
 def _unsaved(
-    store: RunStore, stack: Stack, left: Path, output: CommandOutput, answer: CommandResult
+    store: RunStore, stack: Stack, run: str, left: Path, output: CommandOutput, answer: CommandResult
 ) -> UnknownOutcome:
-    """Terraform could not write the state: this is the only copy."""
+    """Terraform could not write the state: this is the only copy.
+
+    Only a reconcile also releases the lock that Terraform could not release in the same outage.
+    """
     try:
         store_errored_state(store, stack, left)
         where = "Holdfast stored it encrypted"
@@ -230,7 +232,7 @@ def _unsaved(
     return UnknownOutcome(
         "HF-STATE-5",
         f"{stack.name}: Terraform could not save the state{why}; {where}",
-        hint=f"Save it when the backend is available again: holdfast state push {stack.name}",
+        hint=f"Save it when the backend is available again: holdfast runs reconcile {run}",
     )
 
 
@@ -244,8 +246,9 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
     )
 
 
-async def _record_after(context: ChangeContext, stack: Stack, terraform: Terraform) -> tuple[str, ...]:
+async def _record_after(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> tuple[str, ...]:
     """Record the current state. A state that cannot be read must not hide the outcome of the apply."""
+    terraform = plan_file.terraform
     try:
         home = terraform.workdir.home
         content = state_without_terraform(context.store, terraform.workdir)
@@ -255,7 +258,9 @@ async def _record_after(context: ChangeContext, stack: Stack, terraform: Terrafo
         return (f"the state could not be read after the apply: {error}",)
     state = read_state(content)
     context.redactor.register_all(sensitive_in_state(state))
-    await asyncio.to_thread(state_continuity.record, context.store, stack.name, home, state)
+    await asyncio.to_thread(
+        state_continuity.record, context.store, stack.name, home, state, origin=plan_file.origin
+    )
     return ()
 
 

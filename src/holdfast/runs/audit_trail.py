@@ -71,12 +71,22 @@ def audited(
     what: What,
     reason: str | None = None,
     run: str | None = None,
+    digest: str | None = None,
+    break_glass: bool = False,
     **details: str,
 ) -> Iterator[AuditedOperation]:
     """An operation on a stack other than a run: recorded before it starts, and again with its outcome."""
     operation = AuditedOperation()
-    run = run or identity.change
-    entry = Entry(what=what, stack=stack, run=run, reason=reason, outcome=BEGUN, details=details)
+    entry = Entry(
+        what=what,
+        stack=stack,
+        run=run or identity.change,
+        digest=digest,
+        reason=reason,
+        outcome=BEGUN,
+        break_glass=break_glass,
+        details=details,
+    )
     identity.audit.record(entry)
     try:
         yield operation

@@ -64,8 +64,9 @@ def resources_document(plan: Plan | None) -> list[Document]:
     """Every change that has an effect, deletions first."""
     if plan is None:
         return []
-    changes = [change for change in plan.changes if change.has_effect]
-    changes.sort(key=lambda change: (not change.destroys, address_order(change.address)))
+    effects = sorted(
+        plan.effects, key=lambda effect: (not effect.change.destroys, address_order(effect.change.address))
+    )
     return [
         {
             "address": change.address,
@@ -74,9 +75,10 @@ def resources_document(plan: Plan | None) -> list[Document]:
             "previous_address": change.previous_address,
             "importing": str(change.importing) if change.importing is not None else None,
             "deposed": change.deposed,
-            "explanation": change.explanation,
+            "explanation": explanation,
+            "drift": state_only,
         }
-        for change in changes
+        for change, explanation, state_only in effects
     ]
 
 

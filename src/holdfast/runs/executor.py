@@ -262,7 +262,7 @@ class RunExecutor:
 
     def _plan_arguments(self) -> str:
         options = self._options or PlanOptions()
-        words = ["--destroy"] if options.destroy else []
+        words = ["--destroy"] * options.destroy + ["--refresh-only"] * options.refresh_only
         words += [f"--target {address}" for address in options.targets]
         words += [f"--replace {address}" for address in options.replace]
         return " ".join((self.stack.name, *words))

@@ -32,7 +32,7 @@ from holdfast.terraform.apply_log import OperationStatus, parse_apply_log
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 _FAILED = 1
-_STATE_ONLY = frozenset({"push", "rollback", "adopt"})
+_STATE_ONLY = frozenset({"push", "rollback", "adopt", "rename", "retire"})
 """These write a state in one step and create no resource."""
 
 

@@ -1,4 +1,4 @@
-"""Operations on the state of one stack: pull, outputs, push, adopt, unlock."""
+"""Operations on the state of one stack: pull, outputs, push, unlock."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
-from holdfast.hcl.eval.code import Code
-from holdfast.kernel.errors import Failed, Refused, UsageError
+from holdfast.kernel.errors import Busy, Failed, Refused, UsageError
 from holdfast.plans import state_continuity
-from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import ChangeContext, Control, Identity
+from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import claim_on, hold_claim, is_working, stack_busy
 from holdfast.runs.outcome import close_run, exited_by_itself, require_ended
-from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
+from holdfast.states import surgery
+from holdfast.states.surgery import Override, StateChange
 from holdfast.store.run_store import RunStore
-from holdfast.store.states import StateSnapshot
 from holdfast.system import clock, files
+from holdfast.terraform.statefile.edit import blank_state, raise_serial, with_lineage
+from holdfast.terraform.statefile.losses import lost_resources
 from holdfast.terraform.statefile.model import State, UnreadableState, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
 from holdfast.terraform.workdirs.workdir import remove_files
@@ -43,7 +42,7 @@ async def pull(context: ChangeContext, stack: Stack) -> bytes:
             await terraform.init()
             content = await terraform.state_pull()
         if seen is not None and seen.place == workdir.home.place:
-            state_continuity.require_same_place(stack, workdir.home, seen, read_state(content))
+            state_continuity.require_not_lost(stack, workdir.home, seen, read_state(content))
         return content
 
 
@@ -56,35 +55,90 @@ async def outputs(context: ChangeContext, stack: Stack) -> bytes:
         terraform = Terraform(context, workdir)
         await terraform.init()
         document = await terraform.outputs()
-        if document.strip() in (b"", b"{}") and seen is not None and seen.resources != 0:
-            state = read_state(await terraform.state_pull())
-            state_continuity.require_same_place(stack, workdir.home, seen, state)
+        if seen is not None:
+            content = state_without_terraform(context.store, workdir)
+            state = read_state(content if content is not None else await terraform.state_pull())
+            state_continuity.require_same_state(stack, workdir.home, seen, state)
         context.redactor.register_all(sensitive_in_outputs(document))
         return document
 
 
-async def push(context: ChangeContext, stack: Stack, file: Path | None) -> State:
-    """Push a file, or the state that the last apply could not save. Terraform checks lineage and serial."""
-    content = _content(context.store, stack, file)
-    state = read_state(content)
-    context.redactor.register_all(sensitive_in_state(state))
-    if not isinstance(state, State):
-        reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
-        raise UsageError(
-            "HF-STATE-6",
-            f"{file} is not a state: {reason}",
-            hint=f"Give a file from: holdfast state pull {stack.name}",
-        )
+async def preview_push(context: ChangeContext, stack: Stack, file: Path | None) -> StateChange:
+    """What a push would change in the state."""
+    async with open_workdir(context, stack, for_state=True) as workdir:
+        return await _push_change(context, workdir, _content(context, stack, file), saves=file is None)
+
+
+async def push(
+    context: ChangeContext,
+    stack: Stack,
+    file: Path | None,
+    *,
+    seen: str | None = None,
+    override: Override | None = None,
+) -> State:
+    """Push a file, or the state that the last apply could not save. Terraform checks lineage and serial.
+
+    `seen` is the digest of the change that the user confirmed.
+    """
+    content = _content(context, stack, file)
     async with (
         _hold_for_push(context.store, context.control, context.identity, stack) as run,
         open_workdir(context, stack, for_state=True) as workdir,
     ):
-        with audit_trail.audited(
-            context.identity, context.control.tell, stack.name, what="push", serial=str(state.serial)
-        ):
-            now = await push_content(context, workdir, content, run=run)
-    _resolve_unsaved(context.store, stack, state)
+        change = await _push_change(context, workdir, content, saves=file is None)
+        command = push_command(stack, file)
+        with surgery.audited_change(context, stack, change, override, seen=seen, command=command):
+            try:
+                now = await push_content(context, workdir, content, run=run)
+            except StateLocked as error:
+                if run == context.identity.change:
+                    raise
+                hint = f"If the interrupted run left it: holdfast runs reconcile {run}"
+                raise Busy(error.problem.code, error.problem.message, hint=hint) from None
+    _resolve_unsaved(context.store, stack, content)
     return now
+
+
+def push_command(stack: Stack, file: Path | None) -> str:
+    return f"holdfast state push {stack.name}" + (f" {file}" if file is not None else "")
+
+
+async def _push_change(
+    context: ChangeContext, workdir: StackWorkdir, content: bytes, *, saves: bool
+) -> StateChange:
+    """A state that is lost or damaged is compared with its last copy.
+
+    One that is not the recorded one can be repaired, not replaced by another that is not.
+    """
+    before = await current_content(context, workdir)
+    now, pushed = read_state(before), read_state(content)
+    if isinstance(now, State):
+        record = context.store.last_seen(workdir.stack.name)
+        if isinstance(pushed, State) and state_continuity.difference_from_record(record, now) is not None:
+            state_continuity.require_recorded(workdir.stack, record, pushed)
+    else:
+        before = surgery.last_known_copy(context.store, workdir.stack.name)
+    context.redactor.register_all(sensitive_in_state(read_state(before)))
+    allowed = _removed_by_run(context.store, workdir.stack) if saves else None
+    return surgery.state_change(workdir.stack.name, "push", before, content, allowed=allowed)
+
+
+async def current_content(context: ChangeContext, workdir: StackWorkdir) -> bytes:
+    content = state_without_terraform(context.store, workdir)
+    if content is not None:
+        return content
+    terraform = Terraform(context, workdir)
+    await terraform.init()
+    return await terraform.state_pull()
+
+
+def _removed_by_run(store: RunStore, stack: Stack) -> frozenset[str]:
+    """What the interrupted run was allowed to remove from the state."""
+    claim = claim_on(store, stack.name)
+    plan = claim.intent.plan if claim is not None else None
+    changes = plan.changes if plan is not None else ()
+    return frozenset(change.address for change in changes if {"delete", "forget"} & set(change.actions))
 
 
 @contextlib.asynccontextmanager
@@ -112,23 +166,69 @@ async def push_content(
 ) -> State:
     """Push under a claim, and check that the backend returns what was pushed."""
     stack, state = workdir.stack, read_state(content)
-    terraform = Terraform(context, workdir)
-    try:
-        with _damage_aside(workdir.home.file):
-            await terraform.init()
-            files.write(workdir.work.module / _PUSHED, content)
-            await terraform.state_push(_PUSHED, run or context.identity.change)
-    finally:
-        remove_files(workdir.work, (_PUSHED,))
-    now = read_state(await terraform.state_pull())
+    pushing = _Pushing(context, workdir, run or context.identity.change)
+    with _damage_aside(workdir.home.file):
+        await pushing.terraform.init()
+        if (
+            await pushing.into_nothing()
+            and isinstance(state, State)
+            and state.lineage
+            and not state.encrypted
+        ):
+            known = context.store.last_seen(stack.name)
+            if known is not None and known.lineage == state.lineage and known.serial > state.serial:
+                content = raise_serial(content, known.serial)
+            await pushing.keep_lineage(content)
+        else:
+            await pushing.push(content)
+    now = read_state(await pushing.terraform.state_pull())
     if not isinstance(now, State) or not isinstance(state, State) or not _same_content(state, now):
         raise Failed(
             "HF-STATE-7",
             f"{stack.name}: the state was pushed, but the backend returns a different one",
-            hint=f"Check the backend first. Show its state: holdfast state show {stack.name}",
+            hint="Check the backend before you do anything else with this stack.",
         )
     state_continuity.record(context.store, stack.name, workdir.home, now)
     return now
+
+
+class _Pushing:
+    def __init__(self, context: ChangeContext, workdir: StackWorkdir, run: str) -> None:
+        self._context = context
+        self._workdir = workdir
+        self._run = run
+        self.terraform = Terraform(context, workdir)
+
+    async def push(self, content: bytes) -> None:
+        work = self._workdir.work
+        try:
+            files.write(work.module / _PUSHED, content)
+            await self.terraform.state_push(_PUSHED, self._run)
+        finally:
+            remove_files(work, (_PUSHED,))
+
+    async def into_nothing(self) -> bool:
+        """Whether the backend has no state. Terraform keeps the lineage in a local file in any case."""
+        if self._workdir.home.file is not None:
+            return False
+        if self._workdir.home.managed:
+            return self._context.store.states.current(self._workdir.stack.name) is None
+        return not await self.terraform.state_pull()
+
+    async def keep_lineage(self, content: bytes) -> None:
+        """Into a backend without a state, under its own lineage: earlier versions then still belong to it.
+
+        Terraform gives a new lineage to whatever it pushes there, but lets any lineage follow a state
+        without content. A backend that does not gets the content under the lineage that is there now.
+        """
+        await self.push(blank_state())
+        try:
+            await self.push(content)
+        except TerraformFailed:
+            blank = read_state(await self.terraform.state_pull())
+            if not isinstance(blank, State) or blank.managed != 0:
+                raise
+            await self.push(with_lineage(content, blank.lineage))
 
 
 def _same_content(pushed: State, now: State) -> bool:
@@ -136,32 +236,47 @@ def _same_content(pushed: State, now: State) -> bool:
     return now.lineage == pushed.lineage or now.outline == pushed.outline
 
 
-def _resolve_unsaved(store: RunStore, stack: Stack, pushed: State) -> None:
-    """Only the unsaved state itself, or a later one, resolves it."""
-    content = store.errored(stack.name)
-    if content is None:
+def _resolve_unsaved(store: RunStore, stack: Stack, content: bytes) -> None:
+    """Only the unsaved state itself or a later one resolves it; of another lineage, one with all of it."""
+    errored = store.errored(stack.name)
+    unsaved, pushed = read_state(errored or b""), read_state(content)
+    if errored is None or not isinstance(pushed, State):
         return
-    unsaved = read_state(content)
-    if isinstance(unsaved, State) and (unsaved.lineage != pushed.lineage or unsaved.serial > pushed.serial):
-        return
-    store.resolve_errored(stack.name)
+    if not isinstance(unsaved, State):
+        store.resolve_errored(stack.name, pushed=False)
+    elif unsaved.lineage == pushed.lineage:
+        if unsaved.serial <= pushed.serial:
+            store.resolve_errored(stack.name)
+    elif lost_resources(unsaved, pushed) == ():
+        store.resolve_errored(stack.name, pushed=False)
 
 
-def _content(store: RunStore, stack: Stack, file: Path | None) -> bytes:
+def _content(context: ChangeContext, stack: Stack, file: Path | None) -> bytes:
     """An unencrypted state file, or the encrypted one stored after a failed save."""
     if file is None:
-        unsaved = store.errored(stack.name)
-        if unsaved is None:
+        state_continuity.store_errored_states(context.project, context.store, stack)
+        content = context.store.errored(stack.name)
+        if content is None:
             raise UsageError(
                 "HF-STATE-6",
                 f"{stack.name}: there is no unsaved state to push",
                 hint=f"To push a file: holdfast state push {stack.name} FILE",
             )
-        return unsaved
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise UsageError("HF-STATE-6", f"{file} cannot be read: {error.strerror}") from None
+    else:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise UsageError("HF-STATE-6", f"{file} cannot be read: {error.strerror}") from None
+    state = read_state(content)
+    context.redactor.register_all(sensitive_in_state(state))
+    if not isinstance(state, State):
+        reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
+        raise UsageError(
+            "HF-STATE-6",
+            f"{file or 'the unsaved state'} is not a state: {reason}",
+            hint="Give a file that `state pull` wrote.",
+        )
+    return content
 
 
 @contextlib.contextmanager
@@ -180,103 +295,6 @@ def _damage_aside(file: Path | None) -> Iterator[None]:
         if not file.exists():
             aside.rename(file)
         raise
-
-
-class Adopted(Struct, frozen=True, kw_only=True):
-    source: Path
-    renamed: Path
-    resources: int | None
-    serial: int
-
-
-def adopt(store: RunStore, code: Code, stack: Stack, *, workspace: str | None, who: str) -> Adopted:
-    """Adopt the state next to a module without a backend: copy, verify, rename the original."""
-    source = _adoptable(code, stack, workspace)
-    content = source.read_bytes()
-    state = read_state(content)
-    if not isinstance(state, State):
-        reason = state.reason if isinstance(state, UnreadableState) else "it is empty"
-        raise Refused(
-            "HF-STATE-8",
-            f"{source} cannot be adopted: {reason}",
-            hint="Restore it from its backup first (terraform.tfstate.backup).",
-        )
-    _require_no_managed_state(store, stack)
-    if not _store_first_version(store, stack, state, content, who) or source.read_bytes() != content:
-        store.states.withdraw(stack.name, 1)
-        raise Failed(
-            "HF-STATE-7",
-            f"{source} changed while it was copied",
-            hint="Stop the process that writes it, then try again.",
-        )
-    renamed = source.with_name(f"{source.name}.adopted-{clock.now():%Y%m%dT%H%M%SZ}")
-    try:
-        source.rename(renamed)
-    except OSError as error:
-        store.states.withdraw(stack.name, 1)
-        raise Failed("HF-STATE-7", f"{source} cannot be renamed: {error.strerror}") from None
-    state_continuity.record_managed(store, stack.name, state)
-    return Adopted(source=source, renamed=renamed, resources=state.managed, serial=state.serial)
-
-
-def _store_first_version(store: RunStore, stack: Stack, state: State, content: bytes, who: str) -> bool:
-    """Store the first version, and read it back."""
-    new = StateSnapshot.of(content, state, run=None, who=who, why="adopt")
-    if store.states.add(stack.name, new, after=0) is None:
-        # Another process was first: its state must not be withdrawn.
-        _require_no_managed_state(store, stack)
-    version = store.states.current(stack.name)
-    return version is not None and version.state == content
-
-
-def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
-    root = code.tree.root
-    if _has_backend(code, stack):
-        raise UsageError(
-            "HF-STATE-9",
-            f"{stack.name} has a backend, so there is no local state to adopt",
-            hint=f"To push a state to it: holdfast state push {stack.name} FILE",
-        )
-    module = root / stack.module
-    states = states_beside(module)
-    if workspace is not None:
-        folder = module if workspace == "default" else module / "terraform.tfstate.d" / workspace
-        wanted = folder / "terraform.tfstate"
-        if wanted not in states:
-            raise UsageError("HF-STATE-9", f"there is no state of a workspace {workspace} in {stack.module}")
-        return wanted
-    if not states:
-        raise UsageError("HF-STATE-9", f"there is no terraform.tfstate in {stack.module}")
-    if len(states) > 1:
-        names = ", ".join(str(path.relative_to(root)) for path in states)
-        raise UsageError(
-            "HF-STATE-9",
-            f"there are several states in {stack.module}: {names}",
-            hint="Choose one: --workspace NAME for a state in terraform.tfstate.d, "
-            "--workspace default for terraform.tfstate.",
-        )
-    return states[0]
-
-
-def start_empty(store: RunStore, code: Code, stack: Stack) -> None:
-    """The user declares that the state next to the module, or in an earlier backend, is not this stack's."""
-    if not _has_backend(code, stack):
-        _require_no_managed_state(store, stack)
-    state_continuity.record_empty(store, stack.name)
-
-
-def _has_backend(code: Code, stack: Stack) -> bool:
-    return code_backend(code, stack.module) is not None or bool(stack.backend and stack.backend.type)
-
-
-def _require_no_managed_state(store: RunStore, stack: Stack) -> None:
-    version = store.states.current(stack.name)
-    if version is not None:
-        raise Refused(
-            "HF-STATE-8",
-            f"{stack.name} already has a managed state (serial {version.serial})",
-            hint="Holdfast does not merge states. Move the resources with `moved` or `import` blocks.",
-        )
 
 
 def resources_of(state: bytes) -> tuple[str, ...] | None:

@@ -14,16 +14,17 @@ from holdfast.plans.context import ChangeContext, Engines
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
-from holdfast.runs import audit_trail
 from holdfast.runs.claims import hold_claim
 from holdfast.runs.outcome import require_previous_finished
 from holdfast.runs.run import new_run, write_run
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
+from holdfast.states import surgery
 from holdfast.states.operations import push_content
+from holdfast.states.surgery import Override, StateChange
 from holdfast.states.versions import CURRENT, LoadedVersion, add_backup, load, no_state
 from holdfast.store.retention import prune_states
-from holdfast.store.run_store import RunStore
+from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.store.states import StateSnapshot
 from holdfast.system import files
 from holdfast.terraform.engine.interface import Product
@@ -58,27 +59,24 @@ class RolledBack(Struct, frozen=True, kw_only=True):
     """The version or backup of the state before; None: there was none."""
 
 
-class Preview(Struct, frozen=True, kw_only=True):
+class Preview(MaskedStruct, frozen=True, kw_only=True):
     goal: LoadedVersion
-    serial: int | None
-    """Of the current state; if it changes, the rollback is refused."""
-    change: StateDiff | None
-    """From now to then; None: one of them cannot be read."""
+    change: StateChange
 
 
 async def preview(context: ChangeContext, stack: Stack, wanted: str) -> Preview:
     """What a rollback would change in the state."""
     goal = await load(context, stack, wanted)
     try:
-        now = await load(context, stack, CURRENT)
+        before = (await load(context, stack, CURRENT)).content
     except UnknownOutcome:
         # The state is lost; `rollback` decides what is possible.
-        return Preview(goal=goal, serial=None, change=None)
-    return Preview(
-        goal=goal,
-        serial=now.entry.serial,
-        change=compare(context.engines, context.redactor, stack, now.content, goal.content),
-    )
+        before = surgery.last_known_copy(context.store, stack.name)
+    return Preview(goal=goal, change=_change(stack, before, goal))
+
+
+def _change(stack: Stack, before: bytes, goal: LoadedVersion) -> StateChange:
+    return surgery.state_change(stack.name, "rollback", before, goal.content)
 
 
 def compare(
@@ -92,11 +90,16 @@ def compare(
 
 
 async def rollback(
-    context: ChangeContext, stack: Stack, wanted: str, *, seen: int | None = None
+    context: ChangeContext,
+    stack: Stack,
+    wanted: str,
+    *,
+    seen: str | None = None,
+    override: Override | None = None,
 ) -> RolledBack:
     """Under the stack's claim, and Terraform's lock in a remote backend.
 
-    `seen` is the serial that the user confirmed to replace.
+    `seen` is the digest of the change that the user confirmed.
     """
     await require_previous_finished(context.store, context.control, stack)
     goal = await load(context, stack, wanted)
@@ -106,10 +109,7 @@ async def rollback(
         open_workdir(context, stack) as workdir,
     ):
         try:
-            with audit_trail.audited(
-                context.identity, context.control.tell, stack.name, what="rollback", version=goal.entry.name
-            ):
-                done = await _under_claim(context, workdir, goal, seen)
+            done = await _under_claim(context, workdir, goal, seen, override)
         except HoldfastError as error:
             # A refusal changed nothing, so the outcome is known.
             status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]
@@ -121,14 +121,35 @@ async def rollback(
 
 
 async def _under_claim(
-    context: ChangeContext, workdir: StackWorkdir, goal: LoadedVersion, seen: int | None
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    goal: LoadedVersion,
+    seen: str | None,
+    override: Override | None,
+) -> RolledBack:
+    store, stack = context.store, workdir.stack
+    now = _managed_now(store, stack) if workdir.home.managed else await _state_now(context, workdir)
+    content, after = content_to_restore(stack.name, now, goal, record=store.last_seen(stack.name))
+    before = surgery.last_known_copy(store, stack.name) if now.lost else now.content
+    command = f"holdfast state rollback {stack.name} {goal.entry.name}"
+    change = _change(stack, before, goal)
+    with surgery.audited_change(
+        *(context, stack, change, override), seen=seen, command=command, version=goal.entry.name
+    ):
+        return await _write(context, workdir, goal, now, content, after)
+
+
+async def _write(
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    goal: LoadedVersion,
+    now: CurrentState,
+    content: bytes,
+    after: State,
 ) -> RolledBack:
     store, identity, stack = context.store, context.identity, workdir.stack
-    managed = workdir.home.managed
-    now = _managed_now(store, stack) if managed else await _state_now(context, workdir)
-    content, after = content_to_restore(stack.name, now, goal, seen=seen)
     backup = None
-    if managed:
+    if workdir.home.managed:
         why = f"rollback to {goal.entry.name}"
         new = StateSnapshot.of(content, after, run=identity.change, who=identity.who, why=why)
         if store.states.add(stack.name, new, after=now.number) is None:
@@ -156,16 +177,13 @@ async def _under_claim(
 
 
 def content_to_restore(
-    stack: str, now: CurrentState, goal: LoadedVersion, *, seen: int | None = None
+    stack: str, now: CurrentState, goal: LoadedVersion, *, record: StateRecord | None = None
 ) -> tuple[bytes, State]:
-    """The content to write, or the reason why not. Pure."""
+    """The content to write, or the reason why not. Pure.
+
+    Its serial is greater than any before, also than the recorded one, which an older state may have replaced.
+    """
     old = read_state(goal.content)
-    if seen is not None and now.serial != seen:
-        raise Refused(
-            "HF-STATE-28",
-            f"{stack}: its state changed from serial {seen} to {now.serial} in the meantime",
-            hint=f"Show the new state: holdfast state show {stack}. Then roll back again if needed.",
-        )
     if not isinstance(old, State):
         raise Failed("HF-STATE-24", f"{stack}: version {goal.entry.name} is not a state")
     if now.encrypted or old.encrypted:
@@ -188,7 +206,8 @@ def content_to_restore(
             f"{stack}: version {goal.entry.name} is the current one (serial {now.serial})",
             hint=f"Choose an earlier one: holdfast state versions {stack}",
         )
-    serial = max(now.serial, old.serial) + 1
+    recorded = record.serial if record is not None and record.lineage == old.lineage else 0
+    serial = max(now.serial, old.serial, recorded) + 1
     return raise_serial(goal.content, serial), structs.replace(old, serial=serial)
 
 
@@ -220,7 +239,7 @@ async def _state_now(context: ChangeContext, workdir: StackWorkdir) -> CurrentSt
     await terraform.init()
     content = await terraform.state_pull()
     state = read_state(content)
-    state_continuity.require_same_place(stack, home, seen, state)
+    state_continuity.require_not_lost(stack, home, seen, state)
     if not isinstance(state, State):
         raise no_state(stack)
     context.redactor.register_all(sensitive_in_state(state))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.kernel.errors import Failed, HoldfastError, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
+from holdfast.plans.state_continuity import store_errored_states
 from holdfast.runs.record import register_run_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.states import operations
@@ -62,6 +63,8 @@ class Versions(Struct, frozen=True, kw_only=True):
     """The current state. None: there is none, or it could not be read."""
     unseen: str | None = None
     """Why the backend could not be read."""
+    unsaved: tuple[VersionInfo, ...] = ()
+    """What Terraform could not save. `unsaved` is not saved yet; the others were set aside."""
 
 
 def is_managed(project: Project, stack: Stack) -> bool:
@@ -120,15 +123,55 @@ async def versions(context: ChangeContext, stack: Stack) -> Versions:
     managed = is_managed(context.project, stack)
     stored = _StoredVersions(context.store, stack.name, managed=managed)
     entries = tuple(version.entry for version in stored.all())
+    unsaved = tuple(version.entry for version in _unsaved(context, stack))
     if managed:
-        return Versions(managed=True, entries=entries, current=entries[0] if entries else None)
+        current = entries[0] if entries else None
+        return Versions(managed=True, entries=entries, current=current, unsaved=unsaved)
     try:
         now = await _from_backend(context, stack)
     except HoldfastError as error:
-        return Versions(managed=False, entries=entries, current=None, unseen=error.problem.message)
+        unseen = error.problem.message
+        return Versions(managed=False, entries=entries, current=None, unseen=unseen, unsaved=unsaved)
     return Versions(
-        managed=False, entries=_marked(entries, now), current=now.entry if now is not None else None
+        managed=False,
+        entries=_marked(entries, now),
+        current=now.entry if now is not None else None,
+        unsaved=unsaved,
     )
+
+
+def _unsaved(context: ChangeContext, stack: Stack) -> tuple[LoadedVersion, ...]:
+    """Every state of the stack that Terraform could not save, readable or not."""
+    store = context.store
+    store_errored_states(context.project, store, stack)
+    copies = ((name, store.errored(stack.name, name)) for name in store.errored_names(stack.name))
+    return tuple(_unsaved_version(name, content) for name, content in copies if content is not None)
+
+
+def _unsaved_version(name: str, content: bytes) -> LoadedVersion:
+    state = read_state(content)
+    known = state if isinstance(state, State) else State(lineage="", serial=0)
+    why = None if isinstance(state, State) else "cannot be read"
+    entry = VersionInfo(
+        name=name, serial=known.serial, lineage=known.lineage, resources=known.managed, why=why
+    )
+    return LoadedVersion(entry=entry, content=content)
+
+
+def load_unsaved(context: ChangeContext, stack: Stack, wanted: str | None) -> LoadedVersion:
+    """A state that Terraform could not save: by its name or a prefix, by default the one to be saved."""
+    copies = _unsaved(context, stack)
+    matching = [copy for copy in copies if copy.entry.name.startswith(wanted or "unsaved")]
+    if len(matching) > 1:
+        raise _ambiguous(stack.name, str(wanted), tuple(copy.entry.name for copy in matching))
+    if not matching:
+        raise UsageError(
+            "HF-STATE-20",
+            f"{stack.name}: there is no {'such ' if wanted else ''}unsaved state",
+            hint=f"List what was set aside: holdfast state versions {stack.name}",
+        )
+    _register_secrets(context, stack, matching[0])
+    return matching[0]
 
 
 def _marked(entries: tuple[VersionInfo, ...], now: LoadedVersion | None) -> tuple[VersionInfo, ...]:

@@ -54,8 +54,12 @@ class AppliedRecords:
             ) from None
 
 
+def applied_name(stack: str) -> str:
+    return f"applied/names/{encode_name(stack)}"
+
+
 def _names(stack: str, location: str | None) -> tuple[str, ...]:
-    by_name = f"applied/names/{encode_name(stack)}"
+    by_name = applied_name(stack)
     if location is None:
         return (by_name,)
     return by_name, f"applied/states/{hashlib.sha256(location.encode()).hexdigest()}"

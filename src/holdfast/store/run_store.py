@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.store.applied import AppliedRecords
     from holdfast.store.approvals import Approvals
     from holdfast.store.leases import Leases
+    from holdfast.store.stack_names import StackNames
 
 IDENTITY = "store.json"
 FORMAT = 3
@@ -44,6 +45,10 @@ class StateRecord(Struct, frozen=True, kw_only=True):
     serial: int
     resources: int | None
     seen: str
+    source: str = ""
+    """The variables file or module folder that it was applied from, relative to the root."""
+    variables: str = ""
+    """A digest of its module and the values of its variables."""
 
 
 class StoreIdentity(NamedTuple):
@@ -141,6 +146,12 @@ class RunStore:
         from holdfast.store.applied import AppliedRecords  # noqa: PLC0415 - the supervisor needs no msgspec
 
         return AppliedRecords(self.encrypted)
+
+    @functools.cached_property
+    def names(self) -> StackNames:
+        from holdfast.store.stack_names import StackNames  # noqa: PLC0415 - only needed for new stacks
+
+        return StackNames(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:
@@ -250,13 +261,20 @@ class RunStore:
             if self.encrypted.replace(name, state, tag=older.tag) is not None:
                 return
 
-    def errored(self, stack: str) -> bytes | None:
-        blob = self.encrypted.read(f"errored/{encode_name(stack)}/unsaved")
+    def errored_names(self, stack: str) -> tuple[str, ...]:
+        """`unsaved` for the one that blocks the stack, `older-ID` and `pushed-ID` for those set aside."""
+        return tuple(
+            name.rpartition("/")[2] for name in self.encrypted.names(f"errored/{encode_name(stack)}")
+        )
+
+    def errored(self, stack: str, name: str = "unsaved") -> bytes | None:
+        blob = self.encrypted.read(f"errored/{encode_name(stack)}/{name}")
         return blob.data if blob is not None else None
 
-    def resolve_errored(self, stack: str) -> None:
-        """After a push: the copy stays, under a name that no longer blocks the stack."""
+    def resolve_errored(self, stack: str, *, pushed: bool = True) -> None:
+        """The copy stays, under a name that no longer blocks the stack."""
         name = f"errored/{encode_name(stack)}/unsaved"
+        aside = f"{'pushed' if pushed else 'older'}-{clock.new_id()}"
         if (kept := self.encrypted.read(name)) is not None:
-            self.encrypted.write(f"errored/{encode_name(stack)}/pushed-{clock.new_id()}", kept.data)
+            self.encrypted.write(f"errored/{encode_name(stack)}/{aside}", kept.data)
             self.encrypted.remove(name, tag=kept.tag)

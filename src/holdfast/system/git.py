@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +115,28 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
             changed[name] = OldVersion(mode, id_) if mode.strip("0") else None
         return dict(sorted(changed.items()))
 
+    def is_moved(self, root: Path, old: str, new: str) -> bool:
+        """Whether git detects that a file or folder was renamed, in the commit that removed it or since HEAD.
+
+        Both paths are relative to `root`. False where git cannot tell, as in a shallow clone.
+        """
+        prefix = root.resolve().relative_to(self.top.resolve()).as_posix()
+        before, after = (posixpath.normpath(posixpath.join(prefix, path)) for path in (old, new))
+        removed = self._run("log", "-1", "--no-renames", "--diff-filter=D", "--format=%H", "--", before)
+        commit = removed.out.decode().strip()
+        ranges = [("HEAD",), *([(f"{commit}^", commit)] if commit else [])]
+        return any(
+            _is_in(source, before) and _is_in(target, after)
+            for range_ in ranges
+            for source, target in self._renames(*range_)
+        )
+
+    def _renames(self, *range_: str) -> Iterator[tuple[str, str]]:
+        answer = self._run("diff", "-M", "--diff-filter=R", "--name-status", "-z", *range_)
+        parts = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []
+        for at in range(0, len(parts) - 2, 3):
+            yield parts[at + 1], parts[at + 2]
+
     def content(self, commit: str, path: str) -> bytes | None:
         """A file at a commit, or None if it did not exist."""
         answer = self._run("cat-file", "blob", f"{commit}:{path}")
@@ -206,6 +229,10 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
     def head(self) -> str | None:
         answer = self._run("rev-parse", "--verify", "--quiet", "HEAD")
         return answer.out.decode().strip() if answer.code == 0 else None
+
+
+def _is_in(path: str, file_or_folder: str) -> bool:
+    return path == file_or_folder or path.startswith(f"{file_or_folder}/")
 
 
 def _added(text: str) -> Iterator[Added]:

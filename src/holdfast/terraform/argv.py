@@ -28,6 +28,8 @@ class PlanOptions(NamedTuple):
     targets: tuple[str, ...] = ()
     replace: tuple[str, ...] = ()
     refresh_only: bool = False
+    not_a_rename: bool = False
+    """The user says that a new stack is not one that is gone. Terraform does not see this one."""
 
 
 def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:

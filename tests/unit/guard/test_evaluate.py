@@ -382,11 +382,57 @@ def test_what_is_not_understood_is_denied_by_the_mildest_policy(found: Plan) -> 
     assert codes(decision) == ["HF-GUARD-0"]
 
 
-def test_objects_that_are_gone_are_named() -> None:
-    """An apply takes them out of the state; with the wrong account that is every object."""
+def test_missing_resources_count_as_forgotten() -> None:
+    """An apply removes them from the state: denied in production, a warning elsewhere."""
     drift = [resource(f"x.y[{number}]", "delete") for number in range(5)]
-    decision = production(plan(resource("x.z", "update"), resource_drift=drift))
-    assert isinstance(decision, Allow)
-    assert codes(decision) == ["HF-GUARD-15"]
-    assert "x.y[0], x.y[1], x.y[2] and 2 more" in decision.reasons[0].message
+    changed = plan(resource("x.z", "update"), resource_drift=drift)
+    refused = production(changed)
+    assert isinstance(refused, Deny)
+    assert with_code(refused, "HF-GUARD-15") == [f"x.y[{number}]" for number in range(5)]
+    assert isinstance(elsewhere(changed), Allow)
+    assert isinstance(elsewhere(changed, addresses=("x.y[3]",)), Deny)
+    assert isinstance(production(changed, per_stack=ANY), Deny)
     assert production(plan(KEPT, resource_drift=drift)) == Allow()
+
+
+def test_what_exists_only_in_the_state_may_be_missing() -> None:
+    """A file on the runner of the last apply is gone with it."""
+    changed = plan(resource("local_file.f", "create"), resource_drift=[resource("local_file.f", "delete")])
+    assert effects(production(changed)) == {("HF-GUARD-15", Effect.WARN)}
+
+
+def test_a_stack_that_misses_everything_is_refused_everywhere() -> None:
+    """Wrong credentials find nothing, which a provider reports as deleted."""
+    created = [resource(f"x.y[{number}]", "create") for number in range(2)]
+    drift = [resource(f"x.y[{number}]", "delete") for number in range(2)]
+    gone = plan(*created, resource_drift=drift, prior=0)
+    decision = elsewhere(gone)
+    assert isinstance(decision, Deny)
+    assert decision.reasons[0].code == "HF-GUARD-21"
+    assert "right account, region and endpoint?" in decision.reasons[0].message
+    assert isinstance(elsewhere(plan(*created, resource_drift=drift, prior=1)), Allow)
+    assert isinstance(elsewhere(plan(created[0], resource_drift=drift[:1], prior=0)), Allow)
+    beside = {"values": {"root_module": {"resources": [{"mode": "managed", "type": "random_id"}]}}}
+    assert isinstance(elsewhere(plan(*created, resource_drift=drift, prior_state=beside)), Deny)
+    imported = resource("x.i", "no-op", importing={"id": "1"})
+    assert isinstance(elsewhere(plan(*created, imported, resource_drift=drift, prior=1)), Deny)
+
+
+def test_a_destroy_is_not_stopped_because_its_resources_are_gone() -> None:
+    """Only what stops any destroy stops this one."""
+    drift = [resource(f"x.y[{number}]", "delete") for number in range(2)]
+    gone = plan(resource_drift=drift, prior=0, applyable=True)
+    decision = evaluate_plan(
+        gone, structs.replace(IN_PRODUCTION, destroy=Effect.ALLOW), situation(destroy=True)
+    )
+    assert isinstance(decision, Allow)
+    assert {reason.code for reason in decision.reasons} == {"HF-GUARD-15"}
+
+
+def test_a_refresh_only_plan_is_judged_by_what_it_removes_from_the_state() -> None:
+    """It has no changes of resources; what it writes is in its drift."""
+    drift = [resource("x.y", "delete"), resource("x.z", "update")]
+    assert isinstance(production(plan(resource_drift=drift, prior=1, applyable=True)), Deny)
+    updated = plan(resource_drift=[resource("x.z", "update")], prior=1, applyable=True)
+    assert isinstance(production(updated), Allow)
+    assert [effect.state_only for effect in updated.effects] == [True]

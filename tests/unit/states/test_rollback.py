@@ -38,27 +38,25 @@ ENVELOPE = b'{"serial":2,"lineage":"line","encrypted_data":"x"}'
 
 
 @pytest.mark.parametrize(
-    ("now", "then", "seen", "code", "exit_"),
+    ("now", "then", "code", "exit_"),
     [
-        (CurrentState(lineage="other", serial=9), goal(4), None, "HF-STATE-25", Exit.REFUSED),
-        (CurrentState(lineage="other", serial=9, lost=True), goal(4), None, "HF-STATE-25", Exit.REFUSED),
+        (CurrentState(lineage="other", serial=9), goal(4), "HF-STATE-25", Exit.REFUSED),
+        (CurrentState(lineage="other", serial=9, lost=True), goal(4), "HF-STATE-25", Exit.REFUSED),
         (
             CurrentState(lineage="line", serial=9),
             goal(2, content=ENVELOPE),
-            None,
             "HF-STATE-26",
             Exit.REFUSED,
         ),
-        (CurrentState(lineage="line", serial=9, encrypted=True), goal(4), None, "HF-STATE-26", Exit.REFUSED),
-        (CurrentState(lineage="line", serial=4), goal(4), None, "HF-STATE-27", Exit.USAGE),
-        (CurrentState(lineage="line", serial=9), goal(4), 8, "HF-STATE-28", Exit.REFUSED),
-        (CurrentState(lineage="line", serial=9), goal(4, content=b"x"), None, "HF-STATE-24", Exit.FAILED),
+        (CurrentState(lineage="line", serial=9, encrypted=True), goal(4), "HF-STATE-26", Exit.REFUSED),
+        (CurrentState(lineage="line", serial=4), goal(4), "HF-STATE-27", Exit.USAGE),
+        (CurrentState(lineage="line", serial=9), goal(4, content=b"x"), "HF-STATE-24", Exit.FAILED),
     ],
 )
 def test_what_may_not_come_back_is_refused(
-    now: CurrentState, then: LoadedVersion, seen: int | None, code: str, exit_: Exit
+    now: CurrentState, then: LoadedVersion, code: str, exit_: Exit
 ) -> None:
-    """Another lineage, an encrypted state, what is there already, what moved while it was looked at."""
+    """Another lineage, an encrypted state, what is there already."""
     with pytest.raises(HoldfastError) as caught:
-        content_to_restore("a", now, then, seen=seen)
+        content_to_restore("a", now, then)
     assert (caught.value.problem.code, caught.value.exit) == (code, exit_)

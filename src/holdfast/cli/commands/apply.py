@@ -6,11 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Invocation, Option
-from holdfast.cli.parameters import Changed, Reason, Replace, Since, Stacks, Targets, Wait, Yes, wait_from
+from holdfast.cli.parameters import (
+    Changed,
+    NotARename,
+    Reason,
+    Replace,
+    Since,
+    Stacks,
+    Targets,
+    Wait,
+    Yes,
+    wait_from,
+)
 from holdfast.kernel.errors import Exit, UsageError
 
 
-def apply(
+def apply(  # noqa: PLR0917 - one parameter per option
     invocation: Invocation,
     stacks: Stacks = None,
     changed: Changed = None,
@@ -20,6 +31,7 @@ def apply(
     ] = None,
     target: Targets = None,
     replace: Replace = None,
+    not_a_rename: NotARename = False,
     yes: Yes = False,
     override: Annotated[
         list[str] | None,
@@ -38,10 +50,10 @@ def apply(
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
 
-    if plan is not None and (stacks or changed or since or target or replace):
+    if plan is not None and (stacks or changed or since or target or replace or not_a_rename):
         raise UsageError(
             "HF-USE-3",
-            "--plan cannot be combined with stacks, --changed, --since, --target or --replace",
+            "--plan cannot be combined with stacks, or with options that select or plan them",
             hint="To apply one stack of a bundle, name its folder: --plan DIR/<stack>",
         )
     _require_reason(override, reason, plan)
@@ -52,6 +64,7 @@ def apply(
             plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
         )
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
+    options = options._replace(not_a_rename=not_a_rename)
     change = Change(invocation, stacks, changed, since, wait=seconds)
     return change.apply(options, yes=yes, allow_blocked=allow_blocked)
 

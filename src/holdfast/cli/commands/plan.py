@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Invocation, Option
-from holdfast.cli.parameters import Changed, Replace, Since, Stacks, Targets, wait_from
+from holdfast.cli.parameters import Changed, NotARename, Replace, Since, Stacks, Targets, wait_from
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
 
@@ -23,6 +23,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
     refresh_only: Annotated[
         bool, Option("--refresh-only", help="Only update the state to match the real resources.")
     ] = False,
+    not_a_rename: NotARename = False,
     out: Annotated[
         Path | None,
         Option("--out", metavar="DIR", help="Save the plans as an encrypted bundle, to apply later."),
@@ -53,6 +54,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
             "HF-USE-22", f"--format {format_}: choose `text` or `markdown`", hint="Or use --json."
         )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
+    options = options._replace(not_a_rename=not_a_rename)
     if format_ == "markdown":
         invocation.console.reserve_output()
     try:

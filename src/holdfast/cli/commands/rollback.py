@@ -6,38 +6,38 @@ import sys
 
 from holdfast.changes.change import plan_change
 from holdfast.cli.command import Invocation
+from holdfast.cli.commands.state_changes import confirm_change, unchanged
 from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
-from holdfast.cli.views.state import rollback_document, show_changes
+from holdfast.cli.views.state import rollback_document
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult, exit_code
 from holdfast.runs.document import change_document
-from holdfast.states.rollback import RolledBack, preview, rollback
+from holdfast.stacks.stack import Stack
+from holdfast.states.rollback import Preview, RolledBack, preview, rollback
+from holdfast.states.surgery import Override
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 
 
-def run_rollback(invocation: Invocation, name: str, version: str, *, yes: bool) -> Exit:
+def run_rollback(
+    invocation: Invocation, name: str, version: str, *, yes: bool, override: Override | None
+) -> Exit:
     console, context = invocation.console, CommandContext(invocation)
     stack = context.repository.stack(name)
     if not yes and not sys.stdin.isatty():
         raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
-    seen: int | None = None
+    shown = context.run(lambda change_context: _preview(invocation, change_context, stack, version, override))
     if not yes:
-        shown = context.run(lambda change_context: preview(change_context, stack, version))
-        console.line(f" {stack.name}: roll back to {shown.goal.entry.shown}")
-        show_changes(console, shown.change)
         console.question("This changes only the state, no real resource. Roll back?")
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            console.line(f" {stack.name}: the state was not changed")
-            return Exit.FAILED
-        seen = shown.serial
+            return unchanged(invocation, stack)
     started = clock.monotonic()
 
     async def work(change_context: ChangeContext) -> tuple[RolledBack, tuple[StackResult, ...]]:
         """Report the rollback before planning, which may fail."""
-        done = await rollback(change_context, stack, version, seen=seen)
+        done = await rollback(change_context, stack, version, seen=shown.change.digest, override=override)
         replaced = f"replaces serial {done.previous}" if done.previous is not None else "there was no state"
         console.line(f" {stack.name}: restored version {done.goal} as serial {done.serial}; {replaced}")
         if done.backup is not None:
@@ -47,9 +47,22 @@ def run_rollback(invocation: Invocation, name: str, version: str, *, yes: bool) 
 
     done, results = context.run(work)
     return invocation.answer(
-        rollback_document(stack, done, change_document(results)),
+        rollback_document(stack, done, shown.change, change_document(results)),
         lambda: show_table(console, results),
         lambda: show_details(console, results, verbose=invocation.verbose),
         lambda: show_footer(console, results, clock.monotonic() - started),
         exit_code=exit_code(results),
     )
+
+
+async def _preview(
+    invocation: Invocation, context: ChangeContext, stack: Stack, version: str, override: Override | None
+) -> Preview:
+    """Show the difference; refuse what the guard denies."""
+    shown = await preview(context, stack, version)
+    invocation.console.line(f" {stack.name}: roll back to {shown.goal.entry.shown}")
+    command = f"holdfast state rollback {stack.name} {version}"
+    await confirm_change(
+        invocation, context, stack, shown.change, override=override, command=command, yes=True
+    )
+    return shown

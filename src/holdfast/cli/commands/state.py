@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from holdfast.cli.command import Argument, Invocation, Option, fields
-from holdfast.cli.parameters import OneStack, Yes
+from holdfast.cli.command import Argument, Invocation, Option
+from holdfast.cli.parameters import OneStack, Reason, Yes
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
-    from holdfast.states.operations import Adopted
     from holdfast.states.versions import LoadedVersion
     from holdfast.terraform.statefile.diff import StateDiff
 
@@ -23,8 +22,25 @@ AnyVersion = Annotated[
     str | None,
     Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
 ]
-HELP = "Read, compare, push, roll back, adopt and unlock states."
-COMMANDS = ("list", "versions", "show", "diff", "pull", "unlock", "push", "backup", "rollback", "adopt")
+AcceptLoss = Annotated[
+    str | None,
+    Option(
+        "--override",
+        metavar="DIGEST",
+        help="Override the guard's denial of exactly this change of the state. Needs --reason.",
+    ),
+]
+Unsaved = Annotated[
+    bool,
+    Option(
+        "--unsaved", help="A state that Terraform could not save; VERSION is a name from `state versions`."
+    ),
+]
+HELP = "Read, compare, push, roll back, adopt, rename, retire and unlock states."
+COMMANDS = (
+    "list", "versions", "show", "diff", "pull", "unlock", "push", "backup", "rollback", "adopt", "rename",
+    "retire",
+)  # fmt: skip
 
 
 def _on_stack(
@@ -57,14 +73,19 @@ def versions(invocation: Invocation, name: OneStack) -> Exit:
     return invocation.answer(document, lambda: show_versions(invocation.console, stack, listed))
 
 
-def show(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
+def show(
+    invocation: Invocation, name: OneStack, version: AnyVersion = None, unsaved: Unsaved = False
+) -> Exit:
     """Show the resource addresses and outputs in a state. Sensitive values are masked."""
     from holdfast.cli.views.state import content_document, show_content
-    from holdfast.states.versions import CURRENT, load
+    from holdfast.states.versions import CURRENT, load, load_unsaved
 
-    stack, loaded = _on_stack(
-        invocation, name, lambda change_context, stack: load(change_context, stack, version or CURRENT)
-    )
+    async def work(change_context: ChangeContext, stack: Stack) -> LoadedVersion:
+        if unsaved:
+            return load_unsaved(change_context, stack, version)
+        return await load(change_context, stack, version or CURRENT)
+
+    stack, loaded = _on_stack(invocation, name, work)
     document = content_document(stack, loaded)
     return invocation.answer(document, lambda: show_content(invocation.console, stack, loaded))
 
@@ -123,14 +144,18 @@ def unlock(
     return invocation.answer(document, f" {stack.name}: unlocked ({lock})")
 
 
-def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> Exit:
+def pull(
+    invocation: Invocation, name: OneStack, version: AnyVersion = None, unsaved: Unsaved = False
+) -> Exit:
     """Print a stack's state, unencrypted and with its secrets."""
     from holdfast.runs import audit_trail
     from holdfast.states import operations
-    from holdfast.states.versions import load
+    from holdfast.states.versions import load, load_unsaved
 
     async def work(change_context: ChangeContext, stack: Stack) -> bytes:
-        if version is None:
+        if unsaved:
+            content = load_unsaved(change_context, stack, version).content
+        elif version is None:
             content = await operations.pull(change_context, stack)
         else:
             content = (await load(change_context, stack, version)).content
@@ -139,7 +164,7 @@ def pull(invocation: Invocation, name: OneStack, version: AnyVersion = None) -> 
             change_context.control.tell,
             stack.name,
             what="pull",
-            version=version or "current",
+            version=version or ("unsaved" if unsaved else "current"),
         )
         return content
 
@@ -167,14 +192,17 @@ def rollback(
     name: OneStack,
     version: Annotated[str, Argument(metavar="VERSION", help="A name from `state versions`, or serial:N.")],
     yes: Yes = False,
+    override: AcceptLoss = None,
+    reason: Reason = None,
 ) -> Exit:
     """Restore an earlier version of a state under a new serial. Then show the plan.
 
     Changes only the state, no real resource.
     """
     from holdfast.cli.commands.rollback import run_rollback
+    from holdfast.cli.commands.state_changes import override_from
 
-    return run_rollback(invocation, name, version, yes=yes)
+    return run_rollback(invocation, name, version, yes=yes, override=override_from(override, reason))
 
 
 def push(
@@ -184,23 +212,15 @@ def push(
         Path | None,
         Argument(metavar="FILE", help="A state file. Default: the state an apply could not save."),
     ] = None,
+    yes: Yes = False,
+    override: AcceptLoss = None,
+    reason: Reason = None,
 ) -> Exit:
     """Push a state to a stack's backend. Terraform refuses another lineage or an older serial."""
-    from holdfast.states import operations
+    from holdfast.cli.commands.state_changes import override_from, run_push
 
     source = file.absolute() if file is not None else None
-    stack, state = _on_stack(
-        invocation, name, lambda change_context, stack: operations.push(change_context, stack, source)
-    )
-    return invocation.answer(
-        {
-            "version": 1,
-            "stack": stack.name,
-            **fields(state, "lineage", "serial"),
-            "resources": state.managed,
-        },
-        f" {stack.name}: pushed the state, serial {state.serial}. Next: holdfast plan {stack.name}",
-    )
+    return run_push(invocation, name, source, override=override_from(override, reason), yes=yes)
 
 
 def adopt(
@@ -215,40 +235,61 @@ def adopt(
             "--start-empty", help="Start without a state: the old one is not this stack's, or stays behind."
         ),
     ] = False,
+    accept_older: Annotated[
+        bool,
+        Option(
+            "--accept-older",
+            help="Accept the current state although it is older than the recorded one, or another one.",
+        ),
+    ] = False,
+    yes: Yes = False,
+    override: AcceptLoss = None,
+    reason: Reason = None,
 ) -> Exit:
     """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
-    from holdfast.cli.views.state import resources_text
-    from holdfast.runs import audit_trail
-    from holdfast.runs.claims import hold_claim
-    from holdfast.runs.outcome import require_previous_finished
-    from holdfast.states import operations
+    from holdfast.cli.commands import state_changes
 
-    async def work(change_context: ChangeContext, stack: Stack) -> Adopted | None:
-        store, code, identity = change_context.store, change_context.project.code, change_context.identity
-        details = {"begins": "empty"} if start_empty else {}
-        control = change_context.control
-        await require_previous_finished(store, control, stack)
-        async with hold_claim(store, control, identity, stack, "adopt"):
-            with audit_trail.audited(identity, control.tell, stack.name, what="adopt", **details):
-                if not start_empty:
-                    return operations.adopt(store, code, stack, workspace=workspace, who=identity.who)
-                operations.start_empty(store, code, stack)
-                return None
+    if accept_older:
+        if start_empty or override or not (reason or "").strip():
+            raise UsageError(
+                "HF-USE-19",
+                "--accept-older needs --reason, and neither --start-empty nor --override",
+                hint="The reason is recorded in the audit log.",
+            )
+        return state_changes.run_accept_older(invocation, name, workspace=workspace, reason=str(reason))
+    accepted = state_changes.override_from(override, reason)
+    if start_empty:
+        return state_changes.run_start_empty(invocation, name, override=accepted, yes=yes)
+    if accepted is not None:
+        raise UsageError(
+            "HF-USE-19",
+            "--override needs --start-empty",
+            hint="Adopting a file removes nothing from a state.",
+        )
+    return state_changes.run_adopt(invocation, name, workspace=workspace)
 
-    stack, adopted = _on_stack(invocation, name, work)
-    if adopted is None:
-        document: dict[str, object] = {"version": 1, "stack": stack.name, "adopted": None}
-        return invocation.answer(document, f" {stack.name}: starts without a state")
-    contents = f"serial {adopted.serial}, {resources_text(adopted.resources)}"
-    return invocation.answer(
-        {
-            "version": 1,
-            "stack": stack.name,
-            "adopted": str(adopted.source),
-            "renamed": str(adopted.renamed),
-            **fields(adopted, "serial", "resources"),
-        },
-        f" {stack.name}: adopted {adopted.source} ({contents})",
-        f"   The original is now {adopted.renamed}.",
-        f"   Next: holdfast plan {stack.name}",
-    )
+
+def rename(
+    invocation: Invocation,
+    old: Annotated[str, Argument(metavar="OLD", help="The name that the stack had.")],
+    new: Annotated[str, Argument(metavar="NEW", help="The name that it has now.")],
+) -> Exit:
+    """Move the state, versions and backups of a renamed stack to its new name."""
+    from holdfast.cli.commands.state_changes import run_rename
+
+    return run_rename(invocation, old, new)
+
+
+def retire(
+    invocation: Invocation,
+    old: Annotated[str, Argument(metavar="OLD", help="The name of a stack that is no longer in the code.")],
+    reason: Reason = None,
+) -> Exit:
+    """Stop comparing new stacks with the state of a stack that is gone. Its resources stay as they are."""
+    from holdfast.cli.commands.state_changes import run_retire
+
+    if not (reason or "").strip():
+        raise UsageError(
+            "HF-USE-19", "state retire needs --reason", hint="The reason is recorded in the audit log."
+        )
+    return run_retire(invocation, old, str(reason))

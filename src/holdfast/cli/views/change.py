@@ -14,7 +14,7 @@ from holdfast.plans.status import Status
 from holdfast.secrets.redact import clean_value
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import Counts, ResourceChange
+from holdfast.terraform.plan.model import Counts, PlanEffect, ResourceChange
 from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
 
 _MARKS: dict[Status, tuple[str, str]] = {
@@ -142,16 +142,16 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
         urgent = any(note.startswith("break-glass") for note in result.notes)
         if result.status is Status.UNCHANGED and not urgent and not (result.notes and verbose):
             continue
-        changes = _changes(result)
+        effects = _effects(result)
         outputs = result.outputs if with_outputs else {}
         reasons = result.decision.reasons if shows_decision(result) else ()
-        if not (changes or result.notes or result.problems or outputs or result.error or reasons):
+        if not (effects or result.notes or result.problems or outputs or result.error or reasons):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
         production = ", counts as production" if result.stack.production else ""
         console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
-        _show_resources(console, changes, verbose=verbose)
+        _show_resources(console, effects, verbose=verbose)
         _show_guard(console, result, verbose=verbose)
         _show_problems(console, result)
         for address in result.removed_resources or ():
@@ -162,25 +162,25 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             _show_outputs(console, result)
 
 
-def _changes(result: StackResult) -> list[ResourceChange]:
+def _effects(result: StackResult) -> list[PlanEffect]:
     if result.plan is None or result.status is Status.APPLIED:
         return []
     return sorted(
-        (change for change in result.plan.changes if change.has_effect),
-        key=lambda change: (
-            not change.destroys,
-            change.kind is ChangeKind.READ,
-            address_order(change.address),
+        result.plan.effects,
+        key=lambda effect: (
+            not effect.change.destroys,
+            effect.change.kind is ChangeKind.READ,
+            address_order(effect.change.address),
         ),
     )
 
 
-def _show_resources(console: Console, changes: list[ResourceChange], *, verbose: bool) -> None:
-    shown = changes if verbose else changes[:_MOST_RESOURCES]
-    width = min(max((len(change.address) for change in shown), default=0), 60)
-    for change in shown:
+def _show_resources(console: Console, effects: list[PlanEffect], *, verbose: bool) -> None:
+    shown = effects if verbose else effects[:_MOST_RESOURCES]
+    width = min(max((len(effect.change.address) for effect in shown), default=0), 60)
+    for change, explanation, _ in shown:
         sign, style = _SIGNS[change.kind]
-        why = change.explanation if change.kind is not ChangeKind.CREATE or change.reason else ""
+        why = explanation if change.kind is not ChangeKind.CREATE or change.reason else ""
         forced = ""
         if change.replaces or (change.kind is ChangeKind.UPDATE and not verbose):
             forced = _attributes(console, change)
@@ -188,8 +188,8 @@ def _show_resources(console: Console, changes: list[ResourceChange], *, verbose:
         if verbose:
             for difference in differences(change, clean=console.redactor.clean).shown:
                 console.line(("       ", ""), (f"{difference.path}: {values_text(difference)}", "dim"))
-    if len(shown) < len(changes):
-        console.line((f"     … and {len(changes) - len(shown)} more (details: --verbose)", "dim"))
+    if len(shown) < len(effects):
+        console.line((f"     … and {len(effects) - len(shown)} more (details: --verbose)", "dim"))
 
 
 def _attributes(console: Console, change: ResourceChange) -> str:

@@ -11,6 +11,7 @@ from holdfast.kernel.text import plural
 from holdfast.secrets.redact import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
+from holdfast.states.surgery import StateChange
 from holdfast.states.versions import LoadedVersion, VersionInfo, Versions
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
@@ -36,6 +37,7 @@ def versions_document(stack: Stack, versions: Versions) -> Document:
         "versions": [entry_document(entry) for entry in versions.entries],
         "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
         "reason": versions.unseen,
+        "unsaved": [entry_document(entry) for entry in versions.unsaved],
     }
 
 
@@ -50,23 +52,28 @@ def show_versions(console: Console, stack: Stack, versions: Versions) -> None:
             console.say(f"   in its backend now: serial {now.serial}, {resources_text(now.resources)}")
         else:
             console.say("   in its backend now: no state")
-    rows = [
-        (
-            "*" if entry.current else " ",
-            entry.name,
-            f"serial {entry.serial}",
-            resources_text(entry.resources),
-            moment(entry.at),
-            entry.who or "",
-            entry.why or "",
-            f"run {entry.run}" if entry.run else "",
-            f"lineage {entry.lineage[:_LINEAGE]}",
-        )
-        for entry in versions.entries
-    ]
-    show_rows(console, rows)
-    if not rows:
+    show_rows(console, [_row(entry) for entry in versions.entries])
+    if not versions.entries:
         console.say("   none yet" if managed else "   none yet: Holdfast makes one before each apply")
+    if versions.unsaved:
+        console.say(
+            f" States that Terraform could not save (holdfast state show {stack.name} NAME --unsaved):"
+        )
+        show_rows(console, [_row(entry) for entry in versions.unsaved])
+
+
+def _row(entry: VersionInfo) -> tuple[str, ...]:
+    return (
+        "*" if entry.current else " ",
+        entry.name,
+        f"serial {entry.serial}",
+        resources_text(entry.resources),
+        moment(entry.at),
+        entry.who or "",
+        entry.why or "",
+        f"run {entry.run}" if entry.run else "",
+        f"lineage {entry.lineage[:_LINEAGE]}" if entry.lineage else "no lineage",
+    )
 
 
 def show_rows(console: Console, rows: Sequence[tuple[str, ...]]) -> None:
@@ -124,9 +131,9 @@ def _readable(loaded: LoadedVersion) -> State:
 def show_content(console: Console, stack: Stack, loaded: LoadedVersion) -> None:
     state = _readable(loaded)
     written_by = f", written by {state.terraform_version}" if state.terraform_version else ""
-    console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage}{written_by}")
+    console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage or 'none'}{written_by}")
     if state.resources is None or state.outputs is None:
-        console.say("   It is encrypted; its contents are not shown.")
+        console.say("   It is encrypted or cannot be read; its contents are not shown.")
         return
     console.say(f"   {resources_text(state.managed)}, {plural(len(state.outputs), 'output')}")
     for resource in sorted(
@@ -215,7 +222,7 @@ def _show_resource(console: Console, resource: ResourceDiff) -> None:
         console.line((f"       … and {resource.more} more", "dim"))
 
 
-def rollback_document(stack: Stack, done: RolledBack, plan: Document) -> Document:
+def rollback_document(stack: Stack, done: RolledBack, change: StateChange, plan: Document) -> Document:
     return {
         "version": 1,
         "stack": stack.name,
@@ -223,5 +230,6 @@ def rollback_document(stack: Stack, done: RolledBack, plan: Document) -> Documen
         "to": done.goal,
         "previous_serial": done.previous,
         **fields(done, "serial", "lineage", "resources", "backup"),
+        "removed": list(change.lost_addresses),
         "plan": plan,
     }

@@ -19,6 +19,7 @@ _ABSENT = msgspec.Raw()
 
 class PriorResource(MaskedStruct, frozen=True, gc=False):
     mode: str = ""
+    type: str = ""
     values: msgspec.Raw = NULL
     sensitive_values: msgspec.Raw = FALSE
 

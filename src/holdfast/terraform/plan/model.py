@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -134,6 +134,19 @@ class ResourceChange(MaskedStruct, frozen=True, gc=False):
         return ", ".join(also if also and self.kind is ChangeKind.NO_OP else [doing, *also])
 
 
+class PlanEffect(NamedTuple):
+    change: ResourceChange
+    explanation: str
+    state_only: bool = False
+    """Only the state is written: the resource itself was changed or deleted by someone else."""
+
+
+def _state_update_text(change: ResourceChange) -> str:
+    if "delete" in change.actions:
+        return "removed from the state because it was not found"
+    return "updated in the state"
+
+
 class OutputChange(MaskedStruct, frozen=True, kw_only=True):
     name: str
     change: Change
@@ -248,6 +261,25 @@ class Plan(MaskedStruct, frozen=True, dict=True):
         return sum(resource.mode == "managed" for resource in self.prior_state.resources())
 
     @cached_property
+    def missing(self) -> tuple[ResourceChange, ...]:
+        """Resources in the state that the refresh did not find: an apply removes them from the state."""
+        return tuple(change for change in self.drift if "delete" in change.actions)
+
+    @property
+    def state_updates(self) -> tuple[ResourceChange, ...]:
+        """What a refresh-only plan writes to the state. Any other plan lists every resource as a change."""
+        return self.drift if not self.changes else ()
+
+    @property
+    def effects(self) -> tuple[PlanEffect, ...]:
+        """What an apply does to resources or, with a refresh-only plan, to the state."""
+        updates = self.state_updates if self.has_changes else ()
+        return (
+            *(PlanEffect(change, change.explanation) for change in self.changes if change.has_effect),
+            *(PlanEffect(change, _state_update_text(change), state_only=True) for change in updates),
+        )
+
+    @cached_property
     def provisioners(self) -> Mapping[str, tuple[str, ...]]:
         """By address without instance keys: the types of provisioners in the configuration."""
         return {
@@ -281,7 +313,7 @@ class Plan(MaskedStruct, frozen=True, dict=True):
             or any(invocation.deferred is None for invocation in self.action_invocations)
         ):
             return True
-        return self.applyable is None and bool(self.drift) and not self.changes
+        return self.applyable is None and bool(self.state_updates)
 
     @cached_property
     def counts(self) -> Counts:

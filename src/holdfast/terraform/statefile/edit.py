@@ -116,6 +116,19 @@ def raise_serial(state: bytes, serial: int) -> bytes:
     return msgspec.json.encode({**_FIELDS.decode(state), "serial": _raw(serial)})
 
 
+def with_lineage(state: bytes, lineage: str) -> bytes:
+    """The same content, as a state of another lineage."""
+    _require_editable(state)
+    return msgspec.json.encode({**_FIELDS.decode(state), "lineage": _raw(lineage)})
+
+
+def blank_state(lineage: str = "") -> bytes:
+    """A state without any content. Terraform lets any other state follow it."""
+    return msgspec.json.encode(
+        {"version": 4, "serial": 0, "lineage": lineage, "outputs": {}, "resources": []}
+    )
+
+
 def deposed_key(*, run: str, address: str) -> str:
     """A key as Terraform makes them; the same for one run and address, so that a repeat adds nothing."""
     return hashlib.sha256(f"{run}\0{address}".encode()).hexdigest()[:_KEY_LENGTH]

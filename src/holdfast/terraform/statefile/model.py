@@ -73,6 +73,7 @@ class StateOutput(MaskedStruct, frozen=True, kw_only=True, gc=False):
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
+    """Empty, with serial 0, in what Terraform leaves of a first apply whose backend did not answer at all."""
     serial: int
     terraform_version: str | None = None
     """None where the state is encrypted, like the two below."""
@@ -173,12 +174,12 @@ def read_state(data: bytes) -> StateFile:
         return UnreadableState(reason=str(error))
     resources = tuple(instance for resource in document.resources or () for instance in _instances(resource))
     outputs = _outputs(document.outputs or {})
-    if (reason := _unreadable(document)) is not None or document.serial is None or not document.lineage:
+    if (reason := _unreadable(document)) is not None or document.serial is None:
         return UnreadableState(reason=reason or "", resources=resources, outputs=outputs)
     if document.version is None:
-        return State(lineage=document.lineage, serial=document.serial)
+        return State(lineage=document.lineage or "", serial=document.serial)
     return State(
-        lineage=document.lineage,
+        lineage=document.lineage or "",
         serial=document.serial,
         terraform_version=document.terraform_version,
         resources=resources,
@@ -190,8 +191,10 @@ def _unreadable(document: _Document) -> str | None:
     encrypted = document.encrypted_data is not None and document.version is None
     if not encrypted and document.version != _VERSION:
         return f"its format version is {document.version}, not {_VERSION}"
-    if document.serial is None or document.serial < 0 or not document.lineage:
-        return "it has no serial or no lineage"
+    if document.serial is None or document.serial < 0:
+        return "it has no serial"
+    if not document.lineage and (encrypted or document.serial):
+        return "it has no lineage"
     return None
 
 

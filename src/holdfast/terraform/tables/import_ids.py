@@ -106,6 +106,12 @@ def find_import_id(*, type_: str, id_: str | None, attributes: Mapping[str, obje
 
 
 @cache
+def is_recreatable(type_: str) -> bool:
+    """Its resources exist only in the state, or creating them again loses nothing."""
+    return shipped_table().row(type_) is not None
+
+
+@cache
 def attributes_needed(type_: str) -> frozenset[str]:
     """The attributes that a plan must record of a resource, so that its import id can be built later."""
     table = shipped_table()

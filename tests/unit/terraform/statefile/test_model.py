@@ -124,6 +124,11 @@ def test_no_bytes_are_an_empty_file() -> None:
     assert written(resources=[]).managed == 0
 
 
+def test_a_first_state_need_not_have_a_lineage() -> None:
+    """Terraform leaves such a one when its backend did not answer at all during the first apply."""
+    assert written(serial=0, lineage="").managed is not None
+
+
 @pytest.mark.parametrize(
     ("data", "part"),
     [

@@ -1,0 +1,97 @@
+"""A rollback or a push that drops a resource from the state goes through the guard like a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from program import Program
+from small import on_a_terminal
+
+BOTH = 'resource "terraform_data" "a" {}\nresource "terraform_data" "b" {}\n'
+
+
+def repository(holdfast: Program, *, environment: str, **more: Any) -> None:
+    stack = {"name": "s", "module": "app", "environment": environment, "target": "aws"}
+    document = {
+        "version": 1,
+        "environments": {"dev": {"match": ["dev"]}},
+        "targets": {"aws": {"owner": "developers"}},
+        "stacks": [stack],
+        **more,
+    }
+    holdfast.write("holdfast.yaml", json.dumps(document))
+
+
+def applied(holdfast: Program) -> str:
+    """First `a`, then `a` and `b`. The name of the first version."""
+    holdfast.write("app/main.tf", 'resource "terraform_data" "a" {}\n')
+    holdfast.ok("apply", "--yes")
+    holdfast.write("app/main.tf", BOTH)
+    holdfast.ok("apply", "--yes")
+    first: str = holdfast.json("state", "versions", "s")["versions"][-1]["name"]
+    return first
+
+
+def addresses(holdfast: Program) -> set[str]:
+    return set(holdfast.json("state", "list", "s")["resources"])
+
+
+def refusal(holdfast: Program, *arguments: str, code: int = 3) -> dict[str, Any]:
+    problem: dict[str, Any] = holdfast.json(*arguments, code=code)["errors"][0]
+    return problem
+
+
+def test_in_production_only_an_override_of_exactly_this_change_drops_a_resource(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """The digest is shown with the difference; it does not fit another change, and everything is recorded."""
+    repository(holdfast, environment="prod")
+    first = applied(holdfast)
+    both = {"terraform_data.a", "terraform_data.b"}
+    problem = refusal(holdfast, "state", "rollback", "s", first, "--yes")
+    assert problem["code"] == "HF-GUARD-1"
+    digest = problem["hint"].split("--override ")[1].split()[0]
+    assert "- terraform_data.b" in holdfast.run("state", "rollback", "s", first, "--yes").text
+    smaller = tmp_path / "smaller.json"
+    state = json.loads(holdfast.ok("state", "pull", "s").out)
+    state["resources"] = [one for one in state["resources"] if one["name"] == "a"]
+    smaller.write_text(json.dumps(state | {"serial": state["serial"] + 1}))
+    push = ("state", "push", "s", str(smaller))
+    assert refusal(holdfast, *push, "--yes")["code"] == "HF-GUARD-1"
+    assert refusal(holdfast, *push, "--override", digest, "--reason", "x")["code"] == "HF-STATE-12"
+    assert holdfast.run(*push, "--override", digest).code == 64
+    assert addresses(holdfast) == both
+    repository(holdfast, environment="prod", targets={"aws": {"owner": "ci"}})
+    assert refusal(holdfast, *push)["code"] == "HF-OWN-1"
+    repository(holdfast, environment="prod")
+    rolled = ("state", "rollback", "s", first, "--yes", "--override", digest, "--reason", "b is gone")
+    assert holdfast.json(*rolled)["removed"] == ["terraform_data.b"]
+    assert addresses(holdfast) == {"terraform_data.a"}
+    entries = [one for one in holdfast.json("audit", "show")["entries"] if one["what"] == "rollback"]
+    assert {(one["reason"], one["break_glass"], one["details"]["removed"]) for one in entries} == {
+        ("b is gone", True, "terraform_data.b")
+    }
+
+
+def test_elsewhere_it_is_confirmed_and_a_protected_address_is_refused(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """A push asks before it drops something; without a terminal it needs --yes. Protection always holds."""
+    repository(holdfast, environment="dev")
+    first = applied(holdfast)
+    old = tmp_path / "old.json"
+    serial = json.loads(holdfast.ok("state", "pull", "s").out)["serial"]
+    state = json.loads(holdfast.ok("state", "pull", "s", first).out)
+    old.write_text(json.dumps(state | {"serial": serial + 1}))
+    assert refusal(holdfast, "state", "push", "s", str(old), code=64)["code"] == "HF-USE-5"
+    repository(holdfast, environment="dev", guard={"protect": {"addresses": ["terraform_data.b"]}})
+    for arguments in (("push", "s", str(old)), ("rollback", "s", first)):
+        assert refusal(holdfast, "state", *arguments, "--yes")["code"] == "HF-GUARD-6"
+    repository(holdfast, environment="dev")
+    code, shown, _ = on_a_terminal(holdfast, ["state", "push", "s", str(old)], answers=["n"])
+    assert (code, "1 resource (terraform_data.b)" in shown) == (1, True)
+    assert addresses(holdfast) == {"terraform_data.a", "terraform_data.b"}
+    assert holdfast.json("state", "push", "s", str(old), "--yes")["removed"] == ["terraform_data.b"]
+    assert addresses(holdfast) == {"terraform_data.a"}
