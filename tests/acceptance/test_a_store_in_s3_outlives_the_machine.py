@@ -178,7 +178,7 @@ def test_a_runner_thrown_away_in_the_middle_is_recovered_by_another(
         what="the journal is in S3",
         seconds=10,
     )
-    assert store.runs.read(run, "heartbeat") is not None
+    eventually(lambda: store.runs.read(run, "heartbeat") is not None, what="a heartbeat")
     throw_away(one)
     process.communicate(timeout=60)
     service.release()
