@@ -17,12 +17,12 @@ from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons
 
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
-    "reconcile", "rollback", "push", "pull", "adopt", "head-lost",
+    "reconcile", "rollback", "push", "pull", "adopt", "accept-loss", "accept-sink",
 ]  # fmt: skip
-BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
+ACCEPT_LOSS: Final = "accept-loss"
+"""A person continues the log although entries are missing."""
+BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead", ACCEPT_LOSS})
 """Acts with which a person bypasses a rule or a lock."""
-HEAD_LOST: Final = "head-lost"
-"""Written by the log itself when it finds lines without a head."""
 
 _STRUCTURE: Final = Structure(
     fields=reasons_by_field(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, field, structs
 
+from holdfast.audit.chain import End
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -42,6 +43,8 @@ class Run(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] | None = None
     author: Mapping[str, object] | None = None
     """Who planned it, with the proof of that."""
+    audit: End | None = None
+    """The end of the audit log when the run began: an anchor (`audit.anchors`)."""
 
     @property
     def started(self) -> str | None:
@@ -79,6 +82,7 @@ def new_run(stack: str, operation: str, identity: Identity, *, run: str | None =
         change=identity.change,
         times={Status.QUEUED: clock.now().isoformat()},
         author=identity.audit.who.document(),
+        audit=End(seq=end.seq, hash=end.hash) if (end := identity.audit.end) is not None else None,
     )
 
 

@@ -53,7 +53,7 @@ def test_a_job_says_who_started_it_and_where() -> None:
 
 def test_no_variable_changes_the_machine_and_its_user() -> None:
     """They identify an unverified actor, whatever else the environment claims."""
-    claimed = (
+    claimed: tuple[dict[str, str], ...] = (
         {},
         {"USER": "eve", "LOGNAME": "eve", "SUDO_UID": "7", "HOSTNAME": "other"},
         {"CI": "1"},
