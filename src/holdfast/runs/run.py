@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -71,6 +71,13 @@ class Run(Struct, frozen=True, kw_only=True):
             error=RunError(code=result.error.code, message=result.error.message) if result.error else None,
             notes=result.notes,
         )
+
+
+def redact_run(run: Run, clean: Callable[[str], str]) -> Run:
+    """For a run whose secrets are not stored beside it: a later command could not mask them."""
+    error = structs.replace(run.error, message=clean(run.error.message)) if run.error is not None else None
+    notes = tuple(map(clean, run.notes)) if run.notes is not None else None
+    return structs.replace(run, error=error, notes=notes)
 
 
 def new_run(stack: str, operation: str, identity: Identity, *, run: str | None = None) -> Run:
