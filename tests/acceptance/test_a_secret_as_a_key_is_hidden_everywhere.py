@@ -1,4 +1,4 @@
-"""Secrets that code uses as keys of `for_each` and of maps are in no document, and addresses stay distinct."""
+"""Secrets as keys of `for_each` and of maps are in no document, and addresses stay distinct."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ In instance keys and map keys, each secret has its own stand-in, such as `***(1)
 distinct, and the same in everything that one command prints.
 
 Of a document, values are redacted, instance keys in addresses, and keys of foreign content. Structural fields
-never change: names, enums, digests, places, and the parts of an address that are names in the code. A secret that equals the name of a stack must not make its document unusable, and masking it
-there would hide nothing, since the name is in the repository.
+never change: names, enums, digests, places, and the parts of an address that are names in the code. A secret
+that equals the name of a stack must not make its document unusable, and masking it there would hide nothing,
+since the name is in the repository.
 """
 
 from __future__ import annotations
