@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, assert_never
 
-from holdfast.config.declarations import Group, Key, ListOf, Names, Section, Shape, TextOrMapping, walk
+from holdfast.config.declarations import Group, Key, ListOf, Names, ScalarOrMapping, Section, Shape, walk
 from holdfast.config.secret_refs import REFERENCE_PATTERN
 from holdfast.config.settings import Config
 from holdfast.config.shapes import (
@@ -84,8 +84,8 @@ def schema_of(shape: Shape | Group) -> JsonSchema:  # noqa: C901, PLR0911, PLR09
             return {"anyOf": [item, items]} if shape.single else items
         case Names():
             return _names(shape)
-        case TextOrMapping():
-            return {"anyOf": [schema_of(shape.text), schema_of(shape.mapping)]}
+        case ScalarOrMapping():
+            return {"anyOf": [schema_of(shape.scalar), schema_of(shape.mapping)]}
         case Text():
             return _text(shape)
         case Choice():

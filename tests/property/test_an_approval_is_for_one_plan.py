@@ -26,22 +26,27 @@ reasons = st.lists(
 NOW = "2026-01-02"
 
 decisions = st.builds(
-    lambda found, number: decision_from_reasons(found, approvals=number), reasons, st.integers(0, 3)
+    lambda found, number, verified: decision_from_reasons(found, approvals=number, verified=verified),
+    reasons,
+    st.integers(0, 3),
+    st.booleans(),
 )
 words = st.lists(
     st.builds(
-        lambda kind, by, valid: Approval(
+        lambda kind, by, user, verified, valid: Approval(
             kind=kind,
             digest="d",
             stack="a",
             run="r",
-            who={"kind": "person", "name": by},
+            who={"kind": "person", "name": by, "machine": "m", "uid": user, "verified": verified},
             reason="r",
             at="2026-01-01",
             until=None if valid else NOW,
         ),
         st.sampled_from(ApprovalKind),
         st.sampled_from("abc"),
+        st.sampled_from((0, 1)),
+        st.booleans(),
         st.booleans(),
     ),
     max_size=5,
@@ -70,7 +75,11 @@ def test_a_denial_is_lifted_by_a_valid_override_alone(decision: Decision, said: 
 @given(decisions, words)
 def test_approvals_count_by_person(decision: Decision, said: list[Approval]) -> None:
     """As many different people as are needed, and none of them twice."""
-    people = {one.by for one in said if one.kind == "approve" and one.in_force(NOW)}
+    needs_proof = not isinstance(decision, Allow) and decision.verified
+    approvals = [one for one in said if one.kind == "approve" and one.in_force(NOW)]
+    people = {one.who["name"] for one in approvals if one.who["verified"]}
+    if not needs_proof:
+        people |= {one.who["uid"] for one in approvals if not one.who["verified"]}
     after = with_approvals(decision, said, now=NOW)
     if isinstance(decision, NeedApproval) and len(people) < decision.approvals:
         assert not isinstance(after, Allow)

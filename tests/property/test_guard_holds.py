@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
+from holdfast.config.guard import (
+    ANY,
+    Budget,
+    Effect,
+    Freeze,
+    GuardRules,
+    GuardSettings,
+    RequiredApprovals,
+    strictest,
+)
 from holdfast.guard.decision import Allow, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
     StackDeletions,
@@ -276,7 +285,7 @@ RULES = st.builds(
     provisioners=st.none() | EFFECTS,
     destroy=st.none() | EFFECTS,
     target=st.none() | EFFECTS,
-    approvals=st.none() | st.integers(0, 2),
+    approvals=st.none() | st.builds(RequiredApprovals, count=st.integers(0, 2), verified=st.booleans()),
 )
 
 

@@ -1,7 +1,7 @@
 """The actor: a user of the operating system, or a CI job with the claims of its variables.
 
 Neither is verified. Only a signed token verifies claims (`audit.proof`); everything else is recorded as
-unverified, with the reason.
+unverified, with the reason, and counts as the user of its machine.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from holdfast.system import os_user
 from holdfast.system.environment import Environment
 
 PERSON: Final = "person"
@@ -39,6 +40,10 @@ class Actor(Struct, frozen=True, kw_only=True):
     name: str
     """A person's login; in GitHub Actions the actor."""
     host: str
+    machine: str = ""
+    """A digest of the machine's id."""
+    uid: int | None = None
+    """The user of the operating system on that machine."""
     verified: bool
     because: str
     """Why the identity is verified, or why not."""
@@ -67,4 +72,13 @@ def current_actor(environment: Environment) -> Actor:
         logins = {"login": get("USER") or get("LOGNAME"), "sudo": get("SUDO_USER")}
         claims = {claim: login for claim, login in logins.items() if login != environment.user}
     known = {claim: value for claim, value in claims.items() if value is not None}
-    return Actor(kind=kind, name=name, host=host, verified=False, because=_REASONS[kind], claims=known)
+    return Actor(
+        kind=kind,
+        name=name,
+        host=host,
+        machine=os_user.machine(),
+        uid=os_user.user_id(),
+        verified=False,
+        because=_REASONS[kind],
+        claims=known,
+    )

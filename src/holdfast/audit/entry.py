@@ -18,14 +18,14 @@ from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
-    "head-lost",
+    "accept-loss", "accept-sink",
 ]  # fmt: skip
-BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead"})
+ACCEPT_LOSS: Final = "accept-loss"
+"""A person continues the log although entries are missing."""
+BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead", ACCEPT_LOSS})
 """Acts with which a person bypasses a rule or a lock."""
 PLAN_ACTS: Final[frozenset[str]] = frozenset({"plan", "pull"})
 """What a job with only the plan key may do."""
-HEAD_LOST: Final = "head-lost"
-"""Written by the log itself when it finds lines without a head."""
 
 _STRUCTURE: Final = Structure(
     fields=reasons_by_field(
@@ -76,7 +76,4 @@ def document_of(
         "break_glass": entry.break_glass or entry.what in BREAK_GLASS,
         "who": who.document(),
     }
-    cleaned = clean_document(redactor, document, _STRUCTURE)
-    if not isinstance(cleaned, dict):
-        raise TypeError("a document stays a document")
-    return cleaned
+    return clean_document(redactor, document, _STRUCTURE)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from msgspec import structs
 
 from holdfast.audit.chain import End, Piece, lines_in
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
@@ -17,6 +19,13 @@ HEAD: Final = "audit/head"
 MARKS: Final = "audit/marks"
 SHIPPED: Final = "audit/shipped"
 _PARALLEL: Final = 16
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Head(End, frozen=True, kw_only=True):
+    piece: int = 0
+    """The number of the first line in the piece of the last one."""
 
 
 def piece_name(seq: int) -> str:
@@ -41,30 +50,38 @@ def read_piece(store: RunStore, seq: int) -> Piece | None:
 
 
 def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:
+    """In order."""
+    pieces = in_parallel(store, lambda seq: read_piece(store, seq), seqs)
+    return (piece for piece in pieces if piece is not None)
+
+
+def in_parallel(store: RunStore, read: Callable[[_T], _R], items: Sequence[_T]) -> Iterator[_R]:
     """In order; several at a time from a remote store."""
-    if isinstance(store.blobs, FolderBlobs) or len(seqs) < _PARALLEL:
-        pieces = (read_piece(store, seq) for seq in seqs)
-        yield from (piece for piece in pieces if piece is not None)
+    if isinstance(store.blobs, FolderBlobs) or len(items) < _PARALLEL:
+        yield from map(read, items)
         return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only for a remote store
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        for piece in pool.map(lambda seq: read_piece(store, seq), seqs):
-            if piece is not None:
-                yield piece
+        yield from pool.map(read, items)
 
 
-def head_from(blob: StoredBlob) -> End:
-    """An invalid head is an error: the end of the log is unknown then."""
+def head_from(blob: StoredBlob) -> Head:
+    end = end_from(blob, HEAD)
+    return Head(seq=end.seq, hash=end.hash, piece=int(str(blob.document().get("piece") or 0)))
+
+
+def end_from(blob: StoredBlob, name: str) -> End:
+    """An invalid one is an error: the end of the log is unknown then."""
     try:
         document = blob.document()
         return End(seq=int(str(document["seq"])), hash=str(document["hash"]))
     except (ValueError, KeyError):
-        raise unreadable(HEAD) from None
+        raise unreadable(name) from None
 
 
-def head_data(end: End) -> bytes:
-    return to_json({"seq": end.seq, "hash": end.hash})
+def end_data(end: End) -> bytes:
+    return to_json(structs.asdict(end))
 
 
 def unreadable(name: str) -> UnknownOutcome:

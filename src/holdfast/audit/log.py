@@ -2,8 +2,10 @@
 
 Lines that are written together are one piece, created under the number of its first line. If several writers
 want the same number, one gets it; the others read its piece and continue after it. A piece appears whole or
-not at all, so a crash leaves a valid chain. The marks follow, then the head. If a writer is killed in
-between, the next one updates them.
+not at all, so a crash leaves a valid chain. The marks follow, then the head, then the anchor. If a writer is
+killed in between, the next one updates them.
+
+Nothing is written to a log whose end is missing, until a person accepts the loss.
 """
 
 from __future__ import annotations
@@ -13,12 +15,24 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import asdict
+
 from holdfast.audit.actor import Actor
+from holdfast.audit.anchors import Loss, all_anchors, find_loss, move_anchor, newest_anchor
 from holdfast.audit.break_glass import update_marks
 from holdfast.audit.chain import End, Piece, content_of, documents_of, hash_of, link, start_of
-from holdfast.audit.entry import HEAD_LOST, PLAN_ACTS, Entry, document_of
-from holdfast.audit.layout import HEAD, head_data, head_from, piece_name, piece_seqs, read_piece, unreadable
-from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
+from holdfast.audit.entry import ACCEPT_LOSS, PLAN_ACTS, Entry, document_of
+from holdfast.audit.layout import (
+    HEAD,
+    Head,
+    end_data,
+    head_from,
+    piece_name,
+    piece_seqs,
+    read_piece,
+    unreadable,
+)
+from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome, UsageError
 from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.redact import Redactor
 from holdfast.store.run_store import RunStore
@@ -51,6 +65,29 @@ class Audit:
         self._writing = threading.Lock()
         self._writer: threading.Thread | None = None
         self._hurry = threading.Event()
+
+    @property
+    def end(self) -> End | None:
+        """The last entry known to this command, for anchors."""
+        return self._chain.end
+
+    def require_whole(self) -> None:
+        """Raises if entries are missing at the end of the log. Writes nothing."""
+        if self._chain.end is None and not self._store.empty and (loss := self._chain.check()) is not None:
+            raise loss.error()
+
+    def accept_loss(self, reason: str) -> str:
+        """Continue a log whose end is missing. Returns what was missing."""
+        loss = None if self._store.empty else self._chain.check()
+        if loss is None:
+            raise UsageError(
+                "HF-AUDIT-9",
+                "no entries are missing at the end of the audit log",
+                hint="To check all of it: holdfast audit verify",
+            )
+        self._chain.continue_after_loss()
+        self.record(Entry(what=ACCEPT_LOSS, reason=reason, details={"missing": loss.message}))
+        return loss.message
 
     def record(self, entry: Entry) -> None:
         """Durable when this returns."""
@@ -126,29 +163,29 @@ class _Chain:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._end: End | None = None
-        self._head: End | None = None
+        self.end: End | None = None
+        self._piece = 0
+        """The number of the first line in the piece of the last one."""
+        self._head: Head | None = None
         self._head_tag = ""
-        self._lost: list[Document] = []
-        """The log's own line about a missing head."""
         self._unmarked: list[Mapping[str, object]] = []
         """Lines since the head that may change marks, in order."""
 
     def append(self, documents: Sequence[Document]) -> None:
         """In one piece, unless an attempt that seemed to fail wrote some of them."""
-        end = self._end or self._find_end()
-        pending = [*self._lost, *documents]
+        end = self.end or self._find_end()
+        pending = documents
         for attempt in range(_ATTEMPTS):
             lines, new = link(end, pending)
-            created = self._store.encrypted.create(piece_name(end.seq + 1), content_of(lines))
-            written = lines if created else _lines_of(read_piece(self._store, end.seq + 1), end.seq + 1)
+            self._piece = end.seq + 1
+            created = self._store.encrypted.create(piece_name(self._piece), content_of(lines))
+            written = lines if created else _lines_of(read_piece(self._store, self._piece), self._piece)
             self._unmarked += documents_of(written)
-            end = self._end = new if created else End(seq=end.seq + len(written), hash=hash_of(written[-1]))
+            end = self.end = new if created else End(seq=end.seq + len(written), hash=hash_of(written[-1]))
             if written == lines[: len(written)]:
                 # This command's lines: created now, or by an attempt whose answer was lost.
                 pending = pending[len(written) :]
             if not pending:
-                self._lost = []
                 return
             if attempt >= _PAUSE_AFTER:
                 clock.pause(_PAUSE * clock.chance())
@@ -159,42 +196,61 @@ class _Chain:
         )
 
     def finish(self) -> None:
-        """Updates marks and head. A head that lags behind is harmless: the next writer moves it."""
-        if self._end is None:
+        """Updates marks, head and anchor. Those that lag behind are harmless: the next writer moves them."""
+        if self.end is None or not self._piece:
             return
         update_marks(self._store, self._unmarked)
         self._unmarked = []
         with contextlib.suppress(HoldfastError, OSError):
-            self._move_head(self._end)
+            if self._move_head(Head(seq=self.end.seq, hash=self.end.hash, piece=self._piece)):
+                move_anchor(self._store, self.end)
 
-    def _move_head(self, end: End) -> None:
-        if self._head is None and self._store.encrypted.create(HEAD, head_data(end)):
+    def _move_head(self, head: Head) -> bool:
+        """Whether the head now names this line or a later one."""
+        if self._head is None and self._store.encrypted.create(HEAD, end_data(head)):
             self._read_head()
-        while self._head is None or self._head.seq < end.seq:
-            tag = self._store.encrypted.replace(HEAD, head_data(end), tag=self._head_tag)
+        while self._head is None or self._head.seq < head.seq:
+            tag = self._store.encrypted.replace(HEAD, end_data(head), tag=self._head_tag)
             if tag is not None:
-                self._head, self._head_tag = end, tag
+                self._head, self._head_tag = head, tag
             elif not self._read_head():
-                return
+                return False
+        return True
+
+    def check(self) -> Loss | None:
+        """Finds the end of the log, unless there is none yet, and whether entries are missing."""
+        # The anchor first, because writers move it last. A log starts with its head: if there are lines now,
+        # there is a head, unless it was removed.
+        newest = newest_anchor(self._store)
+        lines = not self._read_head() and bool(piece_seqs(self._store))
+        if lines:
+            self._read_head()
+        loss = find_loss(self._store, self._head, newest, lines=lines)
+        if loss is None:
+            self.end = self._head
+        return loss
 
     def _find_end(self) -> End:
-        """At the head or after it. A log starts with a head, so lines without one have lost it."""
-        if not self._read_head():
-            seqs = piece_seqs(self._store)
-            if not seqs:
-                self._store.encrypted.create(HEAD, head_data(start_of(self._store.id())))
-            if not self._read_head():
-                return self._without_head(seqs)
+        """At the head or after it."""
+        if (loss := self.check()) is not None:
+            raise loss.error()
+        if self._head is None:
+            self._store.encrypted.create(HEAD, end_data(Head(**asdict(start_of(self._store.id())))))
+            self._read_head()
         if self._head is None:
             raise unreadable(HEAD)
         return self._head
 
-    def _without_head(self, seqs: tuple[int, ...]) -> End:
-        if not seqs:
-            raise unreadable(HEAD)
-        lines = _lines_of(read_piece(self._store, seqs[-1]), seqs[-1])
-        self._lost = [{"at": clock.now().isoformat(), "what": HEAD_LOST, "stack": None, "break_glass": False}]
-        return End(seq=seqs[-1] + len(lines) - 1, hash=hash_of(lines[-1]))
+    def continue_after_loss(self) -> None:
+        """After every entry that is known to have existed, so that the gap stays visible."""
+        ends: list[End] = [anchor.end for anchor in all_anchors(self._store)]
+        if self._head is not None:
+            ends.append(self._head)
+        if seqs := piece_seqs(self._store):
+            piece = read_piece(self._store, seqs[-1])
+            lines = (piece.lines if piece is not None else None) or (b"",)
+            ends.append(End(seq=seqs[-1] + len(lines) - 1, hash=hash_of(lines[-1])))
+        self.end = max(ends, key=lambda end: end.seq)
 
     def _read_head(self) -> bool:
         blob = self._store.encrypted.read(HEAD)

@@ -3,13 +3,18 @@
 A job with `permissions: id-token: write` can request one. Its claims replace the variables of the job, which
 the job itself could have set. If anything is missing or wrong, the actor stays unverified, with the reason;
 nothing here fails a run.
+
+The job also says where to request the token. So that a token from elsewhere proves nothing, its audience is a
+random value of this request, its repository must be that of the Git remote, its repository and run must be
+those of the job's variables, and the issuer's keys are not read with certificates that the job chose.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +30,14 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 GITHUB: Final = "https://token.actions.githubusercontent.com"
-AUDIENCE: Final = "holdfast"
+_AUDIENCE: Final = "holdfast"
+_OF_THIS_RUN: Final = ("repository", "run_id", "run_attempt")
+_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_REMOTE: Final = re.compile(
+    r"(?:https://(?:[^/@]*@)?|ssh://(?:[^/@]*@)?|[^/@]*@)github\.com(?::[0-9]+)?[/:](?P<repository>[^/]+/[^/]+?)"
+    r"(?:\.git)?/?",
+    re.IGNORECASE,
+)
 _ALGORITHM: Final = "RS256"
 _SKEW: Final = 60.0
 _SECONDS: Final = 10.0
@@ -41,11 +53,40 @@ class Unverified(Struct, frozen=True, kw_only=True):
 Claims = Mapping[str, object]
 
 
-def verify_actor(who: Actor, environment: Environment, *, issuer: str = GITHUB) -> Actor:
-    """The actor with verified claims, or with the reason why there are none. Sends two requests."""
+def verify_actor(
+    who: Actor, environment: Environment, remotes: Callable[[], Iterable[str]], *, issuer: str = GITHUB
+) -> Actor:
+    """The actor with verified claims, or with the reason why there are none. Sends two requests.
+
+    `remotes` gives the addresses of the repository's Git remotes.
+    """
     if who.kind != GITHUB_ACTIONS:
         return who
-    return with_claims(who, _request_claims(environment, issuer), issuer=issuer)
+    claims = _request_claims(environment, issuer)
+    if not isinstance(claims, Unverified):
+        claims = check_run(claims, who.claims, repositories(remotes()))
+    return with_claims(who, claims, issuer=issuer)
+
+
+def repositories(remotes: Iterable[str]) -> frozenset[str]:
+    """Those on GitHub, in lower case. Pure."""
+    matches = (_REMOTE.fullmatch(remote) for remote in remotes)
+    return frozenset(match["repository"].lower() for match in matches if match is not None)
+
+
+def check_run(claims: Claims, job: Mapping[str, str], expected: frozenset[str]) -> Claims | Unverified:
+    """Only a token of this repository and this run proves who acts. Pure."""
+    repository = str(claims.get("repository") or "")
+    if expected and repository.lower() not in expected:
+        return Unverified(
+            why=f"the token is for the repository {repository}, not {', '.join(sorted(expected))}"
+        )
+    for name in _OF_THIS_RUN:
+        if not claims.get(name) or str(claims[name]) != job.get(name):
+            return Unverified(why=f"the token is for another run: its {name} differs from the job's")
+    if str(claims["run_attempt"]) != "1":
+        return Unverified(why="the run was started again, and the token does not say by whom")
+    return claims
 
 
 def with_claims(who: Actor, claims: Claims | Unverified, *, issuer: str) -> Actor:
@@ -99,15 +140,18 @@ def _request_claims(environment: Environment, issuer: str) -> Claims | Unverifie
     secret = environment.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN")
     if url is None or secret is None:
         return Unverified(why="the job is not allowed to request one (it needs permissions: id-token: write)")
+    if chosen := next(filter(environment.get, _CERTIFICATES), None):
+        return Unverified(why=f"{chosen} is set, so GitHub's keys cannot be read reliably")
+    audience = f"{_AUDIENCE}-{clock.random_token()}"
     try:
-        joined = f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}"
+        joined = f"{url}{'&' if '?' in url else '?'}audience={audience}"
         token = json_object(_get(joined, environment, {"Authorization": f"bearer {secret}"})).get("value")
         keys = _get(f"{issuer}/.well-known/jwks", environment, {})
     except (HttpError, ValueError) as error:
         return Unverified(why=f"GitHub issued none: {error}")
     if not isinstance(token, str):
         return Unverified(why="GitHub issued none: the response has no token")
-    return check_token(token, keys, issuer=issuer, audience=AUDIENCE, now=clock.now())
+    return check_token(token, keys, issuer=issuer, audience=audience, now=clock.now())
 
 
 def _get(url: str, environment: Environment, headers: Mapping[str, str]) -> bytes:

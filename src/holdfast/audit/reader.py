@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
+from holdfast.audit.anchors import Anchor, all_anchors
 from holdfast.audit.break_glass import open_acts, open_break_glass
 from holdfast.audit.chain import End, Piece, documents_of, hash_of, read, start_of
-from holdfast.audit.entry import HEAD_LOST
+from holdfast.audit.entry import ACCEPT_LOSS
 from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.text import plural
@@ -40,13 +41,19 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 
 def check(
-    pieces: Iterable[Piece], *, head: End | None, unreadable_head: str | None = None, start: End
+    pieces: Iterable[Piece],
+    *,
+    head: End | None,
+    unreadable_head: str | None = None,
+    start: End,
+    anchors: Sequence[Anchor] = (),
 ) -> Verification:
     """Every break, with its line. `pieces` are in the order of their names."""
-    walk = _Walk(start, head)
+    walk = _Walk(start, head, anchors)
     for piece in pieces:
         walk.take(piece)
     walk.compare_with_head(unreadable_head)
+    walk.compare_with_anchors()
     return Verification(
         lines=walk.lines,
         end=End(seq=walk.last, hash=walk.hash or ""),
@@ -58,7 +65,7 @@ def check(
 class _Walk:
     """Follows the chain. After a break it continues with what is there, to find further breaks."""
 
-    def __init__(self, start: End, head: End | None) -> None:
+    def __init__(self, start: End, head: End | None, anchors: Sequence[Anchor]) -> None:
         self.breaks: list[Break] = []
         self.notes: list[str] = []
         self.lines = 0
@@ -66,6 +73,10 @@ class _Walk:
         self.hash: str | None = start.hash
         """Of the last line; None if unknown."""
         self._head = head
+        self._anchors = {anchor.end.seq: anchor for anchor in reversed(anchors)}
+        """One for each entry that an anchor names."""
+        self._at_anchors: dict[int, str] = {}
+        """The hashes of these entries, as far as they are readable."""
         self._open = False
         """The last piece is unreadable: the number of its lines is unknown."""
         self._at_head: str | None = start.hash if head is not None and head.seq == 0 else None
@@ -100,6 +111,8 @@ class _Walk:
         self.last, self.hash = number, hash_of(line)
         if self._head is not None and self._head.seq == number:
             self._at_head = self.hash
+        if number in self._anchors:
+            self._at_anchors[number] = self.hash
 
     def _check_line(self, number: int, document: Mapping[str, object]) -> None:
         before = str(document.get("before") or "none")
@@ -113,16 +126,17 @@ class _Walk:
             other = "entry 1 does not belong to the log of this run store"
             at, message = (number - 1, changed) if number > 1 else (1, other)
             self._add(at, "changed", message, expected=before, found=self.hash)
-        if document.get("what") == HEAD_LOST:
-            message = f"the head was missing when entry {number} was written: entries before it may be lost"
-            self._add(number, "head", message)
+        if document.get("what") == ACCEPT_LOSS:
+            self._add(
+                number, "missing", f"entry {number} was written although entries before it were missing"
+            )
 
     def compare_with_head(self, unreadable: str | None) -> None:
         head = self._head
         if unreadable is not None:
             self._add(self.last, "head", f"the head cannot be decrypted: {unreadable}")
         elif head is None:
-            if self.last:
+            if self.last or self._anchors:
                 self._add(self.last, "head", "the head is missing: the end may have been cut off")
         elif head.seq > self.last and not self._open:
             message = f"{_lines(self.last + 1, head.seq)} missing: the end was cut off"
@@ -139,6 +153,20 @@ class _Walk:
         elif head.seq < self.last:
             newer = _lines(head.seq + 1, self.last)
             self.notes.append(f"{newer} newer than the head: a command was killed before it moved the head")
+
+    def compare_with_anchors(self) -> None:
+        newest = self._anchors.get(max(self._anchors, default=0))
+        known = max(self.last, self._head.seq if self._head is not None else 0)
+        if newest is not None and newest.end.seq > known and not self._open:
+            missing = _lines(self.last + 1, newest.end.seq)
+            message = f"{missing} missing: {newest.where} names entry {newest.end.seq}"
+            self._add(self.last + 1, "missing", message)
+        changed = {break_.seq for break_ in self.breaks if break_.kind == "changed"}
+        for seq, found in self._at_anchors.items():
+            anchor = self._anchors[seq]
+            if found != anchor.end.hash and seq not in changed:
+                message = f"entry {seq} was changed: {anchor.where} has a different hash for it"
+                self._add(seq, "changed", message, expected=anchor.end.hash, found=found)
 
     def _add(
         self, seq: int, kind: str, message: str, *, expected: str | None = None, found: str | None = None
@@ -187,12 +215,15 @@ def verify(store: RunStore) -> Verification:
     """Checks the whole log, from its first line to its head, and the marks."""
     if store.empty:
         return _NOTHING
-    # The head first: lines that are written meanwhile are then newer than it.
+    # Anchors and head first: lines that are written meanwhile are then newer.
+    anchors = all_anchors(store)
     head, unreadable = _head(store)
     pieces = tuple(read_pieces(store, piece_seqs(store)))
-    if not pieces and head is None and unreadable is None:
+    if not pieces and head is None and unreadable is None and not anchors:
         return _NOTHING
-    verdict = check(pieces, head=head, unreadable_head=unreadable, start=start_of(store.id()))
+    verdict = check(
+        pieces, head=head, unreadable_head=unreadable, start=start_of(store.id()), anchors=anchors
+    )
     breaks, notes = _marks(store, documents_of(line for piece in pieces for line in piece.lines or ()), head)
     return structs.replace(
         verdict,

@@ -2,6 +2,8 @@
 
 Shipping never harms a run: it happens at the end, in a thread, within a time limit, and the next command
 ships the rest. An object is created once and never replaced, so the bucket may forbid that.
+
+A sink receives nothing until it is accepted (`changes.audit_sink` says by what); the store remembers that.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from holdfast.store.blobs import BlobStore, encode_name, to_json
 from holdfast.store.place import open_blobs
 from holdfast.store.run_store import RunStore
 
+_ACCEPTED: Final = "sinks"
+"""Not below `audit/`: it counts only with the key that may apply."""
 SECONDS: Final = 10.0
 _PARALLEL: Final = 8
 _DAY: Final = 10
@@ -40,6 +44,22 @@ class Shipped(Struct, frozen=True, kw_only=True):
             return None
         entries = plural(self.waiting, "entry", "entries")
         return f"{entries} of the audit log could not be shipped ({self.why}); the next command tries again"
+
+
+def is_accepted(store: RunStore, address: str) -> bool:
+    return not store.empty and store.encrypted.read(_accepted(address)) is not None
+
+
+def accept(store: RunStore, address: str) -> None:
+    """Durable. Accepting it again changes nothing."""
+    store.encrypted.create(_accepted(address), to_json({"sink": address}))
+
+
+def not_accepted(address: str) -> str:
+    return (
+        f"nothing was sent to {address}, a new destination of the audit log: "
+        "an apply outside of a pull request must accept it first"
+    )
 
 
 def ship(store: RunStore, address: str, variables: Mapping[str, str], *, seconds: float = SECONDS) -> Shipped:
@@ -115,6 +135,8 @@ class _LogShipper:
                 return
             at += len(piece.lines)
             self._move_to(at)
+        if not self.stop.is_set() and waiting(self._store, self._address):
+            self.why = f"entry {at + 1} is missing"
 
     def _move_to(self, seq: int) -> None:
         """Forward only: another command may ship at the same time."""
@@ -184,6 +206,10 @@ def _position(store: RunStore, address: str) -> tuple[int, str | None]:
     if blob is None:
         return 0, None
     return int(str(blob.document().get("seq") or 0)), blob.tag
+
+
+def _accepted(address: str) -> str:
+    return f"{_ACCEPTED}/{encode_name(address)}"
 
 
 def _name(address: str) -> str:

@@ -21,6 +21,7 @@ from holdfast.plans.workdir import open_workdir, state_without_terraform
 from holdfast.runs.apply import already_applied
 from holdfast.runs.document import summary_document
 from holdfast.runs.executor import RunExecutor
+from holdfast.secrets.redact import clean_document
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.statefile.model import read_state
@@ -56,7 +57,8 @@ async def write_bundles(
         await context.identity.prove()
         author = context.identity.audit.who.document()
         context.store.approvals.record_author(bundle.digest, author, stack=name, run=bundle.run)
-        saved_plan.write(out, bundle, summary_document(results[name]), context.store.key)
+        summary = clean_document(context.redactor, summary_document(results[name]))
+        saved_plan.write(out, bundle, summary, context.store.key)
         written[name] = bundle.digest
     statuses = {name: result.status.value for name, result in results.items()}
     saved_plan.write_change(out, statuses=statuses, digests=written, key=context.store.key)

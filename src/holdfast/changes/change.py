@@ -63,6 +63,7 @@ async def plan_change(
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Plan every stack. With `out`, write a bundle for each one that has a plan."""
+    context.identity.audit.require_whole()
     require_homes(context, stacks)
     if out is not None:
         saved_plan.prepare_folder(out)
@@ -246,6 +247,10 @@ async def _apply(
             await audit_trail.flush(audit, tell)
             _clean_up(context.store)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))
+        if context.project.config.audit_s3 is not None:
+            from holdfast.changes.audit_sink import accept_sink  # noqa: PLC0415 - only where a sink is configured
+
+            await accept_sink(context, results)
         return audit_trail.with_break_glass(context.store, tell, results)
 
 

@@ -11,6 +11,7 @@ from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
+from holdfast.runs.record import register_run_secrets
 from holdfast.stacks.stack import RemovedStack, Stack
 from holdfast.states.operations import pull, resources_of
 
@@ -65,6 +66,7 @@ async def _inspect(context: ChangeContext, removed: RemovedStack) -> RemovedStac
     seen = context.store.last_seen(removed.name)
     note, resources = "the state cannot be read", None
     if managed is not None and (seen is None or seen.place == managed_place(removed.name)):
+        register_run_secrets(context, managed.run, removed.name)
         resources = resources_of(managed.state)
     elif removed.stack is None:
         note = "its old configuration is unknown"

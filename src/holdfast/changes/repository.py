@@ -24,7 +24,7 @@ from holdfast.changes.selection import (
 from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
-from holdfast.kernel.errors import UsageError
+from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.plans.base_rules import BaseRules
 from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
@@ -107,9 +107,15 @@ class Repository(Struct, kw_only=True, dict=True):
         address = self.config.audit_s3
         if address is None or self.store.empty:
             return None
-        from holdfast.audit.sink import ship  # noqa: PLC0415 - only where a sink is configured
+        from holdfast.audit import sink  # noqa: PLC0415 - only where a sink is configured
 
-        return ship(self.store, address, self.environment.variables).warning
+        try:
+            accepted = sink.is_accepted(self.store, address)
+        except (HoldfastError, OSError) as error:
+            return f"nothing was sent to {address}: {error}"
+        if not accepted:
+            return sink.not_accepted(address)
+        return sink.ship(self.store, address, self.environment.variables).warning
 
     def stack(self, name: str) -> Stack:
         """The stack of this name, or an error that suggests the nearest one."""

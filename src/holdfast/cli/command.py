@@ -97,7 +97,8 @@ class Group(click.Group):
             if not self._module and hasattr(module, "COMMANDS"):
                 self.add_command(Group(cmd_name, module.COMMANDS, module.__name__, help=module.HELP))
             else:
-                handler = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
+                name = cmd_name.replace("-", "_")
+                handler = getattr(module, f"{name}_", None) or getattr(module, name)
                 self.add_command(_build_command(cmd_name, handler))
         return super().get_command(ctx, cmd_name)
 

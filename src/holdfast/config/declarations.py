@@ -26,7 +26,6 @@ from holdfast.config.shapes import (
     Scalar,
     SecretOnly,
     Size,
-    Text,
     seconds,
     size_in_bytes,
 )
@@ -103,9 +102,11 @@ class ListOf(Struct, frozen=True):
     """One value may be written without the list."""
 
 
-class TextOrMapping(Struct, frozen=True):
-    text: Text
-    mapping: Names
+class ScalarOrMapping(Struct, frozen=True):
+    scalar: Scalar
+    mapping: Names | type[Section]
+    from_scalar: Callable[[Any], Any] | None = None
+    """Makes of a single value what the mapping becomes; without it, the value stays as it is."""
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -169,8 +170,8 @@ def _empty(shape: Shape) -> Any:
             return ()
         case Names():
             return shape.empty
-        case TextOrMapping():
-            return shape.mapping.empty
+        case ScalarOrMapping(mapping=Names() as names):
+            return names.empty
         case type():
             return shape.from_keys({})
         case _:
@@ -252,7 +253,7 @@ class Section(Struct, metaclass=SectionType, frozen=True, kw_only=True):
         return cls(**values)
 
 
-Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | TextOrMapping | type[Section]
+Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | ScalarOrMapping | type[Section]
 
 
 def named(value: Shape, *, entry: Callable[[str, Any, Place], Any] | None = None) -> Names:
@@ -272,5 +273,7 @@ def walk(shape: Shape | Group, prefix: str = "") -> Iterator[tuple[str, Key]]:
             yield from walk(shape.value, f"{prefix}.*")
         case ListOf():
             yield from walk(shape.item, f"{prefix}[]")
+        case ScalarOrMapping(mapping=type() as section):
+            yield from walk(section, prefix)
         case _:
             return

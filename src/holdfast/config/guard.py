@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 
-from holdfast.config.declarations import At, ListOf, Names, Section, key, named
+from holdfast.config.declarations import At, ListOf, Names, ScalarOrMapping, Section, key, named
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.shapes import (
     MAX_EIGHT_STARS,
     TYPE_GLOB,
     Choice,
+    Flag,
     Integer,
     MistakeError,
     Text,
@@ -209,6 +210,19 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
         return Freeze(start=start, end=end, every=every, text=text, **values)
 
 
+_COUNT: Final = Integer(0, 10)
+
+
+class RequiredApprovals(Section, frozen=True, kw_only=True):
+    count: int = key(_COUNT, "How many approvals: 0 to 10.", required=True)
+    verified: bool = key(
+        Flag(),
+        "Count only approvals by [verified](guard.md#who-counts-as-an-approver) identities, also those that "
+        "another rule requires.",
+        default=False,
+    )
+
+
 class GuardRules(Section, frozen=True, kw_only=True):
     """None: not set here. Lists are added to those set elsewhere; every other value replaces them."""
 
@@ -277,8 +291,10 @@ class GuardRules(Section, frozen=True, kw_only=True):
         implied="warn",
     )
     max_changes: int | None = key(Integer(0, 1_000_000), "How many resources may change without an approval.")
-    approvals: int | None = key(
-        Integer(0, 10), "How many approvals every plan with changes needs: 0 to 10.", implied=0
+    approvals: RequiredApprovals | None = key(
+        ScalarOrMapping(_COUNT, RequiredApprovals, from_scalar=lambda count: RequiredApprovals(count=count)),
+        "How many approvals every plan with changes needs: 0 to 10, or a mapping.",
+        implied=0,
     )
     freeze: tuple[Freeze, ...] = key(
         ListOf(FreezeKeys), "A list of periods in which an apply needs an approval or an override."

@@ -17,9 +17,9 @@ from holdfast.config.declarations import (
     KeyPath,
     ListOf,
     Names,
+    ScalarOrMapping,
     Section,
     Shape,
-    TextOrMapping,
     dotted,
     walk,
 )
@@ -70,9 +70,9 @@ class Reader:
                 return self._list(shape, node, keys)
             case Names():
                 return self._names(shape, node, keys)
-            case TextOrMapping():
-                is_text = isinstance(node, ScalarNode) and node.value is not None
-                return self._value(shape.text if is_text else shape.mapping, node, keys)
+            case ScalarOrMapping():
+                is_scalar = isinstance(node, ScalarNode) and node.value is not None
+                return self._value(shape.scalar if is_scalar else shape.mapping, node, keys)
             case AnyValue():
                 return self._any_value(shape, node, keys)
             case SecretOnly():
@@ -276,8 +276,10 @@ def build(shape: Shape | Group, at: At, name: str = "") -> Any:  # noqa: PLR0911
             if shape.entry is None:
                 return MappingProxyType(items)
             return tuple(shape.entry(name, item, at.value[name].place) for name, item in items.items())
-        case TextOrMapping():
-            return build(shape.mapping, at) if isinstance(at.value, Mapping) else at.value
+        case ScalarOrMapping():
+            if isinstance(at.value, Mapping):
+                return build(shape.mapping, at)
+            return at.value if shape.from_scalar is None else shape.from_scalar(at.value)
         case _:
             return at.value
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from holdfast.config.declarations import At, ListOf, Names, ReservedNames, Section, TextOrMapping, key
+from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
 from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import Value
@@ -144,8 +144,8 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     places: Mapping[str, Place] = MappingProxyType({})
     """The place of each key's value, for errors that appear only once stacks are found."""
     variables: Mapping[str, Value] = key(
-        TextOrMapping(
-            text=path_text(
+        ScalarOrMapping(
+            scalar=path_text(
                 f"{INSIDE_EXPECTED}, ending in `.tfvars` or `.tfvars.json`", rf"{INSIDE}\.tfvars(?:\.json)?"
             ),
             mapping=Names(

@@ -120,9 +120,11 @@ def approvals(given: RuleInput) -> Iterator[Reason]:
     needed = given.policy.approvals
     if needed and given.has_changes:
         where = given.context.environment or given.context.where
+        kind = "verified approval" if given.policy.verified else "approval"
+        article = "a" if given.policy.verified else "an"
         yield Reason(
             code="HF-GUARD-14",
-            message=f"changes to {where} need {'an approval' if needed == 1 else f'{needed} approvals'}",
+            message=f"changes to {where} need {f'{article} {kind}' if needed == 1 else f'{needed} {kind}s'}",
             rule=f"approvals in {where}",
             effect=Effect.APPROVE,
         )

@@ -24,17 +24,21 @@ class Reason(Struct, frozen=True, kw_only=True):
 class Allow(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
     """Warnings."""
+    verified: bool = False
 
 
 class NeedApproval(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     approvals: int = 1
+    verified: bool = False
+    """Only approvals by verified identities count."""
 
 
 class Deny(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     approvals: int = 0
     """How many approvals the plan still needs once the denial is overridden."""
+    verified: bool = False
 
 
 Decision = Allow | NeedApproval | Deny

@@ -58,7 +58,7 @@ def evaluate_plan(plan: Plan, policy: Policy, context: PlanContext) -> Decision:
     """The decision on the plan of one stack. The budget of the whole change is in `evaluate_change`."""
     rule_input = RuleInput.of(plan, policy, context)
     reasons = (reason for rule, _ in RULES for reason in rule(rule_input))
-    return decision_from_reasons(reasons, approvals=policy.approvals)
+    return decision_from_reasons(reasons, approvals=policy.approvals, verified=policy.verified)
 
 
 def policy_version(policy: Policy) -> str:
@@ -67,14 +67,18 @@ def policy_version(policy: Policy) -> str:
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
-def decision_from_reasons(reasons: Iterable[Reason], *, approvals: int = 0) -> Decision:
+def decision_from_reasons(
+    reasons: Iterable[Reason], *, approvals: int = 0, verified: bool = False
+) -> Decision:
     """The most severe reason decides; allowed ones are dropped."""
     kept = tuple(sorted((reason for reason in reasons if reason.effect is not Effect.ALLOW), key=_severity))
     effects = {reason.effect for reason in kept}
     needed = max(approvals, 1) if Effect.APPROVE in effects else 0
     if Effect.DENY in effects:
-        return Deny(reasons=kept, approvals=needed)
-    return NeedApproval(reasons=kept, approvals=needed) if needed else Allow(reasons=kept)
+        return Deny(reasons=kept, approvals=needed, verified=verified)
+    if needed:
+        return NeedApproval(reasons=kept, approvals=needed, verified=verified)
+    return Allow(reasons=kept, verified=verified)
 
 
 def _severity(reason: Reason) -> tuple[int, int]:
@@ -88,12 +92,16 @@ def unite(decisions: Sequence[Decision]) -> Decision:
     strictest: dict[tuple[object, ...], Reason] = {}
     for reason in sorted((reason for decision in decisions for reason in decision.reasons), key=_severity):
         strictest.setdefault((reason.code, reason.address, reason.finding, reason.message), reason)
-    return decision_from_reasons(strictest.values(), approvals=max(map(_approvals, decisions)))
+    return decision_from_reasons(
+        strictest.values(),
+        approvals=max(map(_approvals, decisions)),
+        verified=any(decision.verified for decision in decisions),
+    )
 
 
 def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
     """The decision with more reasons: as severe, or more severe."""
-    return decision_from_reasons((*decision.reasons, *more), approvals=_approvals(decision))
+    return _decide_again(decision, (*decision.reasons, *more))
 
 
 def with_override(decision: Decision) -> Decision:
@@ -107,7 +115,11 @@ def with_override(decision: Decision) -> Decision:
         else reason
         for reason in decision.reasons
     )
-    return decision_from_reasons(lifted, approvals=_approvals(decision))
+    return _decide_again(decision, lifted)
+
+
+def _decide_again(decision: Decision, reasons: Iterable[Reason]) -> Decision:
+    return decision_from_reasons(reasons, approvals=_approvals(decision), verified=decision.verified)
 
 
 def _approvals(decision: Decision) -> int:
@@ -178,7 +190,7 @@ def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: st
     if any(approval.kind is ApprovalKind.OVERRIDE for approval in given):
         decision = with_override(decision)
     match decision:
-        case NeedApproval(approvals=needed) if len(_approvers(given, now)) >= needed:
+        case NeedApproval() if not missing_approvals(decision, given, now=now):
             return _approved(decision)
         case Allow() | NeedApproval() | Deny():
             return decision
@@ -188,12 +200,14 @@ def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now:
     """0 if none is needed, or if more than approvals is missing."""
     if not isinstance(decision, NeedApproval):
         return 0
-    return max(0, decision.approvals - len(_approvers(approvals, now)))
-
-
-def _approvers(approvals: Iterable[Approval], now: str) -> set[str]:
-    approved = (approval for approval in approvals if approval.kind is ApprovalKind.APPROVAL)
-    return {approval.by for approval in approved if approval.in_force(now)}
+    approvers = {
+        approval.by
+        for approval in approvals
+        if approval.kind is ApprovalKind.APPROVAL
+        and approval.in_force(now)
+        and (approval.verified or not decision.verified)
+    }
+    return max(0, decision.approvals - len(approvers))
 
 
 def _approved(decision: NeedApproval) -> Decision:

@@ -44,6 +44,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """When the checks find errors. Findings are shown in any case."""
     max_changes: int | None = None
     approvals: int = 0
+    verified: bool = False
+    """Only approvals by verified identities count."""
     freeze: tuple[Freeze, ...] = ()
 
 
@@ -69,6 +71,7 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
     built_in = IN_PRODUCTION if production else ELSEWHERE
     general = settings.rules
     own = (settings.environments.get(environment) if environment is not None else None) or GuardRules()
+    approvals = own.approvals or general.approvals
 
     def effect(name: str) -> Effect:
         own_effect: Effect | None = getattr(own, name)
@@ -91,7 +94,8 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
         except_types=own.except_types,
         tags=_union(general.tags, own.tags),
         max_changes=own.max_changes if own.max_changes is not None else general.max_changes,
-        approvals=_first(own.approvals, general.approvals, built_in.approvals),
+        approvals=approvals.count if approvals is not None else built_in.approvals,
+        verified=approvals is not None and approvals.verified,
         freeze=_union(general.freeze, own.freeze),
         **{name: effect(name) for name in _EFFECTS},
     )

@@ -26,6 +26,8 @@ def weaker_settings(before: Policy, after: Policy) -> Iterator[Weakening]:
         then, now = getattr(before, field), getattr(after, field)
         for change in _weaker(field, then, now) if then != now else ():
             yield Weakening(field, f"{declared.path} {change}")
+    if before.verified and not after.verified:
+        yield Weakening("approvals", "approvals verified → unverified")
 
 
 def _weaker(field: str, before: object, after: object) -> Iterator[str]:
@@ -77,6 +79,8 @@ def _lowered(then: AppliedAs, now: AppliedAs) -> Iterator[str]:
         yield f"owner ci → {now.owner or 'anyone'}"
     if now.approvals < then.approvals:
         yield f"approvals {then.approvals} → {now.approvals}"
+    if then.verified and not now.verified:
+        yield "approvals verified → unverified"
     for name in ("addresses", "types", "tags"):
         kept = getattr(now, name)
         yield from (

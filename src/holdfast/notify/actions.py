@@ -85,6 +85,16 @@ def read_run(environment: Environment) -> tuple[ActionsRun, tuple[Problem, ...]]
     )
 
 
+def default_branch(environment: Environment) -> str | None:
+    """Its name in the event that started the job."""
+    event, _ = _read_event(_path(environment, "GITHUB_EVENT_PATH"))
+    match event:
+        case {"repository": {"default_branch": str(name)}}:
+            return name
+        case _:
+            return None
+
+
 def pull_request_of(event: object) -> PullRequest | None:
     """The pull request of an event: opened or changed, commented on, or with finished checks."""
     match event:

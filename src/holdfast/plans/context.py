@@ -70,13 +70,20 @@ class Identity:
     """Who acts, and the id of the change: claims, lanes and the audit log name both."""
 
     def __init__(
-        self, store: RunStore, environment: Environment, redactor: Redactor, *, change: str | None = None
+        self,
+        store: RunStore,
+        environment: Environment,
+        redactor: Redactor,
+        *,
+        root: Path | None = None,
+        change: str | None = None,
     ) -> None:
         actor = current_actor(environment)
         self.who = actor.shown
         self.change = change or clock.new_id()
         self.audit = Audit(store, actor, redactor=redactor, change=self.change)
         self._environment = environment
+        self._root = root
         self._proved = False
 
     async def prove(self) -> None:
@@ -85,7 +92,18 @@ class Identity:
             from holdfast.audit.proof import verify_actor  # noqa: PLC0415 - few commands need it
 
             self._proved = True
-            self.audit.who = await asyncio.to_thread(verify_actor, self.audit.who, self._environment)
+            self.audit.who = await asyncio.to_thread(
+                verify_actor, self.audit.who, self._environment, self._remotes
+            )
+
+    def _remotes(self) -> tuple[str, ...]:
+        """Without the caller's `GIT_` variables, which can name another repository."""
+        from holdfast.system import git  # noqa: PLC0415 - few commands need it
+
+        variables = self._environment.variables.items()
+        own = {name: value for name, value in variables if not name.startswith("GIT_")}
+        tree = git.find(self._root, own) if self._root is not None else None
+        return tree.remotes() if tree is not None else ()
 
 
 class Engines:
@@ -181,7 +199,7 @@ async def open_context(
                 engines=engines,
                 secrets=SecretReader(project.environment, project.root),
                 redactor=redactor,
-                identity=Identity(store, project.environment, redactor),
+                identity=Identity(store, project.environment, redactor, root=project.root),
                 control=control,
             )
         finally:

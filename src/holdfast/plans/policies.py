@@ -69,6 +69,7 @@ def applied_as(config: Config, stack: Stack) -> AppliedAs:
         production=stack.production,
         owner=stack.target.owner.value if stack.target is not None else None,
         approvals=policy.approvals,
+        verified=policy.verified,
         addresses=policy.addresses,
         types=policy.types,
         except_types=policy.except_types,

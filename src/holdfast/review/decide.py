@@ -175,7 +175,8 @@ def refusal_error(
     if isinstance(decision, Deny):
         return Problem(code=code, message=message, hint=_override_hint(asked, code, digest, saved))
     missing = missing_approvals(decision, approvals, now=clock.now().isoformat())
-    message += f"; {plural(missing, 'approval is', 'approvals are')} missing"
+    verified = "verified " if decision.verified else ""
+    message += f"; {plural(missing, f'{verified}approval is', f'{verified}approvals are')} missing"
     return Problem(code="HF-APPR-1", message=message, hint=_approval_hint(asked, run, saved))
 
 

@@ -11,6 +11,7 @@ from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.policies import policy_of
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.apply import already_applied
@@ -66,7 +67,8 @@ async def record_approval(
     await context.identity.prove()
     notes: tuple[str, ...] = ()
     if kind is ApprovalKind.APPROVAL:
-        notes = require_not_own(context.identity.audit.who, stack, author)
+        me = context.identity.audit.who
+        notes = (*require_not_own(me, stack, author), *_does_not_count(context, stack, me))
         if planned.status is Status.REFUSED:
             note = "the guard refuses the plan; an approval does not change that, only an override does"
             notes = (*notes, f"{note}: --override {digest}")
@@ -74,6 +76,13 @@ async def record_approval(
             notes = (*notes, "the guard allows the plan without an approval")
     _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
     return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
+
+
+def _does_not_count(context: ChangeContext, stack: str, me: Actor) -> tuple[str, ...]:
+    known = context.project.stacks.get(stack)
+    if me.verified or known is None or not policy_of(context.project.config, known).verified:
+        return ()
+    return (f"this approval does not count: {stack} needs verified approvals, and you are {me.because}",)
 
 
 def require_not_own(me: Actor, stack: str, author: Mapping[str, object]) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def change_document(
 
 
 def summary_document(result: StackResult) -> Document:
-    """The readable part of a bundle: names, counts, digest. Only structural fields, so no secrets."""
+    """The readable part of a bundle: names, counts, digest."""
     plan = result.plan
     return {
         "stack": result.stack.name,

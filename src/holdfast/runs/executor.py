@@ -26,7 +26,7 @@ from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
 from holdfast.runs.auto_replan import extra_changes, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
-from holdfast.runs.run import Run, new_run, write_run
+from holdfast.runs.run import Run, new_run, redact_run, write_run
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import ApprovalKind
 from holdfast.system import clock
@@ -84,7 +84,8 @@ class RunExecutor:
             return
         self._recorded = True
         with contextlib.suppress(HoldfastError, OSError):
-            write_run(self.context.store, self.run.with_result(self.result), durable=False)
+            record = redact_run(self.run.with_result(self.result), self.context.redactor.clean)
+            write_run(self.context.store, record, durable=False)
 
     async def plan(self, options: PlanOptions) -> StackResult:
         self._options = options

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct, field, structs
 
+from holdfast.audit.chain import End
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -43,6 +44,8 @@ class Run(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] | None = None
     author: Mapping[str, object] | None = None
     """Who planned it, with the proof of that."""
+    audit: End | None = None
+    """The end of the audit log when the run began: an anchor (`audit.anchors`)."""
 
     @property
     def started(self) -> str | None:
@@ -71,6 +74,13 @@ class Run(Struct, frozen=True, kw_only=True):
         )
 
 
+def redact_run(run: Run, clean: Callable[[str], str]) -> Run:
+    """For a run whose secrets are not stored beside it: a later command could not mask them."""
+    error = structs.replace(run.error, message=clean(run.error.message)) if run.error is not None else None
+    notes = tuple(map(clean, run.notes)) if run.notes is not None else None
+    return structs.replace(run, error=error, notes=notes)
+
+
 def new_run(stack: str, operation: str, identity: Identity, *, run: str | None = None) -> Run:
     return Run(
         id=run or clock.new_id(),
@@ -80,6 +90,7 @@ def new_run(stack: str, operation: str, identity: Identity, *, run: str | None =
         change=identity.change,
         times={Status.QUEUED: clock.now().isoformat()},
         author=identity.audit.who.document(),
+        audit=End(seq=end.seq, hash=end.hash) if (end := identity.audit.end) is not None else None,
     )
 
 

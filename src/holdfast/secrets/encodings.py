@@ -5,7 +5,7 @@ base64          standard and URL-safe, in all three alignments: the characters d
                 starts in a larger text; the part in the middle that does not change is searched for
 URL             percent-encoded as browsers, Python and Go do it, upper and lower case, `+` for a space
 JSON            with and without escaped non-ASCII, as Go does it (`\u003c`), and twice encoded
-HCL and HTML    `$${`, `&amp;`, `&#34;`
+HCL and HTML    `$${`, as Terraform writes keys in addresses, `&amp;`, `&#34;`
 hexadecimal     upper and lower case
 """
 
@@ -17,6 +17,8 @@ import json
 import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
+
+from holdfast.terraform.addresses import key_text
 
 SHORTEST = 5
 """A shorter value would match everywhere: it is masked only in its own field."""
@@ -76,6 +78,8 @@ def _escaped(plain: str) -> Iterator[str]:
     digits = plain.encode("utf-8", "surrogatepass").hex()
     yield from (digits, digits.upper())
     yield plain.replace("${", "$${").replace("%{", "%%{")
+    in_address = key_text(plain).removeprefix('["').removesuffix('"]')
+    yield from (in_address, *_in_json(in_address))
     yield html.escape(plain)
     yield html.escape(plain, quote=False)
     yield plain.translate(_GO_HTML)

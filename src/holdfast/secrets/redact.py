@@ -6,9 +6,13 @@
 
 Text without secrets does not change. docs/redaction.md is the page for users.
 
-Of a document, values are redacted and keys never change. Neither do structural fields: names, enums,
-addresses, digests, places. A secret that equals the name of a stack must not make its document unusable, and
-masking it there would hide nothing, since the name is in the repository.
+In instance keys and map keys, each secret has its own stand-in, such as `***(1)`: addresses and keys stay
+distinct, and the same in everything that one command prints.
+
+Of a document, values are redacted, instance keys in addresses, and keys of foreign content. Structural fields
+never change: names, enums, digests, places, and the parts of an address that are names in the code. A secret
+that equals the name of a stack must not make its document unusable, and masking it there would hide nothing,
+since the name is in the repository.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from __future__ import annotations
 import functools
 import json
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, overload
 
 from msgspec import Struct
 
@@ -33,6 +39,15 @@ __all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers
 
 MASK = "***"
 ENTROPY = "entropy"
+_KEY_WINDOW: Final = 500
+_IN_BRACKETS: Final = re.compile(r"""[\w\])-]\[\\*"(?:\\.|[^"\\\n])*\Z""")
+"""The text before a secret in an instance key: `aws_x.y["a-`, also inside of JSON."""
+_BEFORE_NAME: Final = re.compile(r"""[{,\n]\s*[+~-]?\s*\\*"(?:\\.|[^"\\\n])*\Z""")
+_AFTER_NAME: Final = re.compile(r"""(?:\\.|[^"\\\n])*"\s*[:=](?!=)""")
+"""The text before and after a secret in the key of a JSON or HCL map."""
+_INSTANCE_KEY: Final = re.compile(r"""(?<=\[")(?:[^"\\]|\\.)*(?="\])""", re.DOTALL)
+_FIELD: Final = re.compile(r"[@A-Za-z_][A-Za-z0-9_@.-]*")
+"""Names of fields, and names in the code, such as those of outputs."""
 
 
 class RedactionSettings(Struct, frozen=True, kw_only=True):
@@ -79,13 +94,15 @@ def _formats_without(off: frozenset[str]) -> formats.FormatTable:
 class Redactor:
     """Values are only added, never removed. Thread-safe."""
 
-    __slots__ = ("_finder", "_formats", "_settings", "_values")
+    __slots__ = ("_finder", "_formats", "_lock", "_settings", "_stand_ins", "_values")
 
     def __init__(
         self, values: Iterable[str | Secret] = (), settings: RedactionSettings | None = None
     ) -> None:
         self._finder = Finder()
         self._values: set[str] = set()
+        self._stand_ins: dict[str, str] = {}
+        self._lock = threading.Lock()
         self.tune(settings or RedactionSettings())
         self.register_all(values)
 
@@ -116,12 +133,35 @@ class Redactor:
         return frozenset(self._values)
 
     def clean(self, text: str) -> str:
+        return self._replace(text, self.spans(text), self._mask)
+
+    def clean_address(self, address: str) -> str:
+        """Only instance keys can be secret: the rest are names in the code."""
+        return _INSTANCE_KEY.sub(lambda key: self.clean_key(key[0]), address)
+
+    def clean_key(self, text: str) -> str:
+        """For an instance key or a key of a map: a stand-in for each secret."""
+        spans = (*self._finder.spans(text), *self._formats.spans(text, lower_case(text)))
+        return self._replace(text, spans, lambda text, start, end: self._stand_in(text[start:end]))
+
+    def _replace(self, text: str, spans: Iterable[Span], mask: Callable[[str, int, int], str]) -> str:
         kept: list[str] = []
         at = 0
-        for start, end in merge_spans(self.spans(text)):
-            kept += (text[at:start], MASK)
+        for start, end in merge_spans(spans):
+            kept += (text[at:start], mask(text, start, end))
             at = end
         return "".join((*kept, text[at:])) if kept else text
+
+    def _mask(self, text: str, start: int, end: int) -> str:
+        before = text[max(0, start - _KEY_WINDOW) : start]
+        in_key = _IN_BRACKETS.search(before) or (
+            _BEFORE_NAME.search(before) and _AFTER_NAME.match(text, end, end + _KEY_WINDOW)
+        )
+        return self._stand_in(text[start:end]) if in_key else MASK
+
+    def _stand_in(self, secret: str) -> str:
+        with self._lock:
+            return self._stand_ins.setdefault(secret, f"{MASK}({len(self._stand_ins) + 1})")
 
     def clean_bytes(self, data: bytes) -> bytes:
         """For UTF-8; other bytes do not change."""
@@ -185,6 +225,10 @@ class Structure(Struct, frozen=True, kw_only=True):
     """From a field, or `parent.field`, to the reason to keep it. The items of a list have the list's name."""
     values: frozenset[str]
     """Fields with foreign content: nothing below them is structural, and numbers are redacted too."""
+    addresses: frozenset[str] = frozenset()
+    """Fields, or `parent.field`, with an address or an attribute path."""
+    keys: frozenset[str] = frozenset()
+    """Fields with an instance key."""
 
 
 def reasons_by_field(reasons: Mapping[str, str]) -> Mapping[str, str]:
@@ -199,30 +243,48 @@ OURS: Final = Structure(
             "a place in the repository or on this machine": "file path root home module variables",
             "one of a closed set": "status decision code kind product actions operation severity rule"
             " resources.reason",
-            "the address of a resource": "address previous_address resources removed_resources",
             "an id or a digest": "id run digest lineage deposed key change store",
             "a version": "engine.version tools.version tool.version engines.version holdfast python",
             "a time": "started ended created at",
         }
     ),
     values=frozenset({"value"}),
+    addresses=frozenset({"address", "previous_address", "resources", "removed_resources", "attributes.path"}),
 )
 TERRAFORM: Final = Structure(
     fields=reasons_by_field(
         {
-            "a name in the code": "name type mode index deposed",
-            "the address of a resource": "address previous_address module_address to_display",
+            "a name in the code": "name mode deposed",
             "the address of a provider": "provider_name provider_config_key full_name source",
             "one of a closed set": "actions action_reason status kind severity",
             "a version": "format_version terraform_version schema_version version_constraint",
         }
     ),
-    values=frozenset({"value", "values", "before", "after", "constant_value", "default", "config_values"}),
+    values=frozenset(
+        {
+            *("value", "values", "before", "after", "constant_value", "default", "config_values"),
+            *("after_unknown", "before_sensitive", "after_sensitive", "sensitive_values", "config_sensitive"),
+            # The type of an output names the keys of its value.
+            "type",
+        }
+    ),
+    addresses=frozenset({"address", "previous_address", "module_address", "to_display"}),
+    keys=frozenset({"index", "instance_key", "resource_key"}),
 )
 """The output of `terraform … -json`."""
 
 
-def clean_document(redactor: Redactor, document: object, structural: Structure = OURS) -> object:
+@overload
+def clean_document(
+    redactor: Redactor, document: Mapping[str, object], structural: Structure = OURS
+) -> dict[str, object]: ...
+
+
+@overload
+def clean_document(redactor: Redactor, document: object, structural: Structure = OURS) -> object: ...
+
+
+def clean_document(redactor: Redactor, document: object, structural: Structure = OURS) -> Any:
     """The document without secrets. What is not JSON becomes text."""
     return _DocumentRedactor(redactor, structural).value(document, (), foreign=False)
 
@@ -242,28 +304,51 @@ class _DocumentRedactor:
             case None | bool():
                 return value
             case str():
-                return value if self._is_structural(path, foreign=foreign) else self._redact(value, path)
+                return self._text(value, path, foreign=foreign)
             case Mapping():
-                return {
-                    key: self.value(
-                        item, (*path, str(key)), foreign=foreign or str(key) in self._structural.values
-                    )
-                    for key, item in value.items()
-                }
+                return self._mapping(value, path, foreign=foreign)
             case list() | tuple():
                 return [self.value(item, path, foreign=foreign) for item in value]
             case numbers.Number():
                 return MASK if foreign and self._redactor.clean(str(value)) == MASK else value
             case _:
-                return value if self._is_structural(path, foreign=foreign) else self._redact(str(value), path)
+                return self._text(str(value), path, foreign=foreign)
 
-    def _is_structural(self, path: tuple[str, ...], *, foreign: bool) -> bool:
-        fields = self._structural.fields
-        return not foreign and any(
-            ".".join(path[-size:]) in fields for size in range(1, _LONGEST_FIELD + 1) if len(path) >= size
-        )
+    def _mapping(
+        self, value: Mapping[Any, Any], path: tuple[str, ...], *, foreign: bool
+    ) -> dict[Any, object]:
+        result: dict[Any, object] = {}
+        for key, item in value.items():
+            name = str(key)
+            ours = not foreign and _FIELD.fullmatch(name)
+            cleaned = name if ours else self._redactor.clean_key(name)
+            inside = foreign or name in self._structural.values
+            shown = _unused(key if cleaned == name else cleaned, result)
+            result[shown] = self.value(item, (*path, name), foreign=inside)
+        return result
+
+    def _text(self, text: str, path: tuple[str, ...], *, foreign: bool) -> str:
+        structural = self._structural
+        if foreign:
+            return self._redact(text, path)
+        if _names_field(structural.addresses, path):
+            return self._redactor.clean_address(text)
+        if _names_field(structural.keys, path):
+            return self._redactor.clean_key(text)
+        return text if _names_field(structural.fields, path) else self._redact(text, path)
 
     def _redact(self, text: str, path: tuple[str, ...]) -> str:
         """The name of a value is the nearest key that is not a generic one such as `value`."""
         names = [part for part in path if part not in self._structural.values]
         return self._redactor.clean_field(names[-1] if names else "", text)
+
+
+def _names_field(fields: Collection[str], path: tuple[str, ...]) -> bool:
+    return any(".".join(path[-size:]) in fields for size in range(1, _LONGEST_FIELD + 1) if len(path) >= size)
+
+
+def _unused(key: Any, taken: Mapping[Any, object]) -> Any:
+    """A key may be written like the stand-in of another."""
+    while key in taken:
+        key = f"{key}'"
+    return key

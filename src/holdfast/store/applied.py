@@ -16,6 +16,8 @@ class AppliedAs(Struct, frozen=True, kw_only=True):
     owner: str | None
     """Of its target; None: it had no target."""
     approvals: int = 0
+    verified: bool = False
+    """Only approvals by verified identities counted."""
     addresses: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     except_types: tuple[str, ...] = ()

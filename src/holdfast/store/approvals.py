@@ -36,12 +36,21 @@ class Approval(Struct, frozen=True, kw_only=True):
 
     @property
     def by(self) -> str:
-        """Identifies the person: several approvals of one person count once."""
-        return f"{self.who.get('kind')}:{self.who.get('name')}"
+        """Identifies the person: several approvals of one person count once.
+
+        Without proof that is the user of a machine, whatever name the environment claims.
+        """
+        if self.verified:
+            return f"{self.who.get('kind')}:{self.who.get('name')}"
+        return f"unverified:{self.who.get('machine')}:{self.who.get('uid')}"
+
+    @property
+    def verified(self) -> bool:
+        return self.who.get("verified") is True
 
     @property
     def shown(self) -> str:
-        return f"{self.who.get('name') or 'unknown'}{'' if self.who.get('verified') else ', unverified'}"
+        return f"{self.who.get('name') or 'unknown'}{'' if self.verified else ', unverified'}"
 
     def in_force(self, now: str) -> bool:
         """A rejection never expires."""

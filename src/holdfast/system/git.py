@@ -160,6 +160,12 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []
         return tuple(name for name in names if name)
 
+    def remotes(self) -> tuple[str, ...]:
+        """The addresses of all remotes, from the configuration of this clone; empty if git fails."""
+        answer = self._run("config", "--local", "--null", "--get-regexp", r"^remote\..*\.url$")
+        entries = answer.out.decode(errors="replace").split("\0") if answer.code == 0 else []
+        return tuple(entry.partition("\n")[2] for entry in entries if entry)
+
     def shallow(self) -> bool:
         return self._run("rev-parse", "--is-shallow-repository").out.strip() == b"true"
 

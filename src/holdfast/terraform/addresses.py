@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -10,6 +11,7 @@ Path = tuple[Step, ...]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _KEY = re.compile(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
 _NUMBERS = re.compile(r"([^0-9]*)([0-9]*)", re.ASCII)
+_BEYOND_FOUR_DIGITS = 0x10000
 _ESCAPES = (
     ("\\", "\\\\"),
     ('"', '\\"'),
@@ -42,7 +44,14 @@ def key_text(key: Step | None) -> str:
             text = key
             for plain, escaped in _ESCAPES:
                 text = text.replace(plain, escaped)
+            if not text.isprintable():
+                text = "".join(char if char.isprintable() else _escape(char) for char in text)
             return f'["{text}"]'
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\u{code:04x}" if code < _BEYOND_FOUR_DIGITS else f"\\U{code:08x}"
 
 
 def resource_text(*, module: str | None, mode: str, type_: str, name: str, key: Step | None) -> str:
@@ -50,12 +59,17 @@ def resource_text(*, module: str | None, mode: str, type_: str, name: str, key: 
     return f"{prefix}{'data.' if mode == 'data' else ''}{type_}.{name}{key_text(key)}"
 
 
-def path_text(path: Path) -> str:
-    """`rule[0].port`, `tags["a b"]`: a path inside a resource, as in an expression."""
+def path_text(path: Path, clean_key: Callable[[str], str] = lambda key: key) -> str:
+    """`rule[0].port`, `tags["a b"]`: a path inside a resource, as in an expression.
+
+    `clean_key` redacts a key in its brackets.
+    """
     text = ""
     for step in path:
-        if isinstance(step, str) and _NAME.fullmatch(step):
+        key = key_text(step)
+        cleaned = clean_key(key)
+        if isinstance(step, str) and _NAME.fullmatch(step) and cleaned == key:
             text += f".{step}" if text else step
         else:
-            text += key_text(step)
+            text += cleaned
     return text

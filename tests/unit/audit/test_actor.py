@@ -51,6 +51,17 @@ def test_a_job_says_who_started_it_and_where() -> None:
     }
 
 
+def test_no_variable_changes_the_machine_and_its_user() -> None:
+    """They identify an unverified actor, whatever else the environment claims."""
+    claimed: tuple[dict[str, str], ...] = (
+        {},
+        {"USER": "eve", "LOGNAME": "eve", "SUDO_UID": "7", "HOSTNAME": "other"},
+        {"CI": "1"},
+        {"GITHUB_ACTIONS": "true", "GITHUB_ACTOR": "eve"},
+    )
+    assert len({(who.machine, who.uid) for who in (current_actor(acting(**one)) for one in claimed)}) == 1
+
+
 def test_another_ci_is_not_a_person() -> None:
     """Nobody sits before a runner, whatever its system user is called."""
     assert current_actor(acting(CI="1")).kind == "ci"

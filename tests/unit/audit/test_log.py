@@ -12,7 +12,8 @@ from memory_blobs import MemoryBlobs
 from holdfast.audit.break_glass import open_break_glass
 from holdfast.audit.layout import HEAD, head_from, piece_name, piece_seqs
 from holdfast.audit.reader import all_lines, newest, verify
-from holdfast.kernel.errors import Failed, HoldfastError
+from holdfast.kernel.errors import Failed, HoldfastError, UnknownOutcome, UsageError
+from holdfast.store.run_store import RunStore
 
 
 class Stumbling(MemoryBlobs):
@@ -243,43 +244,107 @@ def test_a_failure_in_the_background_is_not_tried_without_end() -> None:
 
 
 def test_a_cut_end_stays_known_after_the_next_line() -> None:
-    """Writing goes on where the head says: the gap is not filled."""
+    """Nothing is written until a person accepts the loss, and then after the gap, which is not filled."""
+    store = three_entries()
+    assert store.blobs.remove(piece_name(3))
+    accept_loss(store)
+    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(3, "missing"), (4, "missing")]
+
+
+def three_entries() -> RunStore:
+    """Written by three commands, each with the record of a run."""
     store = store_on()
-    audit_on(store).record_all([applied("net")])
-    audit_on(store).record(applied("dns"))
-    assert store.blobs.remove(piece_name(2))
+    for number in range(3):
+        audit = audit_on(store)
+        audit.require_whole()
+        end = audit.end
+        record: dict[str, object] = {}
+        if end is not None:
+            record["audit"] = {"seq": end.seq, "hash": end.hash}
+        store.runs.finish(f"01RUN{number}", record)
+        audit.record(applied(f"s{number}"))
+    return store
+
+
+def accept_loss(store: RunStore) -> None:
+    """The next command is refused; after the loss is accepted, commands write again."""
+    with pytest.raises(UnknownOutcome):
+        audit_on(store).require_whole()
+    with pytest.raises(UnknownOutcome) as caught:
+        audit_on(store).record(applied())
+    assert caught.value.problem.code == "HF-AUDIT-8"
+    assert "audit accept-loss" in str(caught.value.problem.hint)
+    assert not verify(store).whole
+    audit_on(store).accept_loss("a bad disk")
     audit_on(store).record(applied("app"))
-    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(2, "missing")]
+    assert [line["what"] for line in newest(store, limit=2)] == ["apply", "accept-loss"]
+    assert not verify(store).whole
+    with pytest.raises(UsageError):
+        audit_on(store).accept_loss("again")
 
 
-def test_a_removed_head_stays_known_after_the_next_line() -> None:
-    """Else a cut end could be hidden by taking the head too and waiting for the next command."""
-    store = store_on()
-    audit_on(store).record(applied("net"))
-    audit_on(store).record(applied("dns"))
-    assert store.blobs.remove(HEAD)
-    assert [one.kind for one in verify(store).breaks] == ["head"]
-    audit = audit_on(store)
-    audit.record(applied("app"))
-    assert [(one.seq, one.kind) for one in verify(store).breaks] == [(3, "head")]
-    assert [line["stack"] for line in newest(store, limit=1)] == ["app"]
-    audit.record(applied("web"))
-    lost = [line["seq"] for line in newest(store, limit=9) if line["what"] == "head-lost"]
-    assert lost == [3], "it is said once"
+@pytest.mark.parametrize(
+    "removed",
+    [
+        ("audit/head",),
+        ("audit/head", "audit/lines/000000000003"),
+        ("audit/lines",),
+        ("audit/head", "audit/lines"),
+        ("audit/head", "audit/lines", "anchors"),
+        ("audit/head", "anchors"),
+    ],
+)
+def test_a_log_without_its_end_is_noticed_by_the_next_command(removed: tuple[str, ...]) -> None:
+    """Whatever is removed with it: the head, all of the log, or the anchor too."""
+    store = three_entries()
+    for prefix in removed:
+        for name in (prefix, *store.blobs.names(prefix)):
+            store.blobs.remove(name)
+    accept_loss(store)
 
 
-def test_a_removed_head_stays_known_when_its_next_writer_fails() -> None:
-    """The word of it is not lost with a try that did not work."""
-    blobs = Stumbling()
-    store = store_on(blobs)
-    audit_on(store).record(applied("net"))
-    store.blobs.remove(HEAD)
-    blobs.before.add("audit/lines")
-    audit = audit_on(store)
-    with pytest.raises(HoldfastError):
-        audit.record(applied("dns"))
-    audit.record(applied("app"))
-    assert [one.kind for one in verify(store).breaks] == ["head"]
+def test_a_log_that_was_cut_back_to_an_older_head_is_noticed() -> None:
+    """By the anchor at once; if that was moved back too, `verify` finds it in the records of runs."""
+    store, older = store_on(), []
+    for number in range(3):
+        audit = audit_on(store)
+        audit.record(applied(f"s{number}"))
+        older.append({name: store.blobs.read(name) for name in (HEAD, "anchors/audit")})
+        assert audit.end is not None
+        store.runs.finish(f"01RUN{number}", {"audit": {"seq": audit.end.seq, "hash": audit.end.hash}})
+
+    def move_back(name: str) -> None:
+        blob = older[0][name]
+        assert blob is not None
+        store.blobs.write(name, blob.data)
+
+    move_back(HEAD)
+    assert verify(store).whole, "only the head is behind, and the next writer moves it"
+    audit_on(store).require_whole()
+    for seq in (2, 3):
+        store.blobs.remove(piece_name(seq))
+    with pytest.raises(UnknownOutcome):
+        audit_on(store).require_whole()
+    move_back("anchors/audit")
+    (lost,) = verify(store).breaks
+    assert (lost.seq, lost.kind) == (2, "missing")
+    assert "entries 2 to 3 are missing: the record of run 01RUN2 names entry 3" in lost.message
+
+
+def test_a_log_that_was_written_again_is_noticed() -> None:
+    """By somebody with the key: whole in itself, but not what the anchors name."""
+    store = three_entries()
+    for name in (HEAD, "anchors/audit", *store.blobs.names("audit/lines")):
+        store.blobs.remove(name)
+    for run in store.runs.ids():
+        store.blobs.write(f"kept/{run}", store.blobs.read(f"runs/{run}/outcome").data)  # type: ignore[union-attr]
+        store.blobs.remove(f"runs/{run}/outcome")
+    for number in range(9):
+        audit_on(store).record(applied(f"other{number}"))
+    assert verify(store).whole
+    for name in store.blobs.names("kept"):
+        store.blobs.write(f"runs/{name[5:]}/outcome", store.blobs.read(name).data)  # type: ignore[union-attr]
+    assert {(one.seq, one.kind) for one in verify(store).breaks} == {(1, "changed"), (2, "changed")}
 
 
 def test_nothing_is_added_behind_what_cannot_be_read() -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from holdfast.audit.actor import GITHUB_ACTIONS, Actor
-from holdfast.audit.proof import Claims, Unverified, check_token, with_claims
+from holdfast.audit.proof import Claims, Unverified, check_run, check_token, repositories, with_claims
 
 NOW = datetime(2026, 7, 25, 10, tzinfo=UTC)
 ISSUER = "https://tokens.example"
@@ -119,3 +119,59 @@ def test_a_set_of_keys_that_cannot_be_read_proves_nothing() -> None:
     ):
         found = check_token(token(), nonsense, issuer=ISSUER, audience="holdfast", now=NOW)
         assert isinstance(found, Unverified)
+
+
+RUN = {"repository": "acme/infra", "run_id": "77", "run_attempt": "1"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "why"),
+    [
+        ({"repository": "mallory/infra"}, "for the repository mallory/infra, not acme/infra"),
+        ({"repository": None}, "for the repository"),
+        ({"run_id": "78"}, "run_id differs"),
+        ({"run_id": None}, "run_id differs"),
+        ({"run_attempt": "2"}, "run_attempt differs"),
+    ],
+)
+def test_a_token_of_another_repository_or_run_proves_nothing(claims: dict[str, str], why: str) -> None:
+    """Even if GitHub signed it, and whatever the variables of the job repeat."""
+    checked = check_run({**RUN, "actor": "ada", **claims}, RUN, frozenset({"acme/infra"}))
+    assert isinstance(checked, Unverified)
+    assert why in checked.why
+    if "repository" in claims:
+        job = {**RUN, "repository": str(claims["repository"])}
+        assert isinstance(check_run({**RUN, **claims}, job, frozenset({"acme/infra"})), Unverified)
+
+
+def test_a_repeated_run_does_not_prove_who_repeated_it() -> None:
+    """Its token still names who started the first attempt."""
+    claims = {**RUN, "run_attempt": "2", "actor": "ada"}
+    checked = check_run(claims, {**RUN, "run_attempt": "2"}, frozenset())
+    assert isinstance(checked, Unverified)
+    assert "started again" in checked.why
+
+
+def test_a_token_of_this_repository_and_run_is_accepted() -> None:
+    """Git remotes may differ from it in case; a remote elsewhere says nothing about GitHub."""
+    for remotes in (["git@github.com:Acme/Infra.git"], ["https://git.acme.example/infra"], []):
+        assert check_run({**RUN, "actor": "ada"}, RUN, repositories(remotes)) == {**RUN, "actor": "ada"}
+
+
+@pytest.mark.parametrize(
+    ("remote", "repository"),
+    [
+        ("https://github.com/acme/infra", "acme/infra"),
+        ("https://github.com/acme/infra.git/", "acme/infra"),
+        ("https://x-access-token:abc@github.com/acme/infra.git", "acme/infra"),
+        ("git@github.com:acme/infra.js.git", "acme/infra.js"),
+        ("ssh://git@github.com:22/acme/infra.git", "acme/infra"),
+        ("https://github.com.evil.example/acme/infra", None),
+        ("https://evil.example/github.com/acme/infra", None),
+        ("/srv/git/github.com/acme/infra", None),
+        ("https://github.com/acme", None),
+    ],
+)
+def test_a_remote_names_its_repository_on_github(remote: str, repository: str | None) -> None:
+    """Anything that is not clearly on GitHub names none."""
+    assert repositories([remote]) == (frozenset({repository}) if repository else frozenset())

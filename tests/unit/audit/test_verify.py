@@ -95,9 +95,9 @@ def test_a_log_without_its_head_is_not_whole() -> None:
 
 
 def test_a_lost_head_stays_known() -> None:
-    """A later writer makes a new head, and with it the line that says so."""
-    pieces, end = made(1, what="head-lost")
-    assert only(verdict(pieces, end))[:2] == (1, "head")
+    """A person accepted the loss, and the entry says so."""
+    pieces, end = made(1, what="accept-loss")
+    assert only(verdict(pieces, end))[:2] == (1, "missing")
 
 
 def test_swapped_lines_are_found() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import config_documents as documents
-from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings
+from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, RequiredApprovals
 from holdfast.config.read import parse
 from holdfast.kernel.errors import ConfigError
 
@@ -36,7 +36,10 @@ guard:
     - { from: 1970-01-06, to: 1970-01-06, zone: UTC, effect: deny }
     - { from: 22:00, to: 06:00, zone: UTC }
   environments:
-    prod: { deletions: { per_stack: any }, protect: { except_types: [aws_eip] }, approvals: 2 }
+    prod:
+      deletions: { per_stack: any }
+      protect: { except_types: [aws_eip] }
+      approvals: { count: 2, verified: true }
 """
 
 
@@ -59,7 +62,7 @@ def test_the_whole_key_is_believed_as_written() -> None:
         destroy=Effect.APPROVE,
         target=Effect.WARN,
         max_changes=100,
-        approvals=1,
+        approvals=RequiredApprovals(count=1),
         freeze=(
             Freeze(
                 start=4 * 1440 + 960,
@@ -80,7 +83,10 @@ def test_the_whole_key_is_believed_as_written() -> None:
             Freeze(start=1320, end=1800, every=1440, zone="UTC", text="22:00 to 06:00 every day"),
         ),
     )
-    assert found.environments == {"prod": GuardRules(per_stack=ANY, except_types=("aws_eip",), approvals=2)}
+    approvals = RequiredApprovals(count=2, verified=True)
+    assert found.environments == {
+        "prod": GuardRules(per_stack=ANY, except_types=("aws_eip",), approvals=approvals)
+    }
 
 
 def test_without_the_key_nothing_is_said() -> None:
@@ -98,6 +104,10 @@ def test_without_the_key_nothing_is_said() -> None:
         ("protect: { tags: { a: null } }", "HF-CONF-6", "guard.protect.tags.a has no value", ""),
         ("actions: maybe", "HF-CONF-7", "guard.actions cannot be `maybe`", "`approve`"),
         ("approvals: 11", "HF-CONF-21", "from 0 to 10", ""),
+        ("approvals: { count: 11 }", "HF-CONF-21", "guard.approvals.count is 11", ""),
+        ("approvals: { verified: true }", "HF-CONF-5", "needs the key `count`", ""),
+        ("approvals: { count: 1, verifed: true }", "HF-CONF-4", "verifed", "`verified`"),
+        ("approvals: { count: 1, verified: 1 }", "HF-CONF-6", "guard.approvals.verified must be", ""),
         ("environments: { prodd: {} }", "HF-CONF-23", "names `prodd`", "Did you mean `prod`?"),
         ("environments: { far: {} }", "HF-CONF-23", "names `far`", "Add it"),
         ("freeze: [{ from: sat, to: sun }]", "HF-CONF-5", "needs the key `zone`", ""),

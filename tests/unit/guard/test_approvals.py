@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import (
@@ -25,13 +26,13 @@ from holdfast.store.approvals import Approval, ApprovalKind
 NOW = "2026-01-02"
 
 
-def word(kind: str, by: str = "ada", *, valid: bool = True) -> Approval:
+def word(kind: str, by: str = "ada", *, valid: bool = True, verified: bool = False) -> Approval:
     return Approval(
         kind=ApprovalKind(kind),
         digest="d",
         stack="a",
         run="r",
-        who={"kind": "person", "name": by},
+        who={"kind": "person", "name": by, "machine": "m", "uid": by, "verified": verified},
         reason="why",
         at="2026-01-01",
         until=None if valid else NOW,
@@ -98,6 +99,33 @@ def test_enough_people_let_it_pass() -> None:
     left = with_approvals(WAITING, [word("approve"), word("approve", "bob")], now=NOW)
     assert left == Allow(reasons=(reason("HF-GUARD-14", Effect.WARN),))
     assert missing_approvals(left, [], now=NOW) == 0
+
+
+def test_without_proof_the_user_of_a_machine_counts_once() -> None:
+    """Whatever kind and name the environment claims, and in CI too; another user or machine is another."""
+    claimed = {"machine": "m", "uid": 1000, "verified": False}
+    approvals = [
+        structs.replace(word("approve"), who={**claimed, "kind": kind, "name": name})
+        for kind, name in (("person", "ada"), ("github-actions", "bob"), ("ci", "eve"))
+    ]
+    assert missing_approvals(WAITING, approvals, now=NOW) == 1
+    for other in ({"uid": 1001}, {"machine": "n"}, {"verified": True}):
+        more = structs.replace(approvals[0], who={**approvals[0].who, **other})
+        assert missing_approvals(WAITING, [*approvals, more], now=NOW) == 0
+
+
+def test_where_verified_approvals_are_needed_only_those_count() -> None:
+    """Also after an override, and for reasons that are added later."""
+    unverified = [word("approve"), word("approve", "bob"), word("approve", "eve")]
+    verified = [word("approve", verified=True), word("approve", "bob", verified=True)]
+    waiting = decision_from_reasons(WAITING.reasons, approvals=2, verified=True)
+    both = decision_from_reasons(BOTH.reasons, approvals=2, verified=True)
+    later = with_reasons(decision_from_reasons((), verified=True), [reason("HF-GUARD-12", Effect.APPROVE)])
+    for decision in (waiting, both, later):
+        said = [word("override"), *unverified]
+        assert isinstance(with_approvals(decision, said, now=NOW), NeedApproval)
+        assert isinstance(with_approvals(decision, [*said, *verified], now=NOW), Allow)
+    assert missing_approvals(waiting, [*unverified, verified[0]], now=NOW) == 1
 
 
 @pytest.mark.parametrize("decision", [DENIED, WAITING, BOTH, ALLOWED])

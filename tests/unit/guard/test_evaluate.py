@@ -346,6 +346,9 @@ def test_approvals_are_asked_for_what_changes_something() -> None:
     assert isinstance(decision, NeedApproval)
     assert (decision.approvals, codes(decision)) == (2, ["HF-GUARD-14"])
     assert decision.reasons[0].message == "changes to prod need 2 approvals"
+    verified = production(made, approvals=1, verified=True)
+    assert verified.reasons[0].message == "changes to prod need a verified approval"
+    assert verified.verified
     assert production(plan(KEPT), approvals=2) == Allow()
     one = production(made, max_changes=0)
     assert isinstance(one, NeedApproval)

@@ -8,7 +8,16 @@ import msgspec
 import pytest
 from guard_made import codes, plan, resource, situation
 
-from holdfast.config.guard import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings
+from holdfast.config.guard import (
+    ANY,
+    NONE,
+    Budget,
+    Effect,
+    Freeze,
+    GuardRules,
+    GuardSettings,
+    RequiredApprovals,
+)
 from holdfast.guard import evaluate
 from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
@@ -45,7 +54,7 @@ def test_what_is_said_for_all_makes_production_only_stricter() -> None:
         "per_stack": Budget(number=9),
         "actions": Effect.ALLOW,
         "target": Effect.DENY,
-        "approvals": 1,
+        "approvals": RequiredApprovals(count=1),
         "max_changes": 5,
     }
     found = policy(**rules)
@@ -59,12 +68,12 @@ def test_an_environment_can_be_named_and_loosened() -> None:
     """What is said of it replaces, and lists are added."""
     freeze = Freeze(start=0, end=1, every=None, zone="UTC", text="")
     found = policy(
-        approvals=2,
+        approvals=RequiredApprovals(count=2, verified=True),
         addresses=("a.b",),
         own={
             "per_stack": Budget(percent=5),
             "destroy": Effect.WARN,
-            "approvals": 0,
+            "approvals": RequiredApprovals(count=0),
             "addresses": ("c.d", "a.b"),
             "except_types": ("aws_eip",),
             "freeze": (freeze,),
@@ -74,6 +83,7 @@ def test_an_environment_can_be_named_and_loosened() -> None:
     assert (found.addresses, found.except_types) == (("a.b", "c.d"), ("aws_eip",))
     assert found.freeze == (freeze,)
     assert found.stateful is Effect.DENY
+    assert not found.verified
 
 
 def test_the_version_of_a_policy_is_that_of_its_content() -> None:
@@ -85,7 +95,8 @@ def test_the_version_of_a_policy_is_that_of_its_content() -> None:
         policy(tags=(("a", ("b",)),)),
         policy(own={"per_stack": ANY}),
         policy(freeze=(Freeze(start=0, end=1, every=None, zone="UTC", text=""),)),
-        policy(approvals=1),
+        policy(approvals=RequiredApprovals(count=1)),
+        policy(approvals=RequiredApprovals(count=1, verified=True)),
     ]
     assert len({policy_version(one) for one in (policy(), *others)}) == len(others) + 1
 

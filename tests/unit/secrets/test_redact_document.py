@@ -3,6 +3,8 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
 from holdfast.secrets.redact import OURS, TERRAFORM, Redactor, clean_document, clean_value
 
 REDACTOR = Redactor(
@@ -96,6 +98,59 @@ def test_a_document_of_terraform_keeps_what_it_is_about() -> None:
         "name": "network",
         "change": {"actions": ["planned"], "after": {"name": "***", "address": "***"}},
     }
+
+
+def test_secrets_in_keys_have_stand_ins_that_keep_them_apart() -> None:
+    """In addresses, in keys of values and in texts about them: the same one everywhere."""
+    redactor = Redactor(["hunter2-a", 'hunter2"b', "hunter2-c"])
+    first, second = 'x.y["hunter2-a"]', 'module.m["eu-hunter2\\"b"].x.y[0]'
+    document = {
+        "resources": [{"address": first}, {"address": second, "previous_address": first}],
+        "removed_resources": [second],
+        "message": f"{second} would be deleted, not {first}; its token is hunter2-a",
+        "attributes": [{"path": 'tags["hunter2-c"]'}],
+        "outputs": {"o": {"value": {"hunter2-a": {"hunter2-c": 1}, "hunter2-c": 2, "***(3)": 3}}},
+    }
+    assert clean_document(redactor, document) == {
+        "resources": [
+            {"address": 'x.y["***(1)"]'},
+            {"address": 'module.m["eu-***(2)"].x.y[0]', "previous_address": 'x.y["***(1)"]'},
+        ],
+        "removed_resources": ['module.m["eu-***(2)"].x.y[0]'],
+        "message": 'module.m["eu-***(2)"].x.y[0] would be deleted, not x.y["***(1)"]; its token is ***',
+        "attributes": [{"path": 'tags["***(3)"]'}],
+        "outputs": {"o": {"value": {"***(1)": {"***(3)": 1}, "***(3)": 2, "***(3)'": 3}}},
+    }
+    shown = {
+        "index": "hunter2-a",
+        "values": {"tags": {"hunter2-c": "x"}},
+        "sensitive_values": {"hunter2-c": True},
+    }
+    assert clean_document(redactor, shown, TERRAFORM) == {
+        "index": "***(1)",
+        "values": {"tags": {"***(3)": "x"}},
+        "sensitive_values": {"***(3)": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ('lab_object.it["hunter2"]: Creating...', 'lab_object.it["***(1)"]: Creating...'),
+        ('{"addr":"lab_object.it[\\"hunter2\\"]"}', '{"addr":"lab_object.it[\\"***(1)\\"]"}'),
+        ('tags = {"hunter2": "hunter2"}', 'tags = {"***(1)": "***"}'),
+        ('  + "hunter2" = "hunter2"', '  + "***" = "***"'),
+        ('{\n  + "hunter2" = "hunter2"', '{\n  + "***(1)" = "***"'),
+        ('["hunter2", "hunter2"]', '["***", "***"]'),
+        ('x["a"] has hunter2', 'x["a"] has ***'),
+        ("hunter2", "***"),
+    ],
+)
+def test_in_texts_only_keys_have_stand_ins(text: str, cleaned: str) -> None:
+    """Elsewhere nobody learns that two secrets are the same. Cleaning again changes nothing."""
+    redactor = Redactor(["hunter2"])
+    assert redactor.clean(text) == cleaned
+    assert redactor.clean(cleaned) == cleaned
 
 
 def test_every_structural_field_has_a_reason() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_BREAKS = 20
 _FORMAT = "jsonl"
 HELP = "Show, verify and export the audit log: who did what, and why."
-COMMANDS = ("show", "verify", "export")
+COMMANDS = ("show", "verify", "export", "accept-loss")
 
 
 def show(
@@ -58,11 +58,18 @@ def show(
 
 def verify(invocation: Invocation) -> Exit:
     """Verify the hash chain of the whole audit log. Finds changed, reordered and removed entries."""
+    from msgspec import structs
+
     from holdfast.audit import reader, sink
 
     config, store = _open(invocation)
     verdict = reader.verify(store)
-    waiting = sink.waiting(store, config.audit_s3) if config.audit_s3 is not None and verdict.whole else None
+    waiting = None
+    if config.audit_s3 is not None and verdict.whole:
+        waiting = sink.waiting(store, config.audit_s3)
+        if not sink.is_accepted(store, config.audit_s3):
+            note = sink.not_accepted(config.audit_s3)
+            verdict = structs.replace(verdict, notes=(*verdict.notes, note))
     return invocation.answer(
         _verdict_document(verdict, waiting),
         lambda: _show_verdict(invocation.console, verdict, waiting),
@@ -108,6 +115,28 @@ def export(
     else:
         invocation.console.say(f" Wrote {plural(len(lines), 'line')} to {out}")
     return Exit.DONE
+
+
+def accept_loss(
+    invocation: Invocation,
+    reason: Annotated[
+        str | None, Option("--reason", metavar="TEXT", help="Why the entries are missing; recorded.")
+    ] = None,
+) -> Exit:
+    """Continue the audit log although its last entries are missing. The gap stays visible."""
+    from holdfast.plans.context import Identity
+
+    if not (reason or "").strip():
+        raise UsageError(
+            "HF-USE-25", "audit accept-loss needs --reason", hint="The reason is recorded in the audit log."
+        )
+    _, store = _open(invocation)
+    identity = Identity(store, invocation.environment, invocation.console.redactor)
+    missing = identity.audit.accept_loss(reason or "")
+    return invocation.answer(
+        {"version": 1, "missing": missing, "reason": reason},
+        f" Accepted: {missing}. The audit log continues after the gap.",
+    )
 
 
 def _open(invocation: Invocation) -> tuple[Config, RunStore]:

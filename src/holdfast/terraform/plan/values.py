@@ -8,6 +8,7 @@ mask does not fit its value, the whole part counts as secret.
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -72,9 +73,11 @@ def differences_of(
 def _differences(
     sides: _Sides, forcing: tuple[Path, ...], *, clean: Callable[[str], str], at_most: int, width: int
 ) -> Differences:
+    # Keys of a map may be secret. The redactor recognises them by their brackets.
+    clean_key = functools.cache(lambda key: clean(f"_{key}")[1:])
     differences = [
         Difference(
-            path=path_text(path),
+            path=path_text(path, clean_key),
             before=_cut(_text(part.before, secret=part.secret, clean=clean), width),
             after=KNOWN_AFTER_APPLY
             if part.unknown is True
