@@ -68,7 +68,9 @@ def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
 
 def import_blocks(wanted: Iterable[Import]) -> str:
     """The `import` blocks. Nothing in an id is interpreted as a template."""
-    return "\n".join(f"import {{\n  to = {item.address}\n  id = {_quoted(item.id)}\n}}\n" for item in wanted)
+    return "\n".join(
+        f"import {{\n  to = {item.address}\n  id = {key_text(item.id)[1:-1]}\n}}\n" for item in wanted
+    )
 
 
 def _resolve(outcome: ChangeOutcome, given: str | None) -> Import | Unresolved:
@@ -120,9 +122,3 @@ def _known(outcome: ChangeOutcome, change: PlannedChange) -> dict[str, object]:
     if outcome.label is not None and outcome.label.key == "name":
         known.setdefault("name", outcome.label.value)
     return known
-
-
-def _quoted(text: str) -> str:
-    """Quoted as Terraform quotes a key, with non-printable characters escaped."""
-    quoted = key_text(text)[1:-1]
-    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)
