@@ -58,7 +58,8 @@ RULES = st.fixed_dictionaries(
         "policies": EFFECTS,
         "findings": EFFECTS,
         "max_changes": st.integers(0, 3),
-        "approvals": st.integers(0, 3),
+        "approvals": st.integers(0, 3)
+        | st.fixed_dictionaries({"count": st.integers(0, 3), "verified": st.booleans()}),
         "freeze": st.just([{"from": "2020-01-01", "to": "2099-01-01", "zone": "UTC", "effect": "deny"}]),
     },
 )
@@ -177,6 +178,7 @@ def test_a_changed_configuration_never_allows_more(
         found = base_rules(config, code, (stack,), OldRepository(config, code, old), "main")
         after = decided(folder, config, stack, found, changes)
         assert rank(after) >= rank(before)
+        assert after.verified or not before.verified
         sealed = found.seal(stack.name) if found is not None else None
         assert decided(folder, config, stack, rules_of_bundles([sealed], config, code), changes) == after
         if rank(decided(folder, config, stack, None, changes)) < rank(before):

@@ -36,6 +36,8 @@ FREEZE = Freeze(start=0, end=1, every=None, zone="UTC", text="then")
         ("max_changes", None, 5, []),
         ("approvals", 2, 1, ["approvals 2 → 1"]),
         ("approvals", 1, 2, []),
+        ("verified", True, False, ["approvals verified → unverified"]),
+        ("verified", False, True, []),
     ],
 )
 def test_weaker_settings_are_named_with_their_keys(
@@ -48,12 +50,15 @@ def test_weaker_settings_are_named_with_their_keys(
 
 def test_less_than_at_the_last_apply_is_named() -> None:
     """Under either name of the stack; more protection is no reason."""
-    then = AppliedAs(environment="prod", production=True, owner="ci", approvals=2, addresses=("a",))
+    then = AppliedAs(
+        environment="prod", production=True, owner="ci", approvals=2, verified=True, addresses=("a",)
+    )
     now = AppliedAs(environment="dev", production=False, owner=None, approvals=1, addresses=("b",))
     assert lowered_since((then, then), now) == (
         "production (prod) → dev",
         "owner ci → anyone",
         "approvals 2 → 1",
+        "approvals verified → unverified",
         "protect.addresses without a",
     )
     assert lowered_since((now,), structs.replace(then, addresses=("a", "b"))) == ()
@@ -67,3 +72,7 @@ def test_of_two_decisions_the_stricter_one_counts() -> None:
     united = unite([NeedApproval(reasons=(asked, warned), approvals=3), Deny(reasons=(loss,))])
     assert united == Deny(reasons=(loss, asked), approvals=3)
     assert unite([Allow(), Allow(reasons=(warned,))]) == Allow(reasons=(warned,))
+    verified = NeedApproval(reasons=(asked,), verified=True)
+    assert unite([NeedApproval(reasons=(asked,), approvals=2), verified]) == NeedApproval(
+        reasons=(asked,), approvals=2, verified=True
+    )
