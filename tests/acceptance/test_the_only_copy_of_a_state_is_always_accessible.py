@@ -53,7 +53,9 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
 
 def apply_into_an_outage(holdfast: Program, server: StateServer, tmp_path: Path) -> dict[str, Any]:
     """The backend stops answering in the middle of the first apply. The error of the apply."""
-    reached, go = tmp_path / "reached", tmp_path / "go"
+    signs = tmp_path / "signs"
+    signs.mkdir()
+    reached, go = signs / "reached", signs / "go"
     repository(holdfast, server, CODE.format(reached=reached, go=go))
     process = holdfast.start("apply", "--yes", "--json")
     eventually(lambda: reached.exists() or process.poll() is not None, what="the resource is created")

@@ -46,7 +46,7 @@ def test_an_unknown_action_or_reason_is_shown_and_refused(
     assert (reason or actions[-1]) in ran.out
     again = holdfast.results("apply", "--plan", "out", code=3)["a"]
     assert again["status"] == "refused"
-    assert again["error"]["code"] == "HF-GUARD-0"
+    assert again["error"]["code"] == "HF-BUND-3"  # Its plan file is not one of Terraform's.
     assert fake.calls("apply") == []
 
 

@@ -15,6 +15,7 @@ from holdfast.plans.policies import require_owner
 from holdfast.plans.workdir import open_workdir
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import hold_claim
+from holdfast.runs.outcome import require_previous_finished
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
@@ -43,6 +44,7 @@ async def adopt(
     """
     store, code, identity = context.store, context.project.code, context.identity
     require_owner(context.project, stack)
+    await require_previous_finished(store, context.control, stack)
     with audit_trail.audited(
         identity, context.control.tell, stack.name, what="adopt", reason=accepted, break_glass=bool(accepted)
     ):
@@ -121,7 +123,12 @@ def _adoptable(code: Code, stack: Stack, workspace: str | None) -> Path:
     return states[0]
 
 
-def preview_start_empty(context: ChangeContext, stack: Stack) -> StateChange:
+async def preview_start_empty(context: ChangeContext, stack: Stack) -> StateChange:
+    await require_previous_finished(context.store, context.control, stack)
+    return _start_empty_change(context, stack)
+
+
+def _start_empty_change(context: ChangeContext, stack: Stack) -> StateChange:
     """The user declares that the state next to the module, or in an earlier backend, is not this stack's.
 
     A file next to the module stays as it is; what the recorded state held is left behind.
@@ -142,7 +149,7 @@ async def start_empty(
     """`seen` is the digest of the change that the user confirmed."""
     store, command = context.store, f"holdfast state adopt {stack.name} --start-empty"
     async with hold_claim(store, context.control, context.identity, stack, "adopt"):
-        change = preview_start_empty(context, stack)
+        change = _start_empty_change(context, stack)
         with surgery.audited_change(context, stack, change, override, seen=seen, command=command):
             state_continuity.record_empty(store, stack.name)
 
@@ -160,6 +167,7 @@ async def accept_older(context: ChangeContext, stack: Stack, *, reason: str) -> 
     """
     store, identity = context.store, context.identity
     require_owner(context.project, stack)
+    await require_previous_finished(store, context.control, stack)
     async with (
         hold_claim(store, context.control, identity, stack, "adopt"),
         open_workdir(context, stack, for_state=True) as workdir,

@@ -154,7 +154,7 @@ def run_accept_older(invocation: Invocation, name: str, *, workspace: str | None
 
 def run_start_empty(invocation: Invocation, name: str, *, override: Override | None, yes: bool) -> Exit:
     async def work(context: ChangeContext, stack: Stack) -> bool:
-        change = adopt.preview_start_empty(context, stack)
+        change = await adopt.preview_start_empty(context, stack)
         command = f"holdfast state adopt {stack.name} --start-empty"
         confirmed = await confirm_change(
             invocation, context, stack, change, override=override, command=command, yes=yes

@@ -155,11 +155,11 @@ def copy_sources(
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
-    if forbidden is not None:
-        wanted = {file: source for file, source in wanted.items() if source.stat() not in forbidden}
     links_out = _links_out(root, wanted)
     for file in links_out:
         del wanted[file]
+    if forbidden is not None:
+        wanted = {file: source for file, source in wanted.items() if source.stat() not in forbidden}
     files.private_folder(work.tree)
     files.private_folder(work.module)
     _remove_unwanted(work, wanted)
