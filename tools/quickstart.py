@@ -139,7 +139,8 @@ def children_of(parent: int) -> list[int]:
 
 def crash(story: Story, place: Path) -> None:
     """Kill an apply between creating a resource and recording it, then recover."""
-    marker = place / "second-has-begun"
+    marker = place / "marks" / "second-has-begun"
+    marker.parent.mkdir()
     folder = story.folder / "crash"
     folder.mkdir()
     (folder / "main.tf").write_text(CRASH % marker)
@@ -150,7 +151,8 @@ def crash(story: Story, place: Path) -> None:
     output = story.stopped("plan", "crash", code=UNKNOWN)
     (folder / "main.tf").write_text(CRASH.replace("sleep 20", "true") % marker)
     run = output.split("runs reconcile ")[1].split()[0]
-    story.holdfast("runs", "reconcile", run, "--yes")
+    print("   The first resource is imported. The second may be created again: its program has no lasting effect.")
+    story.holdfast("runs", "reconcile", run, "--yes", "--recreate", "terraform_data.second")
     story.holdfast("plan", "crash", "--quiet")
 
 
