@@ -140,14 +140,7 @@ engines = pytest.mark.parametrize("engine", ["embedded", pytest.param("binary", 
 def steal(shell: Shell, engine: str, *paths: Path) -> None:
     """A stack whose code steals, in plain HCL and in a program that it starts."""
     shell.write("holdfast.yaml", CONFIG % (engine, shell.report))
-    links = {"reads/environment": "/proc/self/environ"}
-    links |= {f"reads/link{number}": str(path) for number, path in enumerate(paths)}
-    for link, target in links.items():
-        (shell.repo / link).parent.mkdir(exist_ok=True)
-        (shell.repo / link).unlink(missing_ok=True)
-        (shell.repo / link).symlink_to(target)
-    names = [*map(str, paths), *(f"./{Path(link).name}" for link in links)]
-    shell.write("reads/main.tf", READS % json.dumps(names))
+    shell.write("reads/main.tf", READS % json.dumps([str(path) for path in paths]))
     command = f"/usr/bin/python3 {shell.folder / 'steal.py'} {KEY[:8]} {' '.join(map(str, paths))}"
     shell.write("steals/main.tf", STEALS % command)
 

@@ -105,7 +105,7 @@ def test_a_wrong_sum_is_refused_before_anything_is_started(
     holdfast: Program, given: Path, tmp_path: Path
 ) -> None:
     """What is not what it should be is never run, not even to ask for its version."""
-    mark = tmp_path / "mark"
+    mark = tmp_path / "user/mark"
     file = plain(given, mark=mark)
     refused(holdfast, file, "HF-TOOL-2", "--sha256", "0" * 64)
     (given / "SHA256SUMS").write_text(f"{'1' * 64}  terraform\n")
@@ -117,7 +117,7 @@ def test_a_wrong_sum_is_refused_before_anything_is_started(
 
 def test_without_a_sum_it_is_refused(holdfast: Program, given: Path, tmp_path: Path) -> None:
     """Neither given nor beside it, or a file of sums that does not name it."""
-    mark = tmp_path / "mark"
+    mark = tmp_path / "user/mark"
     file = plain(given, mark=mark)
     assert "--sha256" in refused(holdfast, file, "HF-TOOL-1")["hint"]
     (given / "SHA256SUMS").write_text(f"{sum_of(file)}  terraform2\n{sum_of(file)} my terraform\n")
@@ -223,7 +223,7 @@ def test_each_stack_runs_with_its_own_version(
 ) -> None:
     """Two versions side by side, each stack pinned to one: each is run by its own."""
     real = (terraform_folder / "terraform").resolve()
-    mark = tmp_path / "mark"
+    mark = tmp_path / "user/mark"
     other = plain(given, "1.10.7", mark=mark)
     versions = []
     for file in (real, other):

@@ -90,7 +90,7 @@ class Talk:
         self.ours.settimeout(30)
         self.theirs = theirs
         worker = Worker(engine, theirs, lambda _: attention)  # type: ignore[arg-type]
-        self.thread = threading.Thread(target=worker.serve)
+        self.thread = threading.Thread(target=worker.serve, args=({},))
         self.thread.start()
         self.pending = b""
 
@@ -114,7 +114,7 @@ class Talk:
         self.ours.sendall(json.dumps({"cancel": name}).encode() + b"\n")
 
     def __enter__(self) -> Self:
-        assert self.hear() == {"ready": True}
+        assert self.hear() == {"ready": True, "confinement": {}}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -391,12 +391,14 @@ def test_a_child_that_lives_on_hides_no_crash(with_lab: Program, tmp_path: Path)
     one_stack(
         with_lab,
         use="embedded",
-        env={"STARTED": str(tmp_path / "started")},
+        env={"STARTED": str(tmp_path / "user/started")},
         body='resource "terraform_data" "it" {\n'
         '  provisioner "local-exec" {\n    command = "touch $STARTED; sleep 600; true"\n  }\n}\n',
     )
     process = with_lab.start("apply", "--yes", "--json")
-    eventually(lambda: (tmp_path / "started").exists() or process.poll() is not None, what="the provisioner")
+    eventually(
+        lambda: (tmp_path / "user/started").exists() or process.poll() is not None, what="the provisioner"
+    )
     (victim,) = warm_processes(with_lab)
     os.kill(victim, signal.SIGKILL)
     out, _ = process.communicate(timeout=30)
