@@ -65,6 +65,12 @@ class StateLocked(Busy):
         self.lock = lock
 
 
+_CONFINED = (
+    "Holdfast confines the programs of a plan: they cannot create entries in some folders, such as the one "
+    "with its key. `holdfast doctor` lists them. See docs/engines.md, Confinement."
+)
+
+
 class CommandTarget(Protocol):
     """The stack, engine and backend of a command: a `StackWorkdir`."""
 
@@ -141,7 +147,9 @@ def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagno
     if diagnostic.place is not None:
         file = posixpath.normpath(posixpath.join(target.stack.module, diagnostic.place.file))
         place = Place(file=file, line=diagnostic.place.line, column=diagnostic.place.column)
-    return Problem(code=code, message=message, place=place)
+    # Only a hint: nothing is decided by the text.
+    denied = "permission denied" in message.lower() and bool(target.engine.confinement.measures)
+    return Problem(code=code, message=message, hint=_CONFINED if denied else None, place=place)
 
 
 def _text(answer: CommandResult, output: CommandOutput) -> str:
