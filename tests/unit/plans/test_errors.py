@@ -25,7 +25,8 @@ def test_a_denied_permission_may_come_from_confinement(
 ) -> None:
     """A program that worked before must not leave its user guessing."""
     target = SimpleNamespace(
-        engine=SimpleNamespace(confinement=Confinement(measures=measures)), stack=SimpleNamespace(module="app")
+        engine=SimpleNamespace(confinement=Confinement(measures=measures)),
+        stack=SimpleNamespace(module="app"),
     )
     diagnostic = Diagnostic(severity="error", summary="local-exec provisioner error", detail=detail)
     problem = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-4", diagnostic)
