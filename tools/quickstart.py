@@ -151,7 +151,7 @@ def crash(story: Story, place: Path) -> None:
     output = story.stopped("plan", "crash", code=UNKNOWN)
     (folder / "main.tf").write_text(CRASH.replace("sleep 20", "true") % marker)
     run = output.split("runs reconcile ")[1].split()[0]
-    print("   The first resource is imported. The second may be created again: its program has no lasting effect.")
+    print("   The first resource is imported. The second may be created again: it has no lasting effect.")
     story.holdfast("runs", "reconcile", run, "--yes", "--recreate", "terraform_data.second")
     story.holdfast("plan", "crash", "--quiet")
 
