@@ -152,6 +152,8 @@ def copy_sources(
         source = root / file
         if source.is_file():
             wanted[file] = source
+    # Terraform's own folder comes from init: the code cannot say which module or provider is behind a name.
+    wanted = {file: source for file, source in wanted.items() if f"/{_KEPT}/" not in f"/{file}".lower()}
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
