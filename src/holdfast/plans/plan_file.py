@@ -189,6 +189,7 @@ async def from_saved_plan(
     terraform = Terraform(context, workdir, retrying)
     # Before init, which sends credentials to the backend's endpoint.
     _require_equal(stack.name, bundle.parts.destination, terraform.destination())
+    _require_none(stack.name, terraform.init_cache.changed_modules())
     if bundle.lock is not None:
         terraform.require_unchanged_providers(bundle.lock)
         workdir.work.lock_file.write_bytes(bundle.lock)
@@ -321,7 +322,11 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
 
 def _require_equal(stack: str, then: Destination, now: Destination) -> None:
     """Refuse a plan that would apply elsewhere than planned, or with other content."""
-    if changed := differences(then, now):
+    _require_none(stack, differences(then, now))
+
+
+def _require_none(stack: str, changed: tuple[str, ...]) -> None:
+    if changed:
         raise Refused(
             "HF-BUND-12",
             f"{stack}: {' and '.join(changed)} changed since the plan was made",
