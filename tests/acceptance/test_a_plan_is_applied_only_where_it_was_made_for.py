@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -190,6 +191,7 @@ def test_another_file_outside_the_repository_is_refused(with_lab: Program, tmp_p
         resource "terraform_data" "it" {{
           input = [
             try(file("{folder}/function.txt"), ""), fileset("{folder}", "*.json"), fileexists("~/home.txt"),
+            try(file("{folder}"), ""),
           ]
           provisioner "file" {{
             source      = "{folder}/named.txt"
@@ -215,3 +217,42 @@ def test_another_file_outside_the_repository_is_refused(with_lab: Program, tmp_p
     (folder / "two.json").unlink()
     result = with_lab.results("apply", "--plan", "out", code=1)["a"]
     assert "192.0.2.1" in str(result["error"]), "everything is as planned, so Terraform runs"
+
+
+def other_provider(folder: Path, marker: Path, mirror: Path) -> None:
+    """A provider that is in no lock file, and writes a file when it runs."""
+    folder.mkdir(exist_ok=True)
+    (real,) = mirror.glob("holdfast.dev/labs/lab/1.0.0/*/terraform-provider-lab*")
+    head, _, rest = real.read_text().partition("\n")
+    (folder / real.name).write_text(f"{head}\necho x > '{marker}'\n{rest}")
+    (folder / real.name).chmod(0o755)
+
+
+@pytest.mark.parametrize("place", ["folder", "JSON"])
+def test_another_override_of_a_provider_is_refused(with_lab: Program, tmp_path: Path, place: str) -> None:
+    """In a file that only Terraform reads, or in JSON: `dev_overrides` start what no lock file names."""
+    marks, folder = tmp_path / "marks", tmp_path / "override"
+    marks.mkdir()
+    cli = Path(with_lab.environment["TF_CLI_CONFIG_FILE"])
+    mirror = Path(re.findall(r'path = "([^"]+)"', cli.read_text())[0])
+    user = Path(with_lab.environment["HOME"]) / ".terraform.d"
+    other_provider(folder, marks / "first", mirror)
+    overrides = {"holdfast.dev/labs/lab": str(folder)}
+    installation = {"dev_overrides": [overrides], "filesystem_mirror": [{"path": str(mirror)}]}
+    document = json.dumps({"provider_installation": [installation]})
+    with_lab.write("m/main.tf", lab_module(BODY))
+    configure(with_lab)
+    if place == "folder":
+        del with_lab.environment["TF_CLI_CONFIG_FILE"]
+        shutil.copytree(mirror, user / "plugins")
+        with_lab.ok("plan", "--lockfile", "update")
+        with_lab.ok("plan", "--out", "out")
+        (user / "more.tfrc.json").write_text(document)
+    else:
+        with_lab.environment["TF_CLI_CONFIG_FILE"] = str(tmp_path / "cli.tfrc")
+        (tmp_path / "cli.tfrc").write_text(document)
+        with_lab.ok("plan", "--out", "out")
+        other_provider(folder, marks / "second", mirror)
+        (marks / "first").unlink()
+    refused(with_lab, "provider override")
+    assert not list(marks.iterdir())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -188,3 +191,43 @@ def test_a_state_of_another_store_is_refused(holdfast: Program, planner: dict[st
     assert result["error"]["code"] == "HF-STORE-2"
     assert "copied from another store" in result["error"]["message"]
     assert holdfast.results("plan", env=planner, code=6)["db"]["status"] == "unknown"
+
+
+def archive(name: str, text: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as files:
+        member = tarfile.TarInfo(name)
+        member.size = len(text)
+        files.addfile(member, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def test_a_bundle_brings_no_other_version_of_a_reviewed_file(
+    holdfast: Program, planner: dict[str, str | None], tmp_path: Path
+) -> None:
+    """Neither under the digest that was approved, nor under one of its own. Invalid content is an error."""
+    code = (
+        'resource "terraform_data" "new" {\n  provisioner "local-exec" {\n    command = "sh run.sh"\n  }\n}\n'
+    )
+    holdfast.write("db/main.tf", CODE.format(count=2) + code)
+    holdfast.write("db/run.sh", "exit 0\n")
+    out, marker = tmp_path / "out", tmp_path / "marks/ran"
+    marker.parent.mkdir()
+    holdfast.ok("plan", "--out", str(out), env=planner, code=5)
+    job, plan = job_on(holdfast, planner), opened(out, Key.of(SECRET))
+    evil = f"echo x > {marker}\n"
+    brought = structs.replace(plan, made=archive("db/run.sh", evil))
+    job.save(out, brought)
+    result = holdfast.results("apply", "--plan", str(out), env=APPLY, code=3)["db"]
+    assert result["error"]["code"] == "HF-BUND-3"
+    files = {"db/run.sh": hashlib.sha256(evil.encode()).hexdigest()}
+    job.save(out, structs.replace(brought, parts=structs.replace(plan.parts, files=files)))
+    result = holdfast.results("apply", "--plan", str(out), env=APPLY, code=3)["db"]
+    assert result["error"]["code"] == "HF-BUND-22"
+    assert not marker.exists()
+
+    for digests, statuses in (({"/db": plan.digest}, {}), ({}, {"db": "no status"}), ([1], {})):
+        job.save(out, plan)
+        saved_plan.write_change(out, statuses=statuses, digests=digests, key=job.key)  # type: ignore[arg-type]
+        (error,) = holdfast.json("apply", "--plan", str(out), env=APPLY, code=3)["errors"]
+        assert error["code"] == "HF-BUND-3", error

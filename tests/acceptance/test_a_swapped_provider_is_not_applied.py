@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 from lab_stacks import ended
 from program import Program, eventually
+
+from holdfast.terraform.engine.folder_hashes import package_hash
 
 CODE = """
     terraform {
@@ -40,6 +45,14 @@ def program(with_lab: Program) -> Program:
     return with_lab
 
 
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """Written by a provider that runs and should not. Its folder has no key, so that programs can write."""
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder / "ran"
+
+
 def mirrored(program: Program) -> Path:
     """The program of the provider in the mirror."""
     (file,) = (program.home / "providers").glob("[0-9a-f]*/package/terraform-provider-lab*")
@@ -66,9 +79,9 @@ def forge(record: Path, file: Path) -> None:
     record.write_text(json.dumps(document))
 
 
-def test_a_provider_that_was_swapped_in_place_is_refused(program: Program, tmp_path: Path) -> None:
+def test_a_provider_that_was_swapped_in_place_is_refused(program: Program, marker: Path) -> None:
     """Also with forged records; a new plan fetches the provider again and says so."""
-    marker, objects = tmp_path / "ran", Path(program.environment["TF_VAR_objects"])
+    objects = Path(program.environment["TF_VAR_objects"])
     program.ok("plan")
     program.ok("plan", "--out", "out")
     file = mirrored(program)
@@ -96,10 +109,10 @@ def test_a_provider_that_was_swapped_in_place_is_refused(program: Program, tmp_p
 
 
 def test_a_provider_that_is_swapped_while_another_stack_is_applied_is_refused(
-    program: Program, tmp_path: Path
+    program: Program, marker: Path
 ) -> None:
     """Both are planned before one is applied: the providers are verified again before each apply."""
-    marker, objects = tmp_path / "ran", Path(program.environment["TF_VAR_objects"])
+    objects = Path(program.environment["TF_VAR_objects"])
     budget = "    guard: { deletions: { per_change: 9 } }\n    engine: { parallelism: 1 }\n    "
     program.write("holdfast.yaml", CONFIG.rstrip(" ") + budget)
     for name in ("a", "b"):
@@ -113,3 +126,34 @@ def test_a_provider_that_is_swapped_while_another_stack_is_applied_is_refused(
     assert refused["error"]["code"] == "HF-MIRR-3"
     assert not marker.exists()
     assert len(list(objects.iterdir())) == 1
+
+
+def forge_package(program: Program, marker: Path) -> str:
+    """Another package in the mirror, under its own hash. Returns the hash."""
+    other = program.home / "providers/other"
+    shutil.copytree(mirrored(program).parent.parent, other)
+    swap(next((other / "package").iterdir()), marker)
+    hash_ = package_hash(other / "package")
+    other.rename(other.with_name(base64.b64decode(hash_.removeprefix("h1:")).hex()))
+    return hash_
+
+
+def test_a_forged_record_of_init_names_no_other_provider(program: Program, marker: Path) -> None:
+    """Code in an earlier plan can write into work directories and the mirror, but has no key."""
+    program.ok("plan", "--lockfile", "update")
+    program.ok("plan")
+    hash_ = forge_package(program, marker)
+    work = program.home / "work"
+    forged = [*work.glob("*/a/*/init.json"), *(program.home / "templates").iterdir()]
+    assert len(forged) > 1
+    for file in forged:
+        record = json.loads(file.read_text())
+        lock = base64.b64decode(record["document"]["lock"]).decode()
+        lock = re.sub(r'"h1:[^"]+"', json.dumps(hash_), lock)
+        record["document"]["lock"] = base64.b64encode(lock.encode()).decode()
+        file.write_text(json.dumps(record))
+    planned = program.results("plan", "--out", "out")["a"]
+    assert planned["status"] == "planned"
+    assert not any("lock file" in note for note in planned["notes"])
+    assert program.results("apply", "--plan", "out")["a"]["status"] == "applied"
+    assert not marker.exists()

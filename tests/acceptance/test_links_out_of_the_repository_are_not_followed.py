@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,21 @@ def test_links_inside_the_git_repository_are_followed(holdfast: Program) -> None
     assert result["outputs"]["more"]["value"] == "shared"
     assert result["outputs"]["read"]["value"] == ["data"]
     assert [one for one in run(holdfast, "check")["findings"] if one["rule"] == "HF309"] == []
+
+
+def test_a_folder_of_terraform_in_the_repository_is_not_used(holdfast: Program) -> None:
+    """It would say that a module is in another folder than the code says, which nobody reviewed."""
+    code = 'module "m" {\n  source = "../good"\n}\noutput "m" {\n  value = module.m.who\n}\n'
+    code += 'output "list" {\n  value = fileexists(".terraform/modules/modules.json")\n}\n'
+    code += 'output "evil" {\n  value = fileset("../evil", "*")\n}\n'
+    repository(holdfast, code)
+    for name in ("good", "evil"):
+        holdfast.write(f"infra/{name}/main.tf", f'output "who" {{\n  value = "{name}"\n}}\n')
+    modules = [{"Key": "", "Source": "", "Dir": "."}, {"Key": "m", "Source": "../good", "Dir": "../evil"}]
+    for folder in (".terraform", ".Terraform"):
+        holdfast.write(f"infra/m/{folder}/modules/modules.json", json.dumps({"Modules": modules}))
+    holdfast.commit_all()
+    for _ in range(2):
+        run(holdfast, "plan")
+    (result,) = run(holdfast, "apply", "--yes")["stacks"]
+    assert result["outputs"]["m"]["value"] == "good"

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
 from holdfast.plans import saved_plan, state_continuity
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.plan_file import to_saved_plan
+from holdfast.plans.plan_file import require_only_new_files, to_saved_plan
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import Status
@@ -33,13 +33,14 @@ _BUNDLED = frozenset({Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.W
 async def write_bundles(
     context: ChangeContext, out: Path, runs: dict[str, RunExecutor], results: dict[str, StackResult]
 ) -> None:
-    """One for every stack with a plan. A stack fails alone if the state of a dependency cannot be read."""
+    """One for every stack with a plan. A stack fails alone if it cannot be saved."""
     seen = {name: run.plan_file.prior if run.plan_file else None for name, run in runs.items()}
     written: dict[str, str] = {}
     for name, run in runs.items():
         if results[name].status not in _BUNDLED or run.plan_file is None:
             continue
         try:
+            require_only_new_files(context.project.root, run.stack, run.plan_file.parts.files)
             for other in run.stack.depends_on:
                 seen[other] = seen.get(other) or await _state_of(context, context.project.stacks[other])
         except HoldfastError as error:
@@ -92,7 +93,7 @@ def stacks_of_bundles(
     return tuple(pairs)
 
 
-def results_without_plan(repository: Repository, statuses: Mapping[str, str]) -> tuple[StackResult, ...]:
+def results_without_plan(repository: Repository, statuses: Mapping[str, Status]) -> tuple[StackResult, ...]:
     """The stacks that had no plan when the bundle was made: its change is not complete without them."""
     results = []
     for name, status in statuses.items():
@@ -104,7 +105,7 @@ def results_without_plan(repository: Repository, statuses: Mapping[str, str]) ->
             message=f"{name}: the bundle has no plan for it: it was {status} when the bundle was made",
             hint=f"Fix it, then plan it again: holdfast plan {name} --out DIR",
         )
-        results.append(StackResult(stack=stack, status=Status(status), error=problem, problems=(problem,)))
+        results.append(StackResult(stack=stack, status=status, error=problem, problems=(problem,)))
     return tuple(results)
 
 

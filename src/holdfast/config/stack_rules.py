@@ -40,7 +40,7 @@ OWNED_VARIABLES: Final = (
     ReservedNames(r"TF_DISABLE_PLUGIN_TLS", "Use `engine.plugin_tls`."),
     ReservedNames(r"TMPDIR|PLUGIN_UNIX_SOCKET_DIR", "Holdfast gives each engine a private folder."),
     ReservedNames(
-        r"PATH|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG",
+        r"PATH|HOME|XDG_.*|TF_CLI_CONFIG_FILE|TERRAFORM_CONFIG",
         "Set it where you start Holdfast; Terraform gets that value.",
     ),
     ReservedNames(

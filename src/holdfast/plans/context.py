@@ -188,7 +188,7 @@ async def open_context(
             store=next(iter(folders_of(store.blobs)), None),
             required=project.config.engine.confine == "required",
         )
-        hashes = FolderHashes(index_key(project.environment))
+        hashes = FolderHashes(load=lambda: index_key(project.environment))
         engines = Engines(
             project.config.engine, choose, scratch=scratch, confinement=confinement, hashes=hashes
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -30,7 +30,6 @@ _WHERE = pattern(
 """Variables that say where, also among those that a stack inherits from the caller."""
 _PLAIN = re.compile(r"[\w.:/-]{1,200}")
 _ARN = re.compile(r"arn:(?P<partition>[a-z-]+):(?:iam|sts)::(?P<account>\d{12}):.+")
-_CLUSTERS = re.compile(r"^\s*-?\s*(?:server|current-context):\s*(\S+)", re.MULTILINE)
 
 
 class AwsProfile(Struct, frozen=True, kw_only=True):
@@ -104,9 +103,29 @@ def _account(role: str) -> str:
     return arn["account"] if arn["partition"] == "aws" else f"{arn['partition']}:{arn['account']}"
 
 
-def clusters_of(kubeconfig: str) -> str:
-    """The addresses and the chosen context of a kubeconfig, without its credentials."""
-    return hash_text("\n".join(sorted(set(_CLUSTERS.findall(kubeconfig)))))
+def clusters_of(kubeconfig: object) -> str:
+    """The addresses, contexts and the chosen context of a parsed kubeconfig, without its credentials."""
+    document = kubeconfig if isinstance(kubeconfig, Mapping) else {}
+    parts = [
+        [kind, _text(entry, "name"), *(_text(settings, key) for key in keys)]
+        for kind, keys in (("cluster", ("server", "proxy-url")), ("context", ("cluster", "namespace")))
+        for entry in _entries(document, f"{kind}s")
+        if isinstance(settings := entry.get(kind), Mapping)
+    ]
+    current = _text(document, "current-context")
+    return hash_text("\n".join([current, *sorted(map(str, parts))]))
+
+
+def _text(document: Mapping[object, object], name: str) -> str:
+    value = document.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _entries(document: Mapping[object, object], name: str) -> Iterator[Mapping[object, object]]:
+    entries = document.get(name)
+    return (
+        (entry for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else iter(())
+    )
 
 
 def hash_text(text: str) -> str:

@@ -17,7 +17,7 @@ import platform
 import posixpath
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.destination import differences
 from holdfast.plans.events import Note
+from holdfast.plans.outside_content import downloaded_modules
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
@@ -111,7 +113,8 @@ class InitCache:
         self._context = context
         self._workdir = workdir
         self._module = workdir.work.module
-        self._mirror = Mirror(context.project.environment.home / "providers", context.engines.hashes)
+        self._hashes = context.engines.hashes
+        self._mirror = Mirror(context.project.environment.home / "providers", self._hashes)
         self._record = workdir.work.folder / "init.json"
         self._templates = context.project.environment.home / "templates"
 
@@ -120,12 +123,25 @@ class InitCache:
         return init_digest(self._context.project.code, self._workdir)
 
     def lookup(self) -> InitResult | None:
-        """An earlier init of this work directory, or one built from a template."""
+        """An earlier init of this work directory, or one built from a template.
+
+        Code in a plan can write into work directories: what init left counts only as it was recorded.
+        """
+        record = self._hashes.read_document(self._record) or {}
+        if record.get("modules") != self._modules():
+            # Terraform would not download them again.
+            shutil.rmtree(self._module / _MODULES.parent, ignore_errors=True)
+            record = {}
         lock = files.content_of(self._workdir.work.lock_file)
-        result = self._from_record(lock) or self._from_template(lock)
+        result = self._from_record(record, lock) or self._from_template(lock)
         if result is not None:
             self._write_lock(result.lock)
         return result
+
+    def changed_modules(self) -> tuple[str, ...]:
+        """Modules in the work directory that are no longer as init downloaded them."""
+        record = self._hashes.read_document(self._record)
+        return differences(record["modules"], self._modules()) if record is not None else ()
 
     def require_unchanged(self, lock: bytes) -> None:
         """Refuse a saved plan if the mirror has another content for one of its providers.
@@ -152,19 +168,29 @@ class InitCache:
         settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)
         return hashlib.sha256(f"{self._digest}\0{lock!r}\0{settings}".encode()).hexdigest()
 
-    def _from_record(self, lock: bytes | None) -> InitResult | None:
-        record = _read(self._record)
+    def _modules(self) -> dict[str, str]:
+        """Hashes of the downloaded modules, and of the list that says which folder is which module."""
+        try:
+            modules = downloaded_modules(self._workdir.stack.name, self._workdir.work, self._hashes)
+        except Refused as error:
+            modules = {"downloaded modules": str(error)}
+        return {**modules, "the list of downloaded modules": self._hash(_MODULES)}
+
+    def _hash(self, path: Path) -> str:
+        content = files.content_of(self._module / path) or b""
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+    def _from_record(self, record: Mapping[str, Any], lock: bytes | None) -> InitResult | None:
         # Files with a secret were removed, and a workspace is selected again each time.
         reusable = not self._workdir.home.secret_on_disk and self._workdir.stack.workspace == "default"
-        if record is None or record.get("key") != self._key(lock) or not reusable:
-            return None
-        if not all((self._module / path).exists() for path in record["left"]):
+        if record.get("key") != self._key(lock) or record["backend"] != self._hash(_BACKEND) or not reusable:
             return None
         return self._link_all(_bytes(record["lock"]))
 
     def _from_template(self, lock: bytes | None) -> InitResult | None:
         """Init writes the same files for all stacks with a managed state."""
-        template = _read(self._template_file(lock)) if self._workdir.home.managed else None
+        file = self._template_file(lock)
+        template = self._hashes.read_document(file) if self._workdir.home.managed else None
         result = self._link_all(_bytes(template["lock"])) if template is not None else None
         if template is None or result is None:
             return None
@@ -279,9 +305,13 @@ class InitCache:
             self._workdir.work.lock_file.write_text(lock_text_without_hashes(read_lock(lock)))
 
     def _write_record(self, source_lock: bytes | None, result: InitResult) -> None:
-        left = [str(path) for path in (_BACKEND, _MODULES) if (self._module / path).exists()]
-        record = {"key": self._key(source_lock), "left": left, "lock": _text(result.lock)}
-        self._record.write_text(json.dumps(record))
+        record = {
+            "key": self._key(source_lock),
+            "backend": self._hash(_BACKEND),
+            "modules": self._modules(),
+            "lock": _text(result.lock),
+        }
+        self._hashes.write_document(self._record, record)
 
     def _write_template(self, source_lock: bytes | None, result: InitResult) -> None:
         """Not for remote modules: they are in `.terraform` itself, which a template does not contain."""
@@ -296,7 +326,7 @@ class InitCache:
             "lock": _text(result.lock),
         }
         files.private_folder(self._templates)
-        files.write(self._template_file(source_lock), json.dumps(template), durable=False)
+        self._hashes.write_document(self._template_file(source_lock), template)
 
 
 def _leads_to(link: Path, folder: Path) -> bool:

@@ -22,8 +22,7 @@ _MAX_FILES = 10_000
 _MAX_KUBECONFIG = 1_000_000
 _CHANGING = ("/proc/", "/sys/", "/dev/")
 """Their files have another content each time, or none that ends."""
-_OVERRIDES = pattern(r"dev_overrides\s*=?\s*\{[^}]*\}")
-_OVERRIDE = pattern(r'"([^"]+)"\s*[=:]\s*"([^"]+)"')
+_QUOTED = pattern(r'"([^"\n]+)"')
 _KUBECONFIGS = ("KUBE_CONFIG_PATH", "KUBE_CONFIG_PATHS", "KUBECONFIG")
 
 
@@ -62,10 +61,11 @@ def _require_own_links(stack: str, name: str, folder: Path) -> None:
 def files_outside(stack: str, reads: Iterable[OutsideRead], home: Path) -> dict[str, str]:
     """A hash of each file outside the repository that the stack reads by its path."""
     parts = {}
-    for outside in sorted(reads):
-        own = outside.path.startswith("~")
-        place = home / outside.path[1:].lstrip("/") if own else Path(os.path.normpath(outside.path))
-        if outside.pattern is not None:
+    for outside in sorted(reads, key=repr):
+        place = _place(home, outside.path)
+        if outside.kubeconfig:
+            parts[f"clusters of {outside.path}"] = _clusters_in(place)
+        elif outside.pattern is not None:
             parts[f"files {outside.path}/{outside.pattern}"] = _fileset(stack, place, outside.pattern)
         elif not f"{place}/".startswith(_CHANGING):
             parts[f"file {outside.path}"] = _content(place)
@@ -106,14 +106,20 @@ def _limited(stack: str, folder: Path) -> Iterator[str]:
             yield os.path.relpath(f"{place}/{name}", folder)
 
 
-def provider_overrides(cli_config: str, hashes: FolderHashes) -> dict[str, str]:
-    """`dev_overrides` of the CLI configuration: such a provider is in no lock file."""
+def provider_overrides(cli_config: str, module: Path, hashes: FolderHashes) -> dict[str, str]:
+    """`dev_overrides` of the CLI configuration, HCL or JSON: such a provider is in no lock file.
+
+    Any text in quotes may be the folder of one, relative to where Terraform runs.
+    """
     if "dev_overrides" not in cli_config:
         return {}
-    blocks = _OVERRIDES.findall(cli_config)
-    folders = {name: folder for block in blocks for name, folder in _OVERRIDE.findall(block)}
-    parts = {f"provider override {name}": _folder_hash(Path(path), hashes) for name, path in folders.items()}
-    return {**parts, "provider overrides": hash_text("\n".join(blocks))}
+    folders = {text: module / text for text in _QUOTED.findall(cli_config) if "/" in text}
+    parts = {
+        f"provider override {text}": _folder_hash(folder, hashes)
+        for text, folder in folders.items()
+        if any(folder.glob("terraform-provider-*"))
+    }
+    return {**parts, "provider overrides": hash_text(cli_config)}
 
 
 def _folder_hash(folder: Path, hashes: FolderHashes) -> str:
@@ -125,18 +131,26 @@ def _folder_hash(folder: Path, hashes: FolderHashes) -> str:
 
 def clusters(environment: Mapping[str, str]) -> dict[str, str]:
     """The clusters of the kubeconfig files that the environment names, without credentials."""
-    parts = {}
+    home, parts = Path(environment.get("HOME", "/")), {}
     for name in _KUBECONFIGS:
-        paths = filter(None, environment.get(name, "").split(os.pathsep))
-        texts = [_start_of(Path(path)) for path in paths]
-        if texts:
-            parts[f"clusters of {name}"] = clusters_of("\n".join(texts))
+        paths = tuple(filter(None, environment.get(name, "").split(os.pathsep)))
+        if paths:
+            hashes = (_clusters_in(_place(home, path)) for path in paths)
+            parts[f"clusters of {name}"] = hash_text("\n".join(hashes))
     return parts
 
 
-def _start_of(path: Path) -> str:
+def _place(home: Path, path: str) -> Path:
+    return home / path[1:].lstrip("/") if path.startswith("~") else Path(os.path.normpath(path))
+
+
+def _clusters_in(place: Path) -> str:
+    import yaml  # noqa: PLC0415 - few stacks need it
+
     try:
-        with path.expanduser().open("rb") as file:
-            return file.read(_MAX_KUBECONFIG).decode(errors="replace")
+        with place.open("rb") as file:
+            return clusters_of(yaml.safe_load(file.read(_MAX_KUBECONFIG)))
     except OSError:
-        return ""
+        return _MISSING
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return _content(place)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
+from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import structs
 
@@ -40,7 +42,7 @@ from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
-from holdfast.terraform.workdirs.workdir import archive_new_files, restore_files
+from holdfast.terraform.workdirs.workdir import archive_files, new_files, restore_files
 
 
 class PlanFile(MaskedStruct, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ async def plan_with(
             inputs=workdir.inputs,
             made=clock.new_id(),
             policy=policy_digest(context.project, stack),
+            files=new_files(workdir.work, context.project.root, workdir.laid_out),
             destination=terraform.destination(),
             modules=terraform.downloaded_modules(),
         ),
@@ -189,6 +192,7 @@ async def from_saved_plan(
     terraform = Terraform(context, workdir, retrying)
     # Before init, which sends credentials to the backend's endpoint.
     _require_equal(stack.name, bundle.parts.destination, terraform.destination())
+    _require_none(stack.name, terraform.changed_modules())
     if bundle.lock is not None:
         terraform.require_unchanged_providers(bundle.lock)
         workdir.work.lock_file.write_bytes(bundle.lock)
@@ -200,11 +204,10 @@ async def from_saved_plan(
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         )
     _require_equal(stack.name, bundle.parts.modules, terraform.downloaded_modules())
-    (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     # What the plan does is read from the plan file: with the plan key, anything can be put into a bundle.
     archive = _require_own_code(stack, bundle, workdir)
-    if bundle.made is not None:
-        restore_files(workdir.work, bundle.made)
+    _restore_files(context.project.root, stack, bundle, workdir)
+    (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     return PlanFile(
@@ -219,6 +222,29 @@ async def from_saved_plan(
         targeted=bundle.targeted or (archive is not None and archive.targeted),
         origin=renames.origin_of(stack, plan),
     )
+
+
+def _restore_files(root: Path, stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) -> None:
+    """The files that the plan created, as its digest covers them, and never instead of reviewed ones."""
+    if bundle.made is not None:
+        restore_files(workdir.work, bundle.made)
+    if new_files(workdir.work, root, workdir.laid_out) != bundle.parts.files:
+        raise Refused(
+            "HF-BUND-3",
+            f"{stack.name}: the files that the plan created are not those of its digest",
+            hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
+        )
+    require_only_new_files(root, stack, bundle.parts.files)
+
+
+def require_only_new_files(root: Path, stack: Stack, names: Iterable[str]) -> None:
+    """A bundle brings no other version of a file in the repository: it would not be the reviewed one."""
+    if changed := next((name for name in sorted(names) if (root / name).exists()), None):
+        raise Refused(
+            "HF-BUND-22",
+            f"{stack.name}: the plan changes {changed}, which is in the repository",
+            hint="Let it write another file, or remove this one from the repository.",
+        )
 
 
 def plans_destroy(bundle: SavedPlan) -> bool:
@@ -285,7 +311,7 @@ def to_saved_plan(
         targeted=plan_file.targeted,
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
         lock=plan_file.terraform.lock,
-        made=archive_new_files(workdir.work, workdir.laid_out),
+        made=archive_files(workdir.work, plan_file.parts.files),
         base=base.seal(stack.name) if base is not None else None,
     )
 
@@ -321,7 +347,11 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
 
 def _require_equal(stack: str, then: Destination, now: Destination) -> None:
     """Refuse a plan that would apply elsewhere than planned, or with other content."""
-    if changed := differences(then, now):
+    _require_none(stack, differences(then, now))
+
+
+def _require_none(stack: str, changed: tuple[str, ...]) -> None:
+    if changed:
         raise Refused(
             "HF-BUND-12",
             f"{stack}: {' and '.join(changed)} changed since the plan was made",

@@ -15,17 +15,19 @@ or missing file and an edited summary are refused. A job with the plan key can w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import MsgspecError, Struct, convert, to_builtins
 from msgspec.structs import asdict
 
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import MaskedStruct
+from holdfast.plans.status import Status
 from holdfast.secrets.encryption import Damaged, WrongKey, seal, sealed_key_id, unseal
 from holdfast.secrets.keys import Key
 from holdfast.system import clock, files
@@ -52,6 +54,8 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     """A unique id: two plans of the same second can have the same bytes."""
     policy: str
     """Of the guard policy and the rules, built-in and configured."""
+    files: dict[str, str] = {}
+    """Hashes of the files that the plan created beside the code; the apply gets them too."""
     destination: dict[str, str] = {}
     """Where it applies and with what: see `plans.destination`."""
     modules: dict[str, str] = {}
@@ -167,10 +171,20 @@ def _change_context(change: str) -> str:
 
 def load(folder: Path, key: Key) -> tuple[SavedPlan, ...]:
     """All saved plans of a bundle, or the one of a stack's folder in it."""
-    if _any_of(folder, (CHANGE, CHANGE_SEALED)):
-        return _load_change(folder, key)
-    require_bundle(folder)
-    return (read(folder, key),)
+    with _well_formed(folder):
+        if _any_of(folder, (CHANGE, CHANGE_SEALED)):
+            return _load_change(folder, key)
+        require_bundle(folder)
+        return (read(folder, key),)
+
+
+@contextlib.contextmanager
+def _well_formed(folder: Path) -> Iterator[None]:
+    """Sealed files have the content that a plan job gave them: with the plan key, that is anything."""
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError, MsgspecError) as error:
+        raise _changed(folder, f"a sealed file has no valid content ({error})") from None
 
 
 def require_bundle(folder: Path) -> None:
@@ -184,16 +198,17 @@ def require_bundle(folder: Path) -> None:
     )
 
 
-def without_plan(folder: Path, key: Key) -> dict[str, str]:
+def without_plan(folder: Path, key: Key) -> dict[str, Status]:
     """Stacks of the change that have no saved plan, with their status when it was made.
 
     A stack's own folder says nothing about the others.
     """
     if not _any_of(folder, (CHANGE, CHANGE_SEALED)):
         return {}
-    readable, digests = _open_change(folder, key)
-    stacks = json.loads(readable)["stacks"]
-    return {stack["name"]: stack["status"] for stack in stacks if stack["name"] not in digests}
+    with _well_formed(folder):
+        readable, digests = _open_change(folder, key)
+        stacks = json.loads(readable)["stacks"]
+        return {stack["name"]: Status(stack["status"]) for stack in stacks if stack["name"] not in digests}
 
 
 def _open_change(folder: Path, key: Key) -> tuple[bytes, dict[str, str]]:

@@ -24,6 +24,7 @@ from holdfast.supervisor.request import StateWriter, supervision_request
 from holdfast.system import files
 from holdfast.terraform import argv
 from holdfast.terraform.diagnostics import read_validation
+from holdfast.terraform.engine.environment import cli_config
 from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
@@ -139,13 +140,7 @@ class Terraform:
     def _alone(self) -> bool:
         """Whether the stack starts no program but the engine, by its code and the CLI configuration."""
         modules = map(self.context.project.code.module, self.workdir.modules)
-        return starts_no_program(modules, self._cli_config)
-
-    @functools.cached_property
-    def _cli_config(self) -> str:
-        config = self.workdir.environment.get("TF_CLI_CONFIG_FILE")
-        content = files.content_of(Path(config)) if config is not None else None
-        return content.decode(errors="replace") if content is not None else ""
+        return starts_no_program(modules, cli_config(self.workdir.environment))
 
     async def init(self) -> None:
         """Initialise the work directory, from the cache if possible."""
@@ -206,12 +201,18 @@ class Terraform:
         return {
             **workdir.destination,
             **files_outside(workdir.stack.name, workdir.outside_reads, user),
-            **provider_overrides(self._cli_config, self.context.engines.hashes),
+            **provider_overrides(
+                cli_config(workdir.environment), workdir.work.module, self.context.engines.hashes
+            ),
         }
 
     def downloaded_modules(self) -> dict[str, str]:
         """Their hashes, after init."""
         return downloaded_modules(self.workdir.stack.name, self.workdir.work, self.context.engines.hashes)
+
+    def changed_modules(self) -> tuple[str, ...]:
+        """Before init: those in the work directory that are no longer as an earlier init downloaded them."""
+        return self.init_cache.changed_modules()
 
     def require_unchanged_providers(self, lock: bytes) -> None:
         """Before a saved plan is restored: the mirror still has the providers of its lock file, or none."""

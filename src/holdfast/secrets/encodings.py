@@ -1,6 +1,6 @@
 r"""The encodings in which a secret may appear in output.
 
-plain           also stripped, with `\r\n` for `\n`, with its lines joined, and each line alone
+plain           also stripped, with `\r\n` for `\n`, with one space for any whitespace, and each line alone
 base64          standard and URL-safe, in all three alignments: the characters depend on where the secret
                 starts in a larger text; the part in the middle that does not change is searched for
 URL             percent-encoded as browsers, Python and Go do it, upper and lower case, `+` for a space
@@ -66,10 +66,10 @@ def secret_lines(text: str) -> tuple[str, ...]:
 
 def _plain(text: str) -> set[str]:
     unix = text.replace("\r\n", "\n")
-    whole = {text, text.strip(), unix, unix.strip()}
+    whole = {text, text.strip(), unix, unix.strip(), " ".join(text.split())}
     if "\n" in unix:
         whole |= {text.replace("\n", "\r\n") for text in (unix, unix.strip())}
-        whole |= {" ".join(text.split()), "".join(text.split())}
+        whole.add("".join(text.split()))
     return whole
 
 

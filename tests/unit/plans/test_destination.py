@@ -139,7 +139,21 @@ def test_a_profile_is_read_as_aws_reads_it() -> None:
     }
 
 
+def kubeconfig(server: str = "one", current: str = "c", user: str = "u", **context: str) -> dict[str, Any]:
+    return {
+        "clusters": [{"name": "k", "cluster": {"server": f"https://{server}"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": user, **context}}],
+        "current-context": current,
+        "users": [{"name": user, "user": {"token": user}}],
+    }
+
+
 def test_a_cluster_counts_without_its_credentials() -> None:
-    text = "clusters:\n- cluster:\n    server: https://%s\ncurrent-context: c\nusers:\n- user: {token: %s}\n"
-    assert clusters_of(text % ("one", "a")) == clusters_of(text % ("one", "b"))
-    assert clusters_of(text % ("one", "a")) != clusters_of(text % ("two", "a"))
+    """An address, the chosen context, and which cluster and namespace a context means."""
+    same = clusters_of(kubeconfig())
+    assert clusters_of(kubeconfig(user="other")) == same
+    others = (kubeconfig("two"), kubeconfig(current="d"), kubeconfig(cluster="l"), kubeconfig(namespace="n"))
+    assert len({same, *map(clusters_of, others)}) == 5
+    unusable: list[object] = [None, [], {"clusters": 1}, {"clusters": [1], "contexts": [{"context": 2}]}]
+    for broken in unusable:
+        assert clusters_of(broken) != same

@@ -29,7 +29,7 @@ from holdfast.store.run_store import StateRecord
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import Plan, read_plan
-from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_new_files, list_files
+from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_files, list_files, new_files
 
 CODE = b'resource "lab_object" "it" {}'
 DESTROY = bytes([17 << 3 & 0x7F | 0x80, 1, 1])
@@ -75,6 +75,9 @@ class FakeTerraform:
     def downloaded_modules(self) -> dict[str, str]:
         return self.modules
 
+    def changed_modules(self) -> tuple[str, ...]:
+        return ()
+
     def require_unchanged_providers(self, lock: bytes) -> None:
         """The mirror is empty."""
 
@@ -99,6 +102,7 @@ class Case:
             "work": self.work,
         }
         (self.work.module / "main.tf").write_bytes(CODE)
+        self.workdir["laid_out"] = list_files(self.work)
         plan = plan_archive({"main.tf": CODE})
         self.bundle: SavedPlan = structs.replace(bundle("a", plan=plan), made=None)
         self.stack = STACK
@@ -144,7 +148,12 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     other.module.mkdir(parents=True)
     before = list_files(other)
     (other.module / "built.zip").write_bytes(b"an archive")
-    case.bundle = structs.replace(case.bundle, made=archive_new_files(other, before))
+    names = new_files(other, tmp_path / "empty", before)
+    made = archive_files(other, names)
+    case.bundle = structs.replace(case.bundle, made=made)
+    assert case.refused().problem.code == "HF-BUND-3", "the digest does not cover them"
+    parts = structs.replace(case.bundle.parts, files=names)
+    case.bundle = structs.replace(case.bundle, parts=parts, digest=parts.digest())
     case.from_saved_plan()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
 

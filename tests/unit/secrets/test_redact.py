@@ -133,6 +133,13 @@ def test_a_value_of_short_lines_is_hidden_however_they_are_joined(between: str) 
     assert redactor.clean(f"<{between.join(('k3y-1', 'p4s-2', 'x9z-3'))}>") == "<***>"
 
 
+@pytest.mark.parametrize("between", ["\t", "  ", " ", "\n\t"])
+def test_a_value_is_hidden_with_its_whitespace_joined(between: str) -> None:
+    """As messages of Terraform are shown, on one line."""
+    secret = between.join(("k3y-1", "p4s-2"))
+    assert Redactor([secret]).clean("<k3y-1 p4s-2>") == "<***>"
+
+
 @pytest.mark.parametrize("secret", ["hunter2", "hunter2x", "hunter2xy"])
 def test_base64_without_its_padding_is_hidden_to_the_last_character(secret: str) -> None:
     """As tokens carry it."""

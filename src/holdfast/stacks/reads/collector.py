@@ -102,10 +102,10 @@ class InputCollector:
         if relative and not path.startswith(_ABSOLUTE):
             self._broken[reason] = None
 
-    def add_outside_file(self, path: str) -> None:
-        """A file that a resource or data source reads by its path."""
+    def add_outside_file(self, path: str, *, kubeconfig: bool = False) -> None:
+        """A file that a resource, a data source or a provider reads by its path."""
         if path.startswith(_ABSOLUTE) and self._inside(path) is None:
-            self._outside_reads.add(OutsideRead(path=path))
+            self._outside_reads.add(OutsideRead(path=path, kubeconfig=kubeconfig))
 
     def _add_link_out(self, path: str) -> None:
         """The work directory would lack what is behind the link, and a plan without it would differ."""

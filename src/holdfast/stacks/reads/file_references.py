@@ -37,6 +37,8 @@ _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
 _IGNORED_BLOCKS = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
 _RESOURCES = frozenset(("resource", "data"))
 _LONGEST_PATH = 1024
+_KUBECONFIGS = ("config_path", "config_paths")
+_KUBECONFIG = "~/.kube/config"
 
 
 def may_be_path(text: str) -> bool:
@@ -83,6 +85,8 @@ class ModuleReferences(Struct, frozen=True, kw_only=True):
     """Strings that may name a folder although they look like a plain word."""
     absolute_files: frozenset[str]
     """Absolute paths that resources and data sources name where a file is expected."""
+    kubeconfigs: frozenset[str]
+    """Those that providers name; the usual one if the name is computed."""
     unread: tuple[str, ...]
     """Sentences about files that could only be read in part."""
 
@@ -91,6 +95,7 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
     literals: set[str] = set()
     folder_literals: set[str] = set()
     absolute_files: set[str] = set()
+    kubeconfigs: set[str] = set()
     blocks: list[ReferenceBlock] = []
     unread = [
         f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
@@ -102,6 +107,8 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
                 _add_literals(block, literals, folder_literals)
                 if block.type in _RESOURCES:
                     absolute_files.update(_absolute_files(block))
+                elif block.type == "provider":
+                    kubeconfigs.update(_kubeconfigs(block.body))
             except RecursionError:
                 unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
     return ModuleReferences(
@@ -109,6 +116,7 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
         literals=frozenset(literals),
         folder_literals=frozenset(folder_literals),
         absolute_files=frozenset(absolute_files),
+        kubeconfigs=frozenset(kubeconfigs),
         unread=tuple(unread),
     )
 
@@ -142,6 +150,25 @@ def _absolute_files(block: Block) -> Iterator[str]:
                 yield literal
     for inner in block.body.blocks:
         yield from _absolute_files(inner)
+
+
+def _kubeconfigs(body: Body) -> Iterator[str]:
+    """`config_path = …`, also in a block or an object `kubernetes`."""
+    for attribute in body.attributes:
+        expressions = [(attribute.name, attribute.expression)]
+        if isinstance(attribute.expression, Object):
+            expressions += [
+                (str(key.value), value)
+                for key, value in attribute.expression.items
+                if isinstance(key, Literal)
+            ]
+        for name, expression in expressions:
+            if name in _KUBECONFIGS:
+                texts = [part.value for part in walk(expression) if isinstance(part, Literal)]
+                named = [text for text in texts if isinstance(text, str) and text.startswith(("/", "~"))]
+                yield from named or [_KUBECONFIG]
+    for inner in body.blocks:
+        yield from _kubeconfigs(inner.body)
 
 
 def _handled_elsewhere(block: Block, attribute: Attribute) -> bool:

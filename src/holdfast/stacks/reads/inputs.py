@@ -84,12 +84,14 @@ class NamedPaths(Struct, frozen=True, kw_only=True):
     folders: frozenset[str] = frozenset()
 
 
-class OutsideRead(Struct, frozen=True, kw_only=True, order=True):
+class OutsideRead(Struct, frozen=True, kw_only=True):
     """A file outside the root that is read by an absolute path or one that starts with `~`."""
 
     path: str
     pattern: str | None = None
     """Of `fileset`: the path is then a folder."""
+    kubeconfig: bool = False
+    """Named by a provider: only the clusters in it count, because the rest is credentials."""
 
 
 class StackInputs(Struct, frozen=True, kw_only=True):

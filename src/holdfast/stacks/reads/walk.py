@@ -205,6 +205,8 @@ class _Walk:
             self._collector.add_literals(folder, references.literals, references.folder_literals)
             for path in references.absolute_files:
                 self._collector.add_outside_file(path)
+            for path in references.kubeconfigs:
+                self._collector.add_outside_file(path, kubeconfig=True)
             self._collector.tofu.update(dict.fromkeys(module.tofu))
             for reason in references.unread:
                 self._collector.add_everything(reason)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.hcl.reader import read
 from holdfast.kernel.errors import UsageError
+from holdfast.system import files
 
 ALWAYS: frozenset[str] = frozenset(
     {
@@ -105,6 +106,19 @@ def mirrored_providers(mirror: Path) -> tuple[str, ...]:
             if path.is_dir() and any(path.iterdir())
         )
     )
+
+
+def cli_config(variables: Mapping[str, str]) -> str:
+    """The text of all configuration that Terraform and OpenTofu read with these variables, as it is now."""
+    if named := variables.get("TF_CLI_CONFIG_FILE") or variables.get("TERRAFORM_CONFIG"):
+        places = [Path(named)]
+    else:
+        home = Path(variables.get("HOME", "/"))
+        folders = (home / ".terraform.d", home / ".config/opentofu")
+        places = [home / ".terraformrc", home / ".tofurc", home / ".config/opentofu/tofurc"]
+        places += sorted(path for folder in folders for path in folder.glob("*.tfrc*"))
+    contents = (files.content_of(place) for place in places)
+    return "\n".join(content.decode(errors="replace") for content in contents if content is not None)
 
 
 def user_config_file(variables: dict[str, str], *, tofu: bool) -> Path | None:

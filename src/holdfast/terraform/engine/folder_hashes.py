@@ -3,7 +3,7 @@
 A record beside a folder lists what changes with every write: device, inode, size, mode and times of each
 file. No program can set the time of the last change (ctime), so a file that was swapped and given its old
 times is read again. A record counts only with the right HMAC: without Holdfast's key, nobody can record
-other files as verified.
+other files as verified. What init left in a work directory is recorded in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import hmac
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,11 +34,43 @@ class _Record(Struct, frozen=True, kw_only=True):
 
 
 class FolderHashes:
-    """`key` authenticates the records. Without one, hashes are remembered for the life of this object."""
+    """`key` authenticates the records. Without one, they are remembered for the life of this object."""
 
-    def __init__(self, key: bytes | None = None) -> None:
-        self._key = key
+    def __init__(self, key: bytes | None = None, *, load: Callable[[], bytes | None] | None = None) -> None:
+        """`load` is asked for the key until there is one: a first command creates it while it runs."""
+        self._loaded = key
+        self._load = load
         self._known: dict[Path, _Record] = {}
+        self._documents: dict[Path, dict[str, Any]] = {}
+
+    @property
+    def _key(self) -> bytes | None:
+        if self._loaded is None and self._load is not None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def read_document(self, file: Path) -> dict[str, Any] | None:
+        """What `write_document` wrote there, with this key; nothing else."""
+        if self._key is None:
+            return self._documents.get(file)
+        try:
+            record = json.loads(file.read_bytes())
+            document: dict[str, Any] = record["document"]
+            authentic = hmac.compare_digest(record["mac"], self._document_mac(file, document))
+        except (OSError, ValueError, LookupError, TypeError):
+            return self._documents.get(file)
+        return document if authentic else None
+
+    def write_document(self, file: Path, document: dict[str, Any]) -> None:
+        if self._key is None:
+            self._documents[file] = document
+            return
+        record = {"document": document, "mac": self._document_mac(file, document)}
+        files.write(file, json.dumps(record), durable=False)
+
+    def _document_mac(self, file: Path, document: dict[str, Any]) -> str:
+        text = json.dumps(["document", str(file), document], sort_keys=True)
+        return hmac.new(self._key or b"", text.encode(errors="surrogateescape"), "sha256").hexdigest()
 
     def hash_of(self, folder: Path, record: Path | None = None, *, skipped: tuple[str, ...] = ()) -> str:
         """The `h1:` hash of the folder, without folders of the skipped names.

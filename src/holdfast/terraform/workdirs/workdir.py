@@ -152,6 +152,8 @@ def copy_sources(
         source = root / file
         if source.is_file():
             wanted[file] = source
+    # Terraform's own folder comes from init: the code cannot say which module or provider is behind a name.
+    wanted = {file: source for file, source in wanted.items() if f"/{_KEPT}/" not in f"/{file}".lower()}
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
@@ -289,9 +291,28 @@ def _stat(path: Path) -> os.stat_result | None:
         return None
 
 
-def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
+def new_files(work: WorkDirectory, root: Path, before: FileStamps) -> dict[str, str]:
+    """The hashes of files that a plan created, or that it changed: they differ from those in `root`."""
+    hashes = {}
+    for name in sorted(name for name, _, _ in list_files(work) - before):
+        content = hash_of_file(work.tree / name)
+        if content != hash_of_file(root / name):
+            hashes[name] = content
+    return hashes
+
+
+def hash_of_file(file: Path) -> str:
+    """Empty if there is none."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def archive_files(work: WorkDirectory, names: Iterable[str]) -> bytes | None:
     """Files that a plan created or changed (such as an archive), as a tar file for the apply."""
-    names = sorted(name for name, _, _ in list_files(work) - before)
+    names = sorted(names)
     if not names:
         return None
     size = sum((work.tree / name).stat().st_size for name in names)
@@ -304,18 +325,22 @@ def archive_new_files(work: WorkDirectory, before: FileStamps) -> bytes | None:
     import tarfile  # noqa: PLC0415 - few plans create files
 
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
+    with tarfile.open(fileobj=buffer, mode="w", dereference=True) as archive:
         for name in names:
             archive.add(work.tree / name, arcname=name, recursive=False)
     return buffer.getvalue()
 
 
 def restore_files(work: WorkDirectory, archive: bytes) -> None:
-    """Inside the tree, and nothing that `archive_new_files` leaves out."""
+    """Inside the tree, and nothing that `new_files` leaves out."""
     import tarfile  # noqa: PLC0415
 
     with tarfile.open(fileobj=io.BytesIO(archive)) as files_archive:
-        members = [member for member in files_archive if not any(map(_is_ours, member.name.split("/")))]
+        members = [
+            member
+            for member in files_archive
+            if member.isreg() and not any(map(_is_ours, member.name.split("/")))
+        ]
         files_archive.extractall(work.tree, members, filter="data")
 
 

@@ -403,3 +403,25 @@ def test_a_module_is_read_once_for_many_stacks(tmp_path: Path) -> None:
     (tmp_path / "main.tf").unlink()
     assert all(module_inputs(code, ".", inline={"f": f"f{n}"}).reads == {f"f{n}"} for n in range(200))
     assert code.module(".") is first
+
+
+def test_a_provider_names_kubeconfigs(tmp_path: Path) -> None:
+    """In an attribute, a block or an object; the usual one counts if the name is computed."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": """
+            variable "config" { default = "~/.kube/config" }
+            provider "kubernetes" { config_path = pathexpand("~/.kube/dev") }
+            provider "helm" {
+              kubernetes { config_path = var.config }
+            }
+            provider "kubectl" {
+              kubernetes = { config_paths = ["/etc/kube", "./kube"] }
+            }
+            resource "x" "y" { config_path = "~/.kube/other" }
+            """,
+        },
+    )
+    reads = module_inputs(code, "live").outside_reads
+    assert {read.path for read in reads if read.kubeconfig} == {"~/.kube/dev", "~/.kube/config", "/etc/kube"}

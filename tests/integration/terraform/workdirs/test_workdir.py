@@ -8,11 +8,12 @@ import pytest
 
 from holdfast.terraform.workdirs.workdir import (
     WorkDirectory,
-    archive_new_files,
+    archive_files,
     copy_sources,
     hold_unsaved_states,
     hold_workdir,
     list_files,
+    new_files,
     remove_state_copies,
     restore_files,
 )
@@ -34,19 +35,22 @@ def laid_out(home: Path, root: Path) -> WorkDirectory:
 
 
 def test_files_that_a_plan_created_are_restored_for_the_apply(root: Path, tmp_path: Path) -> None:
-    """An archive that a plan packs survives into another machine's apply, new or over an old one."""
+    """An archive that a plan packs survives into another machine's apply. What it only touched is not new."""
     work = laid_out(tmp_path / "one", root)
     before = list_files(work)
-    assert archive_new_files(work, before) is None
+    assert archive_files(work, new_files(work, root, before)) is None
     (work.module / "build").mkdir()
     (work.module / "build/lambda.zip").write_bytes(b"packed")
     (work.module / "build/run.sh").write_text("#!/bin/sh")
     (work.module / "build/run.sh").chmod(0o700)
     (work.module / "old.zip").write_bytes(b"packed anew")
+    (work.module / "main.tf").write_text("# code")
     (work.module / "holdfast.tfplan").write_bytes(b"the plan itself")
     (work.module / ".terraform").mkdir()
     (work.module / ".terraform/providers").write_bytes(b"not ours")
-    made = archive_new_files(work, before)
+    names = new_files(work, root, before)
+    assert sorted(names) == ["app/build/lambda.zip", "app/build/run.sh", "app/old.zip"]
+    made = archive_files(work, names)
     assert made is not None
     again = laid_out(tmp_path / "two", root)
     assert (again.module / "old.zip").read_bytes() == b"from an earlier build"
