@@ -152,6 +152,8 @@ def copy_sources(
         source = root / file
         if source.is_file():
             wanted[file] = source
+    # A file of this name would be taken for a state that Terraform could not save.
+    wanted.pop(os.path.normpath(f"{work.module_path}/{UNSAVED_FILE}"), None)
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
