@@ -53,6 +53,6 @@ def test_import_blocks_are_plain_text() -> None:
     assert blocks == (
         'import {\n  to = module.m["x"].lab_object.a[0]\n  id = "i-1"\n}\n'
         "\n"
-        'import {\n  to = lab_object.a\n  id = "a\\"b\\\\c$${x}%%{if}\\n\\U00000007é"\n}\n'
+        'import {\n  to = lab_object.a\n  id = "a\\"b\\\\c$${x}%%{if}\\n\\u0007é"\n}\n'
     )
     assert import_blocks([]) == ""
