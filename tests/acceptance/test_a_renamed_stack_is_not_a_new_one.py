@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +127,18 @@ def test_a_state_in_a_backend_moves_only_with_its_location(holdfast: Program, se
     assert holdfast.results("plan", "newer", code=6)["newer"]["error"]["code"] == "HF-STATE-10"
     server.versions["two"].pop()
     assert holdfast.results("plan", "newer")["newer"]["status"] == "unchanged"
+
+
+def test_neither_more_resources_nor_a_bundle_hide_a_rename(holdfast: Program, tmp_path: Path) -> None:
+    """The old resources among many new ones; and a plan that was saved before there was anything to see."""
+    code = 'resource "terraform_data" "a" {\n  input = "large"\n}\n'
+    configure(holdfast, {"name": "new", "module": "other", "environment": "dev"})
+    holdfast.write("other/main.tf", f'{code}resource "terraform_data" "more" {{\n  count = 5\n}}\n')
+    bundle = str(tmp_path / "bundle")
+    holdfast.ok("plan", "--out", bundle)
+    configure(holdfast, {"name": "old", "module": "app", "environment": "dev"})
+    holdfast.write("app/main.tf", code)
+    holdfast.ok("apply", "--yes")
+    configure(holdfast, {"name": "new", "module": "other", "environment": "dev"})
+    assert "planned values equal" in refused(holdfast, "new")
+    assert holdfast.results("apply", "--plan", bundle, code=3)["new"]["error"]["code"] == "HF-STATE-11"

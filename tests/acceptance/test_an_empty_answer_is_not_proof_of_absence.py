@@ -37,9 +37,31 @@ def test_a_wrong_account_neither_creates_nor_forgets_anything(
         assert "right account, region and endpoint?" in result["error"]["message"]
     assert list((tmp_path / "wrong").iterdir()) == []
     assert in_state(with_lab, "a") == {"one", "two"}
+    # A destroy does not say "no changes" about it: it empties the state, as Terraform does.
+    destroy = ("destroy", "a", "--yes-destroy", "a")
+    destroyed = with_lab.results(*destroy, code=0 if environment == "dev" else 3)["a"]
+    assert any("right account, region and endpoint?" in note for note in destroyed["notes"])
     if environment == "dev":
-        destroyed = with_lab.results("destroy", "a", "--yes-destroy", "a")["a"]
-        assert destroyed["guard"]["decision"] == "allow"
+        assert (destroyed["status"], in_state(with_lab, "a")) == ("applied", set())
+    else:
+        assert (codes(destroyed), in_state(with_lab, "a")) == ({"HF-GUARD-10"}, {"one", "two"})
+
+
+def test_a_plan_in_the_wrong_account_does_not_make_a_lost_state_look_new(
+    with_lab: Program, tmp_path: Path
+) -> None:
+    """What the plan did not find is still recorded: the state that then disappears is missed."""
+    repository(with_lab, tmp_path / "right", environment="dev")
+    code = with_lab.folder / "a/main.tf"
+    code.write_text(code.read_text() + 'terraform {\n  backend "local" {}\n}\n')
+    with_lab.ok("apply", "--yes")
+    written = code.read_text()
+    repository(with_lab, tmp_path / "wrong", environment="dev")
+    code.write_text(written)
+    with_lab.ok("plan", code=3)
+    (with_lab.folder / "a/terraform.tfstate").unlink()
+    error = with_lab.results("plan", code=6)["a"]["error"]
+    assert (error["code"], "2 resources" in error["message"]) == ("HF-STATE-3", True)
 
 
 def test_a_refresh_only_plan_shows_what_it_writes_and_the_guard_sees_it(

@@ -81,14 +81,17 @@ def test_an_import_that_also_updates_is_a_change_like_any_other(
     wrong = refusal(with_lab, run, "--recreate", "lab_object.one", code=64, env={"CI": "true"})
     assert wrong["code"] == "HF-REC-8"
     decided = (run, "--recreate", "lab_object.two")
-    configure(with_lab, service, ONE.format(body="new") + TWO, guard=FROZEN)
-    refused = refusal(with_lab, *decided, code=3)
+    configure(with_lab, service, ONE.format(body="new") + TWO, owner="ci", guard=FROZEN)
+    refused = refusal(with_lab, *decided, code=3, env={"CI": "true"})
     assert (refused["code"], "lab_object.one" in refused["message"]) == ("HF-GUARD-12", True)
     # What the imported resource depends on is never changed along with it.
     base = 'resource "lab_object" "base" {\n  name = "base"\n}\n'
     leaning = ONE.format(body="old").replace('"old"', "lab_object.base.id")
-    configure(with_lab, service, base + leaning + TWO)
-    assert refusal(with_lab, *decided, code=3)["code"] == "HF-REC-10"
+    configure(with_lab, service, base + leaning + TWO, owner="ci")
+    assert refusal(with_lab, *decided, code=3, env={"CI": "true"})["code"] == "HF-REC-10"
+    # Nor does a laptop become the owner by an edited configuration.
+    configure(with_lab, service, ONE.format(body="old") + TWO)
+    assert refusal(with_lab, *decided, code=3)["code"] == "HF-OWN-1"
     assert service.objects() == before
     assert in_state(with_lab, "a") == set()
     assert with_lab.results("plan", code=6)["a"]["status"] == "unknown"
@@ -96,8 +99,8 @@ def test_an_import_that_also_updates_is_a_change_like_any_other(
     for id_, each in before.items():
         if each["name"] == "two":
             service.remove(id_)
-    configure(with_lab, service, ONE.format(body="new") + TWO)
-    ran = with_lab.ok("runs", "reconcile", *decided, "--yes")
+    configure(with_lab, service, ONE.format(body="new") + TWO, owner="ci")
+    ran = with_lab.ok("runs", "reconcile", *decided, "--yes", env={"CI": "true"})
     assert "The import also updates lab_object.one in place" in ran.text
     assert "old → new" in ran.text.replace('"', "")
     assert named(service)["one"]["body"] == "new"
@@ -127,3 +130,31 @@ def test_what_follows_does_no_other_action_than_the_interrupted_run(
     assert "lab_object.one: delete" in note
     assert "holdfast apply a" in note
     assert named(service).keys() == {"one", "two"}
+
+
+def test_an_interrupted_deletion_of_one_resource_is_not_continued_as_a_destroy(
+    with_lab: Program, service: LabService
+) -> None:
+    """All its changes were deletions, as in a destroy. What stays in the code stays; so does the name."""
+    configure(with_lab, service, ONE.format(body="old") + TWO)
+    with_lab.ok("apply", "--yes")
+    configure(with_lab, service, ONE.format(body="old"))
+    service.misbehave(Fault(operation="delete", what="hold", name="two"))
+    process = with_lab.start("apply", "--yes", "--json")
+    eventually(lambda: service.held("delete", "two") or process.poll() is not None, what="it is deleted")
+    (victim,) = warm_processes(with_lab)
+    os.kill(victim, signal.SIGKILL)
+    process.communicate(timeout=60)
+    service.behave()
+    none_left(with_lab)
+    run = str(with_lab.json("runs", "list")["runs"][0]["id"])
+    # Under another name there is no stack to reconcile, and no state to move yet.
+    own = (with_lab.folder / "holdfast.yaml").read_text()
+    with_lab.write("holdfast.yaml", own.replace('"name": "a"', '"name": "b"'))
+    assert refusal(with_lab, run, code=64)["code"] == "HF-REC-12"
+    (busy,) = with_lab.json("state", "rename", "a", "b", code=4)["errors"]
+    assert f"holdfast runs reconcile {run}" in busy["hint"]
+    with_lab.write("holdfast.yaml", own)
+    rest = with_lab.json("runs", "reconcile", run, "--yes")["remaining"]
+    assert rest["status"] == "unchanged"
+    assert named(service).keys() == {"one"}

@@ -53,9 +53,9 @@ def error(holdfast: Program, *arguments: str, code: int) -> dict[str, Any]:
 
 def apply_into_an_outage(holdfast: Program, server: StateServer, tmp_path: Path) -> dict[str, Any]:
     """The backend stops answering in the middle of the first apply. The error of the apply."""
-    signs = tmp_path / "signs"
-    signs.mkdir()
-    reached, go = signs / "reached", signs / "go"
+    signals = tmp_path / "signals"
+    signals.mkdir()
+    reached, go = signals / "reached", signals / "go"
     repository(holdfast, server, CODE.format(reached=reached, go=go))
     process = holdfast.start("apply", "--yes", "--json")
     eventually(lambda: reached.exists() or process.poll() is not None, what="the resource is created")
@@ -120,3 +120,35 @@ def test_a_push_into_an_emptied_backend_keeps_the_lineage(
         [first, *_] = reversed(holdfast.json("state", "versions", "a")["versions"])
         holdfast.ok("state", "rollback", "a", first["name"], "--yes")
         assert server.state("a")["resources"][0]["instances"][0]["attributes"]["input"]["value"] == "one"
+
+
+def test_a_file_with_the_name_of_an_unsaved_state_is_not_believed(holdfast: Program, tmp_path: Path) -> None:
+    """From the repository or from a provisioner: no state loses a resource by it."""
+    stack = {"name": "a", "module": "app", "environment": "prod"}
+    prod = {"environments": {"prod": {"provisioners": "allow"}}}
+    document = {"version": 1, "environments": {"prod": {"match": ["prod"]}}, "guard": prod, "stacks": [stack]}
+    holdfast.write("holdfast.yaml", json.dumps(document))
+    both = 'resource "terraform_data" "a" {}\nresource "terraform_data" "b" {}\n'
+    holdfast.write("app/main.tf", both)
+    holdfast.ok("apply", "--yes")
+    state = json.loads(holdfast.ok("state", "pull", "a").out)
+    forged = json.dumps(state | {"resources": state["resources"][:1], "serial": state["serial"] + 9})
+    held = {"terraform_data.a", "terraform_data.b"}
+    # In the repository: not copied.
+    holdfast.write("app/errored.tfstate", forged)
+    holdfast.write("app/main.tf", f'{both}output "x" {{\n  value = fileexists("errored.tfstate")\n}}\n')
+    for _ in range(2):
+        holdfast.ok("plan")
+    assert holdfast.json("state", "versions", "a")["unsaved"] == []
+    # By the apply itself, which may do more: its loss is refused like any other.
+    (holdfast.folder / "app/errored.tfstate").unlink()
+    source = tmp_path / "forged.json"
+    source.write_text(forged)
+    provisioner = f'provisioner "local-exec" {{\n    command = "cp {source} errored.tfstate"\n  }}'
+    holdfast.write("app/main.tf", f'{both}resource "terraform_data" "c" {{\n  {provisioner}\n}}\n')
+    assert error(holdfast, "apply", "--yes", code=6)["code"] == "HF-STATE-5"
+    run = holdfast.json("runs", "list")["runs"][0]["id"]
+    refused = error(holdfast, "runs", "reconcile", run, "--yes", code=3)
+    assert refused["code"] == "HF-GUARD-1"
+    assert "holdfast state push a --override" in refused["hint"]
+    assert held <= set(holdfast.json("state", "list", "a")["resources"])

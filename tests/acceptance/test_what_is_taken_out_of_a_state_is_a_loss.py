@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from program import Program
 from small import on_a_terminal
 
+KEY = base64.b64encode(bytes(range(32))).decode()
 BOTH = 'resource "terraform_data" "a" {}\nresource "terraform_data" "b" {}\n'
 
 
@@ -38,8 +40,8 @@ def addresses(holdfast: Program) -> set[str]:
     return set(holdfast.json("state", "list", "s")["resources"])
 
 
-def refusal(holdfast: Program, *arguments: str, code: int = 3) -> dict[str, Any]:
-    problem: dict[str, Any] = holdfast.json(*arguments, code=code)["errors"][0]
+def refusal(holdfast: Program, *arguments: str, code: int = 3, **options: Any) -> dict[str, Any]:
+    problem: dict[str, Any] = holdfast.json(*arguments, code=code, **options)["errors"][0]
     return problem
 
 
@@ -95,3 +97,59 @@ def test_elsewhere_it_is_confirmed_and_a_protected_address_is_refused(
     assert addresses(holdfast) == {"terraform_data.a", "terraform_data.b"}
     assert holdfast.json("state", "push", "s", str(old), "--yes")["removed"] == ["terraform_data.b"]
     assert addresses(holdfast) == {"terraform_data.a"}
+
+
+def test_an_edited_checkout_does_not_lift_the_rules_of_the_last_apply(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """On a laptop `prod` becomes `dev` and CI is no longer the owner: no operation on the state is freed."""
+    in_ci = {"CI": "true", "HOLDFAST_KEY": KEY}
+    holdfast.environment["HOLDFAST_KEY"] = KEY
+    prod: dict[str, Any] = {"environment": "prod", "store": ".store", "targets": {"aws": {"owner": "ci"}}}
+    dev: dict[str, Any] = {"environment": "dev", "store": ".store"}
+    repository(holdfast, **prod)
+    # The first apply fails half-way: what it created is in production all the same.
+    failing = BOTH.replace('"b" {}', '"b" {\n  provisioner "local-exec" {\n    command = "exit 1"\n  }\n}')
+    holdfast.write("app/main.tf", failing)
+    approved = {"environments": {"prod": {"provisioners": "allow"}}}
+    repository(holdfast, **prod, guard=approved)
+    holdfast.ok("apply", "--yes", env=in_ci, code=1)
+    repository(holdfast, **dev)
+    holdfast.write("app/main.tf", 'resource "terraform_data" "a" {}\n')
+    reasons = holdfast.results("plan", code=3)["s"]["guard"]["reasons"]
+    assert "HF-GUARD-20" in {reason["code"] for reason in reasons}
+
+    state = json.loads(holdfast.ok("state", "pull", "s").out)
+    smaller = tmp_path / "smaller.json"
+    kept = [one for one in state["resources"] if one["name"] == "a"]
+    smaller.write_text(json.dumps(state | {"resources": kept, "serial": state["serial"] + 1}))
+    push = ("state", "push", "s", str(smaller), "--yes")
+    for arguments in (push, ("state", "adopt", "s", "--accept-older", "--reason", "x")):
+        assert refusal(holdfast, *arguments)["code"] == "HF-OWN-1"
+    assert refusal(holdfast, *push, env=in_ci)["code"] == "HF-GUARD-20"
+    # Nor does another name free it.
+    renamed = json.loads((holdfast.folder / "holdfast.yaml").read_text())
+    renamed["stacks"][0]["name"] = "t"
+    holdfast.write("holdfast.yaml", json.dumps(renamed))
+    assert refusal(holdfast, "state", "rename", "s", "t")["code"] == "HF-OWN-1"
+    assert refusal(holdfast, "state", "retire", "s", "--reason", "x")["code"] == "HF-OWN-1"
+    holdfast.ok("state", "rename", "s", "t", env=in_ci)
+    moved = ("state", "push", "t", *push[3:])
+    assert refusal(holdfast, *moved)["code"] == "HF-OWN-1"
+    assert refusal(holdfast, *moved, env=in_ci)["code"] == "HF-GUARD-20"
+
+
+def test_a_lost_state_without_a_copy_is_not_replaced_by_less(holdfast: Program, tmp_path: Path) -> None:
+    """Of the first apply there is no backup: the number of recorded resources says that one is missing."""
+    repository(holdfast, environment="prod")
+    holdfast.write("app/main.tf", 'terraform {\n  backend "local" {}\n}\n' + BOTH)
+    holdfast.ok("apply", "--yes")
+    file = holdfast.folder / "app/terraform.tfstate"
+    whole = json.loads(file.read_text())
+    file.write_text("")
+    given = tmp_path / "given.json"
+    given.write_text(json.dumps(whole | {"resources": whole["resources"][:1], "serial": whole["serial"] + 1}))
+    assert refusal(holdfast, "state", "push", "s", str(given), "--yes")["code"] == "HF-GUARD-10"
+    given.write_text(json.dumps(whole))
+    holdfast.ok("state", "push", "s", str(given))
+    assert addresses(holdfast) == {"terraform_data.a", "terraform_data.b"}

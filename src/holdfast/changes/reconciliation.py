@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.kernel.errors import Busy, Refused
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.policies import require_owner
+from holdfast.plans.policies import require_owner, require_owner_of_state
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.recovery.crash_report import explain_unknown_run
@@ -41,7 +41,7 @@ async def reconcile_run(
 
     A target that CI owns is reconciled in CI too: imports write its state, and the rest is an apply.
     """
-    require_owner(context.project, stack, reconciles=claim.run)
+    require_owner_of_state(context.project, context.store, stack, reconciles=claim.run)
     done = await reconcile(context, stack, claim, request, show=show, ask=ask)
     if not done.settled or claim.intent.plan is None:
         return done, None
@@ -86,7 +86,8 @@ async def apply_remaining(
 async def _apply_rest(
     run: RunExecutor, intent: PlanIntent, ask: AskRest | None, doubtful: tuple[str, ...]
 ) -> StackResult:
-    result = await run.plan(PlanOptions(destroy=_destroys(intent)))
+    # A destroy is continued as a destroy: a normal plan would create everything again.
+    result = await run.plan(PlanOptions(destroy=intent.destroy))
     if result.status is not Status.PLANNED:
         return result
     if ask is None and (why := _why_not_applied(intent, result, doubtful)) is not None:
@@ -107,11 +108,6 @@ def _why_not_applied(intent: PlanIntent, result: StackResult, doubtful: tuple[st
     creates = {change.address for change in result.plan.changes if "create" in change.actions}
     again = [address for address in doubtful if address in creates]
     return f"these failed and may exist anyway: {', '.join(again)}" if again else None
-
-
-def _destroys(intent: PlanIntent) -> bool:
-    """A destroy is continued as a destroy: a normal plan would create everything again."""
-    return bool(intent.changes) and all(change.actions == ("delete",) for change in intent.changes)
 
 
 # What the new plan may do, by what the interrupted one was to do at the same address

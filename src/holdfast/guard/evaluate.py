@@ -46,7 +46,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.moved_out, (16,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
-RULES_VERSION = 4
+RULES_VERSION = 5
 """Increase it with every change of what a rule decides: it is part of the digest of every plan."""
 
 _CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)

@@ -36,6 +36,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """With its time zone."""
     destroy: bool = False
     """The plan was made with `--destroy`."""
+    gone: bool = False
+    """None of the resources to destroy was found. The plan then lists nothing, but empties the state."""
     targeted: bool = False
     """The plan was made with `--target`."""
     read_outputs: frozenset[str] = frozenset()
@@ -77,7 +79,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
             context=context,
             deletions=sorted((change for change in plan.changes if change.loses), key=_severity),
             prior=prior,
-            has_changes=plan.has_changes,
+            has_changes=plan.has_changes or context.gone,
         )
 
 

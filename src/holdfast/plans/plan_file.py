@@ -7,7 +7,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError, Refused
@@ -40,9 +41,22 @@ from holdfast.terraform.plan.archive import (
 )
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
-from holdfast.terraform.statefile.model import StateFile, read_state
+from holdfast.terraform.statefile.model import State, StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.workdir import archive_files, new_files, restore_files
+
+_GONE = (
+    "none of its resources was found, so the destroy only removes them from the state: "
+    "is this the right account, region and endpoint?"
+)
+
+
+class _Identity(Struct, frozen=True):
+    lineage: str = ""
+    serial: int = 0
+
+
+_IDENTITY = msgspec.json.Decoder(_Identity)
 
 
 class PlanFile(MaskedStruct, frozen=True, kw_only=True):
@@ -66,6 +80,11 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         return self.parts.digest()
+
+    @property
+    def gone(self) -> bool:
+        """A destroy whose resources no longer exist: it only empties the state."""
+        return self.destroy and self.changes and not self.plan.has_changes
 
     def require_intact(self, stack: str, digest: str) -> None:
         """Last check before the apply: what was planned and approved, where it was, with the same content."""
@@ -135,6 +154,9 @@ async def plan_with(
     )
     lock = terraform.lock
     seen = state_continuity.identity(prior)
+    gone = options.destroy and not plan.has_changes and state_continuity.holds_something(prior)
+    if gone:
+        notes = (*notes, _GONE)
     return PlanFile(
         terraform=terraform,
         plan=plan,
@@ -153,7 +175,7 @@ async def plan_with(
         ),
         prior=seen,
         ephemeral=has_ephemeral_variables(context.project.code, stack),
-        changes=plan.has_changes or code != 0,
+        changes=plan.has_changes or code != 0 or gone,
         destroy=options.destroy,
         targeted=bool(options.targets),
         origin=origin,
@@ -210,6 +232,10 @@ async def from_saved_plan(
     (workdir.work.module / PLAN_FILE).write_bytes(bundle.plan)
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
+    destroy = bundle.destroy or (archive is not None and archive.destroy)
+    origin = renames.origin_of(stack, plan)
+    if last_seen is None and not prior.lineage and not destroy:
+        renames.require_not_a_rename(context, stack, plan, origin, declared=False)
     return PlanFile(
         terraform=terraform,
         plan=plan,
@@ -218,9 +244,9 @@ async def from_saved_plan(
         prior=prior,
         ephemeral=bundle.ephemeral,
         changes=plan.has_changes or bundle.changes,
-        destroy=bundle.destroy or (archive is not None and archive.destroy),
+        destroy=destroy,
         targeted=bundle.targeted or (archive is not None and archive.targeted),
-        origin=renames.origin_of(stack, plan),
+        origin=origin,
     )
 
 
@@ -360,12 +386,21 @@ def _require_none(stack: str, changed: tuple[str, ...]) -> None:
 
 
 async def _prior(terraform: Terraform) -> StateFile:
-    """The state that was planned against: from the plan file, or, if that is encrypted, the backend."""
+    """The state that was planned against: from the plan file, or, if that is encrypted, the backend.
+
+    With the resources that the refresh did not find: the state still has them.
+    """
     try:
         with zipfile.ZipFile(terraform.workdir.work.module / PLAN_FILE) as archive:
-            return read_state(archive.read("tfstate"))
-    except (zipfile.BadZipFile, KeyError):
+            before, identity = (
+                read_state(archive.read("tfstate-prev")),
+                _IDENTITY.decode(archive.read("tfstate")),
+            )
+    except (zipfile.BadZipFile, KeyError, msgspec.DecodeError):
         return read_state(await terraform.state_pull())
+    if not isinstance(before, State):
+        return before
+    return structs.replace(before, lineage=identity.lineage, serial=identity.serial)
 
 
 def _lock_note(workdir: StackWorkdir, now: bytes | None) -> tuple[str, ...]:

@@ -13,12 +13,14 @@ from holdfast.checks.tools.rego.policies import policy_files as files_in
 from holdfast.config.settings import Config, Owner
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
+from holdfast.guard.weakening import lowered_since
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Project
 from holdfast.stacks.backend import state_key
 from holdfast.stacks.stack import Stack
 from holdfast.store.applied import AppliedAs
+from holdfast.store.run_store import RunStore
 
 
 def policy_of(config: Config, stack: Stack) -> Policy:
@@ -45,6 +47,41 @@ def require_owner(project: Project, stack: Stack, *, reconciles: str | None = No
             f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
             hint=hint,
         )
+
+
+def require_owner_of_state(
+    project: Project,
+    store: RunStore,
+    stack: Stack,
+    *,
+    before: str | None = None,
+    reconciles: str | None = None,
+) -> None:
+    """For what writes a state without a plan: the owner at the last apply counts too.
+
+    Otherwise an edited holdfast.yaml would be enough to change what CI owns. `before` is an earlier name.
+    """
+    require_owner(project, stack, reconciles=reconciles)
+    if project.environment.ci:
+        return
+    records = [*applied_before(project, store, stack), *(store.applied.of(before, None) if before else ())]
+    if any(applied.owner == Owner.CI for applied in records):
+        raise Refused(
+            "HF-OWN-1",
+            f"{before or stack.name}: its target could only be applied in CI when it was last applied",
+            hint="Do this in CI.",
+        )
+
+
+def applied_before(project: Project, store: RunStore, stack: Stack) -> tuple[AppliedAs, ...]:
+    """What the stack was last applied as, by its name and by its state."""
+    return store.applied.of(stack.name, state_of(project, stack))
+
+
+def lowered_rules(project: Project, store: RunStore, stack: Stack) -> tuple[str, ...]:
+    """What was stricter at the last apply. Compared with the change itself, whatever its base says."""
+    declared = project.stacks.get(stack.name, stack)
+    return lowered_since(applied_before(project, store, declared), applied_as(project.config, declared))
 
 
 def policy_digest(project: Project, stack: Stack) -> str:

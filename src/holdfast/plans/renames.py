@@ -140,15 +140,21 @@ def likeness(stack: Stack, origin: Origin, plan: Plan, old: OrphanedState, *, mo
     held = _current(old.state)
     there = [change for change in created if change.address in held]
     same = sum(_same_values(held[change.address], bytes(change.change.after)) for change in there)
-    # Half of them: a rename often comes with a small change.
-    if there and same * 2 >= len(created):
+    # Half of what it creates or of what the old one holds: a rename often comes with a small change, and
+    # resources that are added to it do not hide the others.
+    enough = min(len(created), len(held))
+    if there and same * 2 >= enough:
         return Likeness.SAME_VALUES
-    return Likeness.SAME_ADDRESSES if there and len(there) * 2 >= len(created) else None
+    return Likeness.SAME_ADDRESSES if there and len(there) * 2 >= enough else None
 
 
 def _current(state: State | None) -> Mapping[str, StateResource]:
     resources = (state.resources or ()) if state is not None else ()
-    return {resource.address: resource for resource in resources if resource.deposed is None}
+    return {
+        resource.address: resource
+        for resource in resources
+        if resource.deposed is None and resource.mode == "managed"
+    }
 
 
 def _same_values(resource: StateResource, after: bytes) -> bool:

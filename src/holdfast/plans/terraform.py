@@ -303,7 +303,11 @@ class Terraform:
             lock_seconds=self.context.control.wait,
             lock=not self.workdir.home.managed,
         )
-        result = await self._run("plan", words, output=output, providers=self.providers)
+        try:
+            result = await self._run("plan", words, output=output, providers=self.providers)
+        finally:
+            # A plan saves no state: only code that it runs can have written one.
+            remove_files(self.workdir.work, (argv.UNSAVED_FILE,))
         # Terraform 1.15 plans with defaults if a variables file cannot be read, and exits with 0 or 2.
         has_errors = any(diagnostic.is_error for diagnostic in output.diagnostics)
         if result.code not in (0, 2) or result.interrupted or has_errors:

@@ -21,7 +21,8 @@ from holdfast.recovery.crash_report import require_plan_intent, state_before, st
 from holdfast.runs import lanes
 from holdfast.runs.claims import Claim
 from holdfast.runs.outcome import require_ended
-from holdfast.states.operations import push_content
+from holdfast.states.operations import push_command, push_content, removed_by_run
+from holdfast.states.surgery import require_allowed, state_change
 from holdfast.store.blobs import encode_name, to_json
 from holdfast.store.journal import Journal
 from holdfast.store.leases import Holder, Lease
@@ -128,10 +129,11 @@ async def restore_state(
     stack, store = workdir.stack, context.store
     unsaved = store.errored(stack.name)
     if unsaved is not None:
-        outcome = unsaved_state_outcome(
-            read_state(unsaved), read_state(await state_now(context, workdir) or b"")
-        )
+        now = await state_now(context, workdir) or b""
+        outcome = unsaved_state_outcome(read_state(unsaved), read_state(now))
         if outcome is UnsavedStateOutcome.SAVED:
+            change = state_change(stack.name, "push", now, unsaved, allowed=removed_by_run(claim))
+            require_allowed(context, stack, change, None, command=push_command(stack, None))
             await retry_past_stale_lock(
                 Terraform(context, workdir),
                 claim,

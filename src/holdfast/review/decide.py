@@ -20,12 +20,11 @@ from holdfast.guard.evaluate import (
 )
 from holdfast.guard.plan_context import PlanContext, StackFinding
 from holdfast.guard.policy import Policy
-from holdfast.guard.weakening import lowered_since
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.policies import applied_as, policies_of, policy_of, state_of
+from holdfast.plans.policies import lowered_rules, policies_of, policy_of
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval
@@ -49,6 +48,7 @@ def plan_context(
         production=stack.production,
         now=clock.now(),
         destroy=plan_file.destroy,
+        gone=plan_file.gone,
         targeted=plan_file.targeted,
         read_outputs=frozenset(_read_outputs(project, stack, plan_file)) if removed else frozenset(),
         findings=findings,
@@ -86,7 +86,7 @@ async def decide(
     """
     findings = await checks.check_plan(stack, plan_file)
     own = policy_of(project.config, stack)
-    lowered = await asyncio.to_thread(_lowered, project, store, stack) if plan_file.changes else ()
+    lowered = await asyncio.to_thread(lowered_rules, project, store, stack) if plan_file.changes else ()
     context = plan_context(project, stack, plan_file, findings.own, lowered)
     decisions = [evaluate_plan(plan_file.plan, own, context)]
     for judged, policy in _by_base(project, stack, checks=findings.base is not None):
@@ -108,13 +108,6 @@ def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[
     if checks and not known:
         # Only the checks differ.
         yield stack, policy_of(project.base.config, stack)
-
-
-def _lowered(project: Project, store: RunStore, stack: Stack) -> tuple[str, ...]:
-    """Compared with what the configuration of the change says, whatever its base says."""
-    declared = project.stacks.get(stack.name, stack)
-    applied = store.applied.of(stack.name, state_of(project, declared))
-    return lowered_since(applied, applied_as(project.config, declared))
 
 
 def with_recorded_approvals(store: RunStore, decision: Decision, digest: str) -> Decision:

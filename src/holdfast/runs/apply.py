@@ -72,6 +72,9 @@ async def apply_plan(
         await asyncio.to_thread(
             _prepare_apply, context.store, context.identity.who, run.id, plan_file, digest, secrets
         )
+        if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
+            # The first apply may fail or be killed: what it creates is protected from the start.
+            await asyncio.to_thread(_remember, context, stack, destroyed=False)
     except BaseException:
         context.store.claims.release(stack.name, run.id)
         raise

@@ -70,8 +70,9 @@ async def take_claim(store: RunStore, control: Control, claim: Claim) -> None:
         holder = await asyncio.to_thread(_take, store, claim)
         if holder.run == claim.run:
             return
-        if clock.monotonic() >= end or control.stop.level or not is_working(store, holder):
-            raise stack_busy(holder)
+        working = is_working(store, holder)
+        if clock.monotonic() >= end or control.stop.level or not working:
+            raise stack_busy(holder, working=working)
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -89,13 +90,16 @@ def _take(store: RunStore, claim: Claim) -> Claim:
     return claim if stored.run == claim.run else _claim(stored)
 
 
-def stack_busy(claim: Claim) -> Busy:
+def stack_busy(claim: Claim, *, working: bool = True) -> Busy:
+    hint = "Wait until that run ends, then try again. apply and destroy can wait for it: --wait 30m"
+    if not working:
+        hint = f"That run was interrupted; resolve it first: holdfast runs reconcile {claim.run}"
     doing = {"apply": "being applied", "push": "being updated"}.get(claim.intent.operation, "in use")
     return Busy(
         "HF-LOCK-2",
         f"{claim.stack} is {doing} by {claim.intent.who}, run {claim.run}, "
         f"since {claim.intent.started[:19]}Z",
-        hint="Wait until that run ends, then try again. apply and destroy can wait for it: --wait 30m",
+        hint=hint,
     )
 
 

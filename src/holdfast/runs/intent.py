@@ -83,6 +83,10 @@ class PlanIntent(Struct, frozen=True, kw_only=True):
     backup: str | None
     """The version of a managed state before the apply."""
     changes: tuple[PlannedChange, ...]
+    missing: tuple[str, ...] = ()
+    """Resources that the refresh did not find: the apply removes them from the state."""
+    destroy: bool = False
+    """Made with `--destroy`: what is left is destroyed too."""
 
 
 class Intent(Struct, frozen=True, kw_only=True):

@@ -44,6 +44,8 @@ def apply_claim(
         work=str(workdir.work.folder),
         backup=_current_version(store, plan_file),
         changes=planned_changes(plan_file.plan),
+        missing=tuple(change.address for change in plan_file.plan.missing),
+        destroy=plan_file.destroy,
     )
     intent = Intent(
         operation=str(run.operation),

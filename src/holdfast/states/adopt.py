@@ -11,7 +11,7 @@ from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.plans import state_continuity
 from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.policies import require_owner
+from holdfast.plans.policies import require_owner_of_state
 from holdfast.plans.workdir import open_workdir
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import hold_claim
@@ -43,7 +43,7 @@ async def adopt(
     `accepted` is why a state that is not the recorded one is accepted.
     """
     store, code, identity = context.store, context.project.code, context.identity
-    require_owner(context.project, stack)
+    require_owner_of_state(context.project, store, stack)
     await require_previous_finished(store, context.control, stack)
     with audit_trail.audited(
         identity, context.control.tell, stack.name, what="adopt", reason=accepted, break_glass=bool(accepted)
@@ -166,7 +166,7 @@ async def accept_older(context: ChangeContext, stack: Stack, *, reason: str) -> 
     Nothing is removed by this: it already is. So the reason is the override.
     """
     store, identity = context.store, context.identity
-    require_owner(context.project, stack)
+    require_owner_of_state(context.project, store, stack)
     await require_previous_finished(store, context.control, stack)
     async with (
         hold_claim(store, context.control, identity, stack, "adopt"),

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+from msgspec import structs
+
 from holdfast.kernel.errors import Busy, Failed, Refused, UsageError
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext, Control, Identity
@@ -14,16 +16,16 @@ from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
 from holdfast.runs import audit_trail
-from holdfast.runs.claims import claim_on, hold_claim, is_working, stack_busy
+from holdfast.runs.claims import Claim, claim_on, hold_claim, is_working, stack_busy
 from holdfast.runs.outcome import close_run, exited_by_itself, require_ended
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
 from holdfast.states.surgery import Override, StateChange
-from holdfast.store.run_store import RunStore
+from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.edit import blank_state, raise_serial, with_lineage
 from holdfast.terraform.statefile.losses import lost_resources
-from holdfast.terraform.statefile.model import State, UnreadableState, read_state
+from holdfast.terraform.statefile.model import State, StateFile, UnreadableState, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensitive_in_state
 from holdfast.terraform.workdirs.workdir import remove_files
 
@@ -113,15 +115,26 @@ async def _push_change(
     """
     before = await current_content(context, workdir)
     now, pushed = read_state(before), read_state(content)
+    record, unknown = context.store.last_seen(workdir.stack.name), False
     if isinstance(now, State):
-        record = context.store.last_seen(workdir.stack.name)
         if isinstance(pushed, State) and state_continuity.difference_from_record(record, now) is not None:
             state_continuity.require_recorded(workdir.stack, record, pushed)
     else:
         before = surgery.last_known_copy(context.store, workdir.stack.name)
+        unknown = not _is_complete(record, read_state(before), pushed)
     context.redactor.register_all(sensitive_in_state(read_state(before)))
-    allowed = _removed_by_run(context.store, workdir.stack) if saves else None
-    return surgery.state_change(workdir.stack.name, "push", before, content, allowed=allowed)
+    allowed = removed_by_run(claim_on(context.store, workdir.stack.name)) if saves else None
+    change = surgery.state_change(workdir.stack.name, "push", before, content, allowed=allowed)
+    return structs.replace(change, lost=None) if unknown and not change.lost else change
+
+
+def _is_complete(record: StateRecord | None, copy: StateFile, pushed: StateFile) -> bool:
+    """Whether a state that replaces a lost one has as many resources, if the last copy cannot tell."""
+    if record is None or record.resources == 0 or not isinstance(pushed, State):
+        return True
+    if isinstance(copy, State) and copy.lineage == record.lineage and copy.serial >= record.serial:
+        return True
+    return None not in (record.resources, pushed.managed) and (pushed.managed or 0) >= (record.resources or 0)
 
 
 async def current_content(context: ChangeContext, workdir: StackWorkdir) -> bytes:
@@ -133,12 +146,13 @@ async def current_content(context: ChangeContext, workdir: StackWorkdir) -> byte
     return await terraform.state_pull()
 
 
-def _removed_by_run(store: RunStore, stack: Stack) -> frozenset[str]:
+def removed_by_run(claim: Claim | None) -> frozenset[str]:
     """What the interrupted run was allowed to remove from the state."""
-    claim = claim_on(store, stack.name)
     plan = claim.intent.plan if claim is not None else None
-    changes = plan.changes if plan is not None else ()
-    return frozenset(change.address for change in changes if {"delete", "forget"} & set(change.actions))
+    if plan is None:
+        return frozenset()
+    removes = (change for change in plan.changes if {"delete", "forget"} & set(change.actions))
+    return frozenset((*plan.missing, *(change.address for change in removes)))
 
 
 @contextlib.asynccontextmanager

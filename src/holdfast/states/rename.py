@@ -8,7 +8,7 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Place, Refused, UsageError
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.policies import require_owner
+from holdfast.plans.policies import require_owner_of_state
 from holdfast.plans.renames import OrphanedState, orphaned_state
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs import audit_trail
@@ -28,7 +28,7 @@ class Renamed(Struct, frozen=True, kw_only=True):
 
 async def rename(context: ChangeContext, old: str, stack: Stack) -> Renamed:
     """Move everything that is stored under the old name. The state keeps its lineage and versions."""
-    require_owner(context.project, stack)
+    require_owner_of_state(context.project, context.store, stack, before=old)
     orphan = _require_gone(context, old)
     store, control, identity = context.store, context.control, context.identity
     async with (
@@ -93,6 +93,7 @@ async def retire(context: ChangeContext, old: str, *, reason: str) -> OrphanedSt
     """The state stays in the store and its resources exist, but no new stack is compared with it any more."""
     orphan = _require_gone(context, old)
     store, identity = context.store, context.identity
+    require_owner_of_state(context.project, store, _named(old))
     async with hold_claim(store, context.control, identity, _named(old), "retire"):
         with audit_trail.audited(
             identity,

@@ -19,7 +19,7 @@ from holdfast.guard.plan_context import PlanContext
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.plans.policies import policy_of, require_owner
+from holdfast.plans.policies import lowered_rules, policy_of, require_owner_of_state
 from holdfast.runs import audit_trail
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
@@ -81,7 +81,7 @@ def state_change(
     )
 
 
-def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
+def decide(project: Project, store: RunStore, stack: Stack, change: StateChange) -> Decision:
     """As for a plan that forgets these resources. Without a loss the guard is not asked."""
     if not change.loses:
         return Allow()
@@ -103,6 +103,7 @@ def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
         environment=stack.environment,
         production=stack.production,
         now=clock.now(),
+        lowered=lowered_rules(project, store, stack),
         prior_resources=state.managed if isinstance(state, State) else None,
     )
     decision = evaluate_plan(Plan(changes=forgets), policy, context)
@@ -118,12 +119,12 @@ def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
 
 
 def require_allowed(
-    project: Project, stack: Stack, change: StateChange, override: Override | None, *, command: str
+    context: ChangeContext, stack: Stack, change: StateChange, override: Override | None, *, command: str
 ) -> bool:
     """Whether a person overrode a denial. `command` repeats the operation, for the hint."""
     if change.loses or not change.saves:
-        require_owner(project, stack)
-    decision = decide(project, stack, change)
+        require_owner_of_state(context.project, context.store, stack)
+    decision = decide(context.project, context.store, stack, change)
     if override is not None:
         _require_digest(stack, change, override, command)
     if isinstance(decision, Allow):
@@ -156,7 +157,7 @@ def audited_change(
             f"{stack.name}: its state changed in the meantime",
             hint=f"Look at the new state, then try again if you still want to: {command}",
         )
-    overridden = require_allowed(context.project, stack, change, override, command=command)
+    overridden = require_allowed(context, stack, change, override, command=command)
     after = read_state(change.after)
     if isinstance(after, State):
         details["serial"] = str(after.serial)

@@ -45,7 +45,10 @@ def ready(of: Plan, **more: Any) -> PlanFile:
     return cast(
         "PlanFile",
         SimpleNamespace(
-            plan=of, **({"digest": DIGEST, "destroy": False, "targeted": False, "changes": True} | more)
+            plan=of,
+            **(
+                {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True} | more
+            ),
         ),
     )
 

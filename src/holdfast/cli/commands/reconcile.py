@@ -136,6 +136,13 @@ class _Reconcile:
         self._yes = yes
 
     def run(self, claim: Claim, request: Request) -> Exit:
+        if claim.stack not in self._context.repository.by_name:
+            raise UsageError(
+                "HF-REC-12",
+                f"run {claim.run} belongs to {claim.stack}, which is not in the repository any more",
+                hint="Check out a commit that still has it and repeat the command. If the stack was renamed, "
+                f"then run: holdfast state rename {claim.stack} NEW",
+            )
         stack = self._context.repository.stack(claim.stack)
         with Progress(self._console) as progress:
             self._progress = progress

@@ -154,6 +154,8 @@ def copy_sources(
             wanted[file] = source
     # Terraform's own folder comes from init: the code cannot say which module or provider is behind a name.
     wanted = {file: source for file, source in wanted.items() if f"/{_KEPT}/" not in f"/{file}".lower()}
+    # A file of this name would be taken for a state that Terraform could not save.
+    wanted.pop(os.path.normpath(f"{work.module_path}/{UNSAVED_FILE}"), None)
     if state is not None:
         own = {state, state.with_name(f"{state.name}.backup")}
         wanted = {file: source for file, source in wanted.items() if source not in own}
