@@ -237,6 +237,20 @@ def test_a_branch_that_is_behind_is_judged_by_the_rules_of_today(main: Program) 
     assert "environments.dev.production true → false" in document["summary"]["weakened"]
 
 
+def test_a_tag_with_the_name_of_the_base_is_not_the_base(main: Program, tmp_path: Path) -> None:
+    """Git prefers tags to branches, and an author who can push can create one for the own commit."""
+    main.git("update-ref", "refs/remotes/origin/main", "main")
+    branch(main, "tagged", DELETES, (YAML, "production: true", "production: false"))
+    for name in ("main", "origin/main"):
+        main.git("tag", name)
+        ran = main.ok("plan", "--since", name, code=64)
+        assert "HF-GIT-7" in ran.text
+        assert f"git show-ref {name}" in ran.text
+    actions = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "main", "RUNNER_TEMP": str(tmp_path)}
+    for arguments in (("live/a", "--github"), ("--since", "refs/remotes/origin/main")):
+        assert "HF-GUARD-1" in reasons(main.json("plan", *arguments, env=actions, code=3), "live/a")
+
+
 def test_a_base_that_cannot_be_read_is_not_weaker(main: Program) -> None:
     """A configuration under another name is judged as if nothing was ever configured."""
     main.git("checkout", "--quiet", "-b", "pull-request")

@@ -186,9 +186,10 @@ class Repository(Struct, kw_only=True, dict=True):
         return paths.union(before.changed), before, base
 
     def _rules_of(self, reference: str) -> BaseRules | None:
-        """Of the base of a pull request. Its history is not needed."""
+        """Of the base of a pull request, `origin/main`. Its history is not needed."""
         try:
-            commit = self.git.commit(reference) if self.git is not None else None
+            # The branch, whatever tag or local branch has the same name.
+            commit = self.git.commit(f"refs/remotes/{reference}") if self.git is not None else None
         except UsageError:
             commit = None
         if self.git is None or commit is None:
