@@ -46,7 +46,7 @@ def read_piece(store: RunStore, seq: int) -> Piece | None:
         if not isinstance(error, UnknownOutcome | WrongKey):
             raise
         return Piece(seq=seq, lines=None, why=error.problem.message)
-    return Piece(seq=seq, lines=lines_in(blob.data)) if blob is not None else None
+    return Piece(seq=seq, lines=lines_in(blob.data), signed=blob.signed) if blob is not None else None
 
 
 def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:
