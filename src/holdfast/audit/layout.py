@@ -17,7 +17,8 @@ from holdfast.store.run_store import RunStore
 LINES: Final = "audit/lines"
 HEAD: Final = "audit/head"
 MARKS: Final = "audit/marks"
-SHIPPED: Final = "audit/shipped"
+SHIPPED: Final = "shipped"
+"""Not below `audit/`: a plan job could claim there that entries arrived."""
 _PARALLEL: Final = 16
 _T = TypeVar("_T")
 _R = TypeVar("_R")

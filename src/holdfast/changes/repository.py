@@ -103,7 +103,10 @@ class Repository(Struct, kw_only=True, dict=True):
         return current_actor(self.environment).shown
 
     def ship_audit_log(self) -> str | None:
-        """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied."""
+        """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied.
+
+        With the plan key nothing is copied: the next command with the apply key does that.
+        """
         address = self.config.audit_s3
         if address is None or self.store.empty:
             return None
@@ -115,6 +118,8 @@ class Repository(Struct, kw_only=True, dict=True):
             return f"nothing was sent to {address}: {error}"
         if not accepted:
             return sink.not_accepted(address)
+        if not self.store.can_apply:
+            return None
         return sink.ship(self.store, address, self.environment.variables).warning
 
     def stack(self, name: str) -> Stack:
