@@ -150,7 +150,12 @@ def decided(
     file = cast(
         "Any",
         SimpleNamespace(
-            plan=plan(*changes, prior=4), digest="d", destroy=False, targeted=False, changes=True
+            plan=plan(*changes, prior=4),
+            prior=StateIdentity(lineage="l", serial=4),
+            digest="d",
+            destroy=False,
+            targeted=False,
+            changes=True,
         ),
     )
     judged = stack if base is None else base.stricter(stack)

@@ -86,7 +86,9 @@ async def decide(
     """
     findings = await checks.check_plan(stack, plan_file)
     own = policy_of(project.config, stack)
-    lowered = await asyncio.to_thread(_lowered, project, store, stack) if plan_file.changes else ()
+    lowered: tuple[str, ...] = ()
+    if plan_file.changes:
+        lowered = await asyncio.to_thread(lowered_rules, project, store, stack, plan_file.prior.lineage)
     context = plan_context(project, stack, plan_file, findings.own, lowered)
     decisions = [evaluate_plan(plan_file.plan, own, context)]
     for judged, policy in _by_base(project, stack, checks=findings.base is not None):
@@ -110,10 +112,13 @@ def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[
         yield stack, policy_of(project.base.config, stack)
 
 
-def _lowered(project: Project, store: RunStore, stack: Stack) -> tuple[str, ...]:
-    """Compared with what the configuration of the change says, whatever its base says."""
+def lowered_rules(project: Project, store: RunStore, stack: Stack, lineage: str) -> tuple[str, ...]:
+    """Compared with what the configuration of the change says, whatever its base says.
+
+    `lineage` is that of the stack's state; empty if there is none.
+    """
     declared = project.stacks.get(stack.name, stack)
-    applied = store.applied.of(stack.name, state_of(project, declared))
+    applied = store.applied.of(stack.name, state_of(project, declared), lineage)
     return lowered_since(applied, applied_as(project.config, declared))
 
 
