@@ -41,7 +41,7 @@ async def reconcile_run(
 
     A target that CI owns is reconciled in CI too: imports write its state, and the rest is an apply.
     """
-    require_owner(context.project, stack, reconciles=claim.run)
+    require_owner(context.project, stack, applied=context.store.applied, reconciles=claim.run)
     done = await reconcile(context, stack, claim, request, show=show, ask=ask)
     if not done.settled or claim.intent.plan is None:
         return done, None

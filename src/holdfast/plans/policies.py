@@ -18,7 +18,7 @@ from holdfast.kernel.errors import Refused
 from holdfast.plans.context import Project
 from holdfast.stacks.backend import state_key
 from holdfast.stacks.stack import Stack
-from holdfast.store.applied import AppliedAs
+from holdfast.store.applied import AppliedAs, AppliedRecords
 
 
 def policy_of(config: Config, stack: Stack) -> Policy:
@@ -31,9 +31,21 @@ def policies_of(project: Project, stack: Stack) -> tuple[Policy, ...]:
     return (policy_of(project.config, stack), *(policy for _, policy in base))
 
 
-def require_owner(project: Project, stack: Stack, *, reconciles: str | None = None) -> None:
-    """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run."""
-    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+def require_owner(
+    project: Project, stack: Stack, *, applied: AppliedRecords | None = None, reconciles: str | None = None
+) -> None:
+    """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run.
+
+    `applied`: CI also owns what it owned at the last apply, for commands whose effect the guard does not see.
+    """
+    if project.environment.ci:
+        return
+    owned = stack.target is not None and stack.target.owner is Owner.CI
+    why = f"target `{stack.target.name}` may only be applied in CI" if stack.target is not None else ""
+    if not owned and applied is not None:
+        owned = any(last.owner == Owner.CI for last in applied.of(stack.name, state_of(project, stack), ""))
+        why = "CI owned its target when it was last applied"
+    if owned:
         hint = f"You can plan here: holdfast plan {stack.name}. Apply in CI."
         if reconciles is not None:
             hint = (
@@ -42,7 +54,7 @@ def require_owner(project: Project, stack: Stack, *, reconciles: str | None = No
             )
         raise Refused(
             "HF-OWN-1",
-            f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
+            f"{stack.name}: {why}",
             hint=hint,
         )
 

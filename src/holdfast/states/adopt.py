@@ -43,7 +43,7 @@ async def adopt(
     `accepted` is why a state that is not the recorded one is accepted.
     """
     store, code, identity = context.store, context.project.code, context.identity
-    require_owner(context.project, stack)
+    require_owner(context.project, stack, applied=context.store.applied)
     await require_previous_finished(store, context.control, stack)
     with audit_trail.audited(
         identity, context.control.tell, stack.name, what="adopt", reason=accepted, break_glass=bool(accepted)
@@ -166,7 +166,7 @@ async def accept_older(context: ChangeContext, stack: Stack, *, reason: str) -> 
     Nothing is removed by this: it already is. So the reason is the override.
     """
     store, identity = context.store, context.identity
-    require_owner(context.project, stack)
+    require_owner(context.project, stack, applied=context.store.applied)
     await require_previous_finished(store, context.control, stack)
     async with (
         hold_claim(store, context.control, identity, stack, "adopt"),

@@ -28,7 +28,7 @@ class Renamed(Struct, frozen=True, kw_only=True):
 
 async def rename(context: ChangeContext, old: str, stack: Stack) -> Renamed:
     """Move everything that is stored under the old name. The state keeps its lineage and versions."""
-    require_owner(context.project, stack)
+    require_owner(context.project, stack, applied=context.store.applied)
     orphan = _require_gone(context, old)
     store, control, identity = context.store, context.control, context.identity
     async with (

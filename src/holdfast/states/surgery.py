@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from holdfast.audit.entry import What
 from holdfast.config.guard import Effect
+from holdfast.guard.change_rules import weaker_than_applied
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Reason
 from holdfast.guard.evaluate import evaluate_plan, with_reasons
 from holdfast.guard.plan_context import PlanContext
@@ -20,6 +21,7 @@ from holdfast.kernel.errors import Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.policies import policy_of, require_owner
+from holdfast.review.decide import lowered_rules
 from holdfast.runs import audit_trail
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
@@ -81,11 +83,18 @@ def state_change(
     )
 
 
-def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
-    """As for a plan that forgets these resources. Without a loss the guard is not asked."""
-    if not change.loses:
+def decide(project: Project, store: RunStore, stack: Stack, change: StateChange) -> Decision:
+    """As for a plan that forgets these resources. Without a loss, only the memory of the last apply counts.
+
+    That is not asked about a state that is only saved: the apply itself was allowed.
+    """
+    if not change.loses and change.saves:
         return Allow()
     state = read_state(change.before)
+    lineage = state.lineage if isinstance(state, State) else ""
+    lowered = lowered_rules(project, store, stack, lineage)
+    if not change.loses and not lowered:
+        return Allow()
     policy = policy_of(project.config, stack)
     forgets = tuple(
         ResourceChange(
@@ -105,7 +114,9 @@ def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
         now=clock.now(),
         prior_resources=state.managed if isinstance(state, State) else None,
     )
-    decision = evaluate_plan(Plan(changes=forgets), policy, context)
+    decision = with_reasons(
+        evaluate_plan(Plan(changes=forgets), policy, context), weaker_than_applied(lowered)
+    )
     if change.lost is not None:
         return decision
     unknown = Reason(
@@ -118,12 +129,18 @@ def decide(project: Project, stack: Stack, change: StateChange) -> Decision:
 
 
 def require_allowed(
-    project: Project, stack: Stack, change: StateChange, override: Override | None, *, command: str
+    project: Project,
+    store: RunStore,
+    stack: Stack,
+    change: StateChange,
+    override: Override | None,
+    *,
+    command: str,
 ) -> bool:
     """Whether a person overrode a denial. `command` repeats the operation, for the hint."""
     if change.loses or not change.saves:
         require_owner(project, stack)
-    decision = decide(project, stack, change)
+    decision = decide(project, store, stack, change)
     if override is not None:
         _require_digest(stack, change, override, command)
     if isinstance(decision, Allow):
@@ -156,7 +173,9 @@ def audited_change(
             f"{stack.name}: its state changed in the meantime",
             hint=f"Look at the new state, then try again if you still want to: {command}",
         )
-    overridden = require_allowed(context.project, stack, change, override, command=command)
+    overridden = require_allowed(
+        context.project, context.store, stack, change, override, command=command
+    )
     after = read_state(change.after)
     if isinstance(after, State):
         details["serial"] = str(after.serial)
