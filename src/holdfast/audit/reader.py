@@ -109,7 +109,9 @@ class _Walk:
             self._check_line(number, document)
             what = document.get("what")
             if not signed and what not in PLAN_ACTS:
-                message = f"entry {number} ({what}) was not signed by the apply key: a plan job can have written it"
+                message = (
+                    f"entry {number} ({what}) was not signed by the apply key: a plan job can have written it"
+                )
                 self._add(number, "unsigned", message)
         self.lines += 1
         self.last, self.hash = number, hash_of(line)

@@ -173,9 +173,7 @@ def audited_change(
             f"{stack.name}: its state changed in the meantime",
             hint=f"Look at the new state, then try again if you still want to: {command}",
         )
-    overridden = require_allowed(
-        context.project, context.store, stack, change, override, command=command
-    )
+    overridden = require_allowed(context.project, context.store, stack, change, override, command=command)
     after = read_state(change.after)
     if isinstance(after, State):
         details["serial"] = str(after.serial)

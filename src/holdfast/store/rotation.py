@@ -91,7 +91,9 @@ def replace_all(blobs: BlobStore, store: str, old: Key, new: Key, *, retired: bo
     while True:
         unreadable: list[str] = []
         passed = 0
-        for names, outcome in _each(blobs, lambda names: _replace(blobs, names, before, after, retired)):
+        for names, outcome in _each(
+            blobs, lambda names: _replace(blobs, names, before, after, retired=retired)
+        ):
             if outcome is None:
                 unreadable += names
             else:
@@ -149,11 +151,11 @@ def _key_of(name: str, data: bytes) -> str | None:
 
 
 def _replace(
-    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, retired: bool
+    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, *, retired: bool
 ) -> int | None:
     """How many were replaced, 0 or 1; None if the old key cannot read it. A fault of the store is raised."""
     if _in_journal(names[0]):
-        return _replace_journal(blobs, names, before, after, retired)
+        return _replace_journal(blobs, names, before, after, retired=retired)
     name = names[0]
     while (blob := blobs.read(name)) is not None:
         if _key_of(name, blob.data) == after.key_id:
@@ -171,7 +173,7 @@ def _replace(
 
 
 def _replace_journal(
-    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, retired: bool
+    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, *, retired: bool
 ) -> int | None:
     """One whole journal instead of its pieces, which are removed after it was written."""
     run = names[0].split("/")[1]

@@ -308,7 +308,7 @@ def test_a_log_without_its_end_is_noticed_by_the_next_command(removed: tuple[str
 def test_a_removed_log_is_noticed_however_many_plan_jobs_ran_since() -> None:
     """Their records name no end that counts."""
     store = three_entries()
-    planner = RunStore(store.blobs, lambda: KEY.without_private())
+    planner = RunStore(store.blobs, KEY.without_private)
     for number in range(120):
         planner.runs.finish(f"01Z{number:03}", {"operation": "plan"})
     for prefix in ("audit", "anchors"):
@@ -320,7 +320,7 @@ def test_a_removed_log_is_noticed_however_many_plan_jobs_ran_since() -> None:
 def test_an_act_that_a_plan_job_cannot_have_done_is_noticed() -> None:
     """It can write to the log, but sign nothing there."""
     store = three_entries()
-    planner = RunStore(store.blobs, lambda: KEY.without_private())
+    planner = RunStore(store.blobs, KEY.without_private)
     audit_on(planner).record(Entry(what="plan", stack="s", outcome="planned"))
     assert verify(store).whole
     head = store.encrypted.read(HEAD)

@@ -78,7 +78,7 @@ def test_a_plan_job_cannot_say_that_lines_were_shipped() -> None:
     audit_on(store).record(applied("net"))
     ship_to(store, ADDRESS, sink)
     (name,) = (name for name in store.blobs.names("") if name.endswith(encode_name(ADDRESS)))
-    planner = RunStore(store.blobs, lambda: KEY.without_private())
+    planner = RunStore(store.blobs, KEY.without_private)
     with pytest.raises(UsageError) as caught:
         planner.encrypted.write(name, b'{"seq": 1000}')
     assert caught.value.problem.code == "HF-KEY-10"

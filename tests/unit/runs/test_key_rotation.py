@@ -228,7 +228,7 @@ def test_a_store_below_this_one_is_left_alone() -> None:
 
 
 def test_what_is_signed_with_a_retired_key_afterwards_is_not_signed_again() -> None:
-    """Whoever has a leaked key can still write; the record of a late plan is converted, without a signature."""
+    """Whoever has a leaked key can still write. The record of a late plan is converted, unsigned."""
     blobs = MemoryBlobs()
     store = filled(blobs)
     leaked = store.cipher

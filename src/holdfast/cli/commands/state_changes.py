@@ -48,9 +48,7 @@ async def confirm_change(
     console = invocation.console
     if change.before:
         show_changes(console, compare(context.engines, context.redactor, stack, change.before, change.after))
-    overridden = require_allowed(
-        context.project, context.store, stack, change, override, command=command
-    )
+    overridden = require_allowed(context.project, context.store, stack, change, override, command=command)
     if overridden or yes or not change.loses:
         return True
     lost = change.lost_addresses
