@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 from program import Program
+from state_server import StateServer
 
 CONFIG = """
     version: 1
@@ -237,6 +240,20 @@ def test_a_branch_that_is_behind_is_judged_by_the_rules_of_today(main: Program) 
     assert "environments.dev.production true → false" in document["summary"]["weakened"]
 
 
+def test_a_tag_with_the_name_of_the_base_is_not_the_base(main: Program, tmp_path: Path) -> None:
+    """Git prefers tags to branches, and an author who can push can create one for the own commit."""
+    main.git("update-ref", "refs/remotes/origin/main", "main")
+    branch(main, "tagged", DELETES, (YAML, "production: true", "production: false"))
+    for name in ("main", "origin/main"):
+        main.git("tag", name)
+        ran = main.ok("plan", "--since", name, code=64)
+        assert "HF-GIT-7" in ran.text
+        assert f"git show-ref {name}" in ran.text
+    actions = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "main", "RUNNER_TEMP": str(tmp_path)}
+    for arguments in (("live/a", "--github"), ("--since", "refs/remotes/origin/main")):
+        assert "HF-GUARD-1" in reasons(main.json("plan", *arguments, env=actions, code=3), "live/a")
+
+
 def test_a_base_that_cannot_be_read_is_not_weaker(main: Program) -> None:
     """A configuration under another name is judged as if nothing was ever configured."""
     main.git("checkout", "--quiet", "-b", "pull-request")
@@ -319,3 +336,57 @@ def test_the_store_remembers_what_a_stack_was_applied_as(holdfast: Program, tmp_
     holdfast.ok("apply", "--plan", str(bundle), "--override", digest, "--reason", "it moved to dev")
     edit(holdfast, ("app/main.tf", 'input = "y"', 'input = "z"'))
     holdfast.ok("apply", "--yes")
+
+
+def test_another_spelling_of_its_location_makes_no_other_state(holdfast: Program) -> None:
+    """A new name, a new folder and another address of the same state: its lineage tells what it is."""
+    config = """
+        version: 1
+        environments: {{ prod: {{ production: true }}, dev: {{}} }}
+        stacks:
+          - name: {name}
+            module: {name}
+            environment: {environment}
+            backend:
+              type: http
+              settings: {{ address: "{address}", lock_address: "{address}", unlock_address: "{address}" }}
+        """
+    backend = 'terraform {\n  backend "http" {}\n}\n'
+    with StateServer() as server:
+        address = server.address("net")
+        holdfast.write(YAML, config.format(name="network", environment="prod", address=address))
+        holdfast.write("network/main.tf", backend + dedent(CODE))
+        holdfast.ok("apply", "--yes")
+        holdfast.commit_all()
+        (holdfast.folder / "network/main.tf").unlink()
+        holdfast.write("test/main.tf", backend + 'resource "terraform_data" "other" {}\n')
+        for alias in (address.replace("http:", "HTTP:"), address.replace("127.0.0.1", "localhost")):
+            holdfast.write(YAML, config.format(name="test", environment="dev", address=alias))
+            for since in ((), ("--since", "main")):
+                assert LOWERED in reasons(holdfast.json("plan", *since, code=3), "test"), alias
+
+
+def test_a_state_is_not_changed_under_weaker_rules(holdfast: Program, tmp_path: Path) -> None:
+    """A colleague edits holdfast.yaml on a laptop: what CI applied as production is still that."""
+    config = f"""
+        version: 1
+        store: {tmp_path}/store
+        environments: {{{{ prod: {{{{ production: {{production}} }}}} }}}}
+        targets: {{{{ cloud: {{{{ owner: {{owner}} }}}} }}}}
+        stacks: [{{{{ name: db, module: app, environment: prod, target: cloud }}}}]
+        """
+    holdfast.environment["HOLDFAST_KEY"] = base64.b64encode(bytes(32)).decode()
+    holdfast.write(YAML, config.format(production="true", owner="ci"))
+    holdfast.write("app/main.tf", CODE)
+    for count in ("count = 2", "count = 3"):
+        edit(holdfast, ("app/main.tf", "count = 2", count))
+        holdfast.ok("apply", "--yes", env={"CI": "true"})
+    holdfast.write(YAML, config.format(production="false", owner="developers"))
+    rollback = holdfast.ok("state", "rollback", "db", "1", "--yes", code=3).text
+    assert f"{LOWERED}  db: its rules are weaker than at its last apply: production (prod) → not" in rollback
+    older = ("state", "adopt", "db", "--accept-older", "--reason", "mine")
+    assert "CI owned its target when it was last applied" in holdfast.ok(*older, code=3).text
+    assert len(holdfast.json("state", "versions", "db")["versions"]) == 2
+    digest = rollback.partition("--override ")[2].split()[0]
+    override = ("--override", digest, "--reason", "it is a test now")
+    assert "restored version 1" in holdfast.run("state", "rollback", "db", "1", "--yes", *override).text

@@ -27,6 +27,7 @@ from holdfast.config.settings import Config
 from holdfast.guard.decision import Allow, Decision
 from holdfast.hcl.eval.code import Code
 from holdfast.plans.base_rules import BaseRules, rules_of_bundles
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.review.decide import decide
 from holdfast.review.findings_by_stack import with_base_findings
 from holdfast.review.plan_checks import PlanFindings
@@ -150,7 +151,12 @@ def decided(
     file = cast(
         "Any",
         SimpleNamespace(
-            plan=plan(*changes, prior=4), digest="d", destroy=False, targeted=False, changes=True
+            plan=plan(*changes, prior=4),
+            prior=StateIdentity(lineage="l", serial=4),
+            digest="d",
+            destroy=False,
+            targeted=False,
+            changes=True,
         ),
     )
     judged = stack if base is None else base.stricter(stack)

@@ -18,7 +18,7 @@ from holdfast.kernel.errors import UnknownOutcome
 from holdfast.store.run_store import RunStore
 
 _ANCHOR: Final = "anchors/audit"
-_FEW_RUNS: Final = 5
+_RUNS_AT_ONCE: Final = 50
 
 
 class Anchor(Struct, frozen=True, kw_only=True):
@@ -42,13 +42,19 @@ class Loss(Struct, frozen=True, kw_only=True):
 
 
 def newest_anchor(store: RunStore) -> Anchor | None:
-    """That of the store; where it is missing, that of the newest runs."""
-    anchors = _store_anchor(store) or run_anchors(store, _FEW_RUNS)
+    """That of the store; where it is missing, that of the newest runs that have one.
+
+    Runs of plan jobs have none that counts, and there may be many of them.
+    """
+    anchors = _store_anchor(store)
+    ids = iter(store.runs.ids() if not anchors else ())
+    while not anchors and (runs := tuple(itertools.islice(ids, _RUNS_AT_ONCE))):
+        anchors = tuple(_anchors_of(store, runs))
     return max(anchors, key=lambda anchor: anchor.end.seq, default=None)
 
 
 def all_anchors(store: RunStore) -> tuple[Anchor, ...]:
-    return (*_store_anchor(store), *run_anchors(store))
+    return (*_store_anchor(store), *_anchors_of(store, store.runs.ids()))
 
 
 def _store_anchor(store: RunStore) -> tuple[Anchor, ...]:
@@ -70,10 +76,8 @@ def move_anchor(store: RunStore, end: End) -> None:
             return
 
 
-def run_anchors(store: RunStore, runs: int | None = None) -> Iterator[Anchor]:
-    """Of all runs, or of the newest ones."""
-    ids = itertools.islice(store.runs.ids(), runs)
-    for run, blob in in_parallel(store, lambda run: (run, store.runs.outcome_blob(run)), tuple(ids)):
+def _anchors_of(store: RunStore, runs: tuple[str, ...]) -> Iterator[Anchor]:
+    for run, blob in in_parallel(store, lambda run: (run, store.runs.outcome_blob(run)), runs):
         # What a plan job wrote does not count: it could name an entry that does not exist.
         match blob.document() if blob is not None and blob.signed else None:
             case {"audit": {"seq": int(seq), "hash": str(digest)}}:

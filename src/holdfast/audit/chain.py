@@ -31,6 +31,8 @@ class Piece(MaskedStruct, frozen=True, kw_only=True):
     lines: tuple[bytes, ...] | None
     """None if it cannot be decrypted; `why` has the reason."""
     why: str = ""
+    signed: bool = True
+    """By the apply key. A job with the plan key cannot sign."""
 
 
 def hash_of(line: bytes) -> str:

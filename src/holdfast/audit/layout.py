@@ -17,7 +17,8 @@ from holdfast.store.run_store import RunStore
 LINES: Final = "audit/lines"
 HEAD: Final = "audit/head"
 MARKS: Final = "audit/marks"
-SHIPPED: Final = "audit/shipped"
+SHIPPED: Final = "shipped"
+"""Not below `audit/`: a plan job could claim there that entries arrived."""
 _PARALLEL: Final = 16
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -46,7 +47,7 @@ def read_piece(store: RunStore, seq: int) -> Piece | None:
         if not isinstance(error, UnknownOutcome | WrongKey):
             raise
         return Piece(seq=seq, lines=None, why=error.problem.message)
-    return Piece(seq=seq, lines=lines_in(blob.data)) if blob is not None else None
+    return Piece(seq=seq, lines=lines_in(blob.data), signed=blob.signed) if blob is not None else None
 
 
 def read_pieces(store: RunStore, seqs: tuple[int, ...]) -> Iterator[Piece]:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from holdfast.audit.anchors import Anchor, all_anchors
 from holdfast.audit.break_glass import open_acts, open_break_glass
 from holdfast.audit.chain import End, Piece, documents_of, hash_of, read, start_of
-from holdfast.audit.entry import ACCEPT_LOSS
+from holdfast.audit.entry import ACCEPT_LOSS, PLAN_ACTS
 from holdfast.audit.layout import HEAD, head_from, piece_seqs, read_piece, read_pieces
 from holdfast.kernel.errors import HoldfastError
 from holdfast.kernel.text import plural
@@ -22,7 +22,7 @@ class Break(Struct, frozen=True, kw_only=True):
 
     seq: int
     kind: str
-    """changed, missing, unreadable, extra, head, mark."""
+    """changed, missing, unreadable, unsigned, extra, head, mark."""
     message: str
     expected: str | None = None
     found: str | None = None
@@ -98,15 +98,21 @@ class _Walk:
         if not piece.lines:
             self._add(piece.seq, "missing", f"entry {piece.seq} is missing: its blob is empty")
         for line in piece.lines:
-            self._take_line(line)
+            self._take_line(line, signed=piece.signed)
 
-    def _take_line(self, line: bytes) -> None:
+    def _take_line(self, line: bytes, *, signed: bool) -> None:
         number = self.last + 1
         document = read(line)
         if document is None:
             self._add(number, "changed", f"entry {number} is not a JSON object")
         else:
             self._check_line(number, document)
+            what = document.get("what")
+            if not signed and what not in PLAN_ACTS:
+                message = (
+                    f"entry {number} ({what}) was not signed by the apply key: a plan job can have written it"
+                )
+                self._add(number, "unsigned", message)
         self.lines += 1
         self.last, self.hash = number, hash_of(line)
         if self._head is not None and self._head.seq == number:

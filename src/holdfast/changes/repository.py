@@ -103,7 +103,10 @@ class Repository(Struct, kw_only=True, dict=True):
         return current_actor(self.environment).shown
 
     def ship_audit_log(self) -> str | None:
-        """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied."""
+        """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied.
+
+        With the plan key nothing is copied: the next command with the apply key does that.
+        """
         address = self.config.audit_s3
         if address is None or self.store.empty:
             return None
@@ -115,6 +118,8 @@ class Repository(Struct, kw_only=True, dict=True):
             return f"nothing was sent to {address}: {error}"
         if not accepted:
             return sink.not_accepted(address)
+        if not self.store.can_apply:
+            return None
         return sink.ship(self.store, address, self.environment.variables).warning
 
     def stack(self, name: str) -> Stack:
@@ -186,9 +191,10 @@ class Repository(Struct, kw_only=True, dict=True):
         return paths.union(before.changed), before, base
 
     def _rules_of(self, reference: str) -> BaseRules | None:
-        """Of the base of a pull request. Its history is not needed."""
+        """Of the base of a pull request, `origin/main`. Its history is not needed."""
         try:
-            commit = self.git.commit(reference) if self.git is not None else None
+            # The branch, whatever tag or local branch has the same name.
+            commit = self.git.commit(f"refs/remotes/{reference}") if self.git is not None else None
         except UsageError:
             commit = None
         if self.git is None or commit is None:

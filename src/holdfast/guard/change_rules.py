@@ -44,10 +44,15 @@ def unsupported(given: RuleInput) -> Iterator[Reason]:
 
 def lowered(given: RuleInput) -> Iterator[Reason]:
     """The stack was last applied as production, or with protections that it no longer has."""
-    if given.has_changes and given.context.lowered:
+    if given.has_changes:
+        yield from weaker_than_applied(given.context.lowered)
+
+
+def weaker_than_applied(lowered: tuple[str, ...]) -> Iterator[Reason]:
+    if lowered:
         yield Reason(
             code="HF-GUARD-20",
-            message="its rules are weaker than at its last apply: " + "; ".join(given.context.lowered),
+            message="its rules are weaker than at its last apply: " + "; ".join(lowered),
             rule="weaker rules than at the last apply",
         )
 

@@ -74,7 +74,8 @@ def lowered_since(applied: Iterable[AppliedAs], now: AppliedAs) -> tuple[str, ..
 
 def _lowered(then: AppliedAs, now: AppliedAs) -> Iterator[str]:
     if then.production and not now.production:
-        yield f"production ({then.environment or 'no environment'}) → {now.environment or 'not production'}"
+        other = now.environment if now.environment != then.environment else None
+        yield f"production ({then.environment or 'no environment'}) → {other or 'not production'}"
     if then.owner == "ci" and now.owner != "ci":
         yield f"owner ci → {now.owner or 'anyone'}"
     if now.approvals < then.approvals:

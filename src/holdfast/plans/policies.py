@@ -64,24 +64,32 @@ def require_owner_of_state(
     require_owner(project, stack, reconciles=reconciles)
     if project.environment.ci:
         return
-    records = [*applied_before(project, store, stack), *(store.applied.of(before, None) if before else ())]
+    records = applied_before(project, store, stack)
+    if before is not None:
+        records += store.applied.of(before, None, "")
     if any(applied.owner == Owner.CI for applied in records):
         raise Refused(
             "HF-OWN-1",
-            f"{before or stack.name}: its target could only be applied in CI when it was last applied",
+            f"{before or stack.name}: CI owned its target when it was last applied",
             hint="Do this in CI.",
         )
 
 
-def applied_before(project: Project, store: RunStore, stack: Stack) -> tuple[AppliedAs, ...]:
+def applied_before(
+    project: Project, store: RunStore, stack: Stack, lineage: str = ""
+) -> tuple[AppliedAs, ...]:
     """What the stack was last applied as, by its name and by its state."""
-    return store.applied.of(stack.name, state_of(project, stack))
+    return store.applied.of(stack.name, state_of(project, stack), lineage)
 
 
-def lowered_rules(project: Project, store: RunStore, stack: Stack) -> tuple[str, ...]:
-    """What was stricter at the last apply. Compared with the change itself, whatever its base says."""
+def lowered_rules(project: Project, store: RunStore, stack: Stack, lineage: str) -> tuple[str, ...]:
+    """What was stricter at the last apply. Compared with the change itself, whatever its base says.
+
+    `lineage` is that of the stack's state; empty if there is none.
+    """
     declared = project.stacks.get(stack.name, stack)
-    return lowered_since(applied_before(project, store, declared), applied_as(project.config, declared))
+    applied = applied_before(project, store, declared, lineage)
+    return lowered_since(applied, applied_as(project.config, declared))
 
 
 def policy_digest(project: Project, stack: Stack) -> str:

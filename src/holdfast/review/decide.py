@@ -86,7 +86,9 @@ async def decide(
     """
     findings = await checks.check_plan(stack, plan_file)
     own = policy_of(project.config, stack)
-    lowered = await asyncio.to_thread(lowered_rules, project, store, stack) if plan_file.changes else ()
+    lowered: tuple[str, ...] = ()
+    if plan_file.changes:
+        lowered = await asyncio.to_thread(lowered_rules, project, store, stack, plan_file.prior.lineage)
     context = plan_context(project, stack, plan_file, findings.own, lowered)
     decisions = [evaluate_plan(plan_file.plan, own, context)]
     for judged, policy in _by_base(project, stack, checks=findings.base is not None):

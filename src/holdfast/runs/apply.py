@@ -74,7 +74,7 @@ async def apply_plan(
         )
         if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
             # The first apply may fail or be killed: what it creates is protected from the start.
-            await asyncio.to_thread(_remember, context, stack, destroyed=False)
+            await asyncio.to_thread(_remember, context, stack, plan_file)
     except BaseException:
         context.store.claims.release(stack.name, run.id)
         raise
@@ -91,19 +91,21 @@ async def apply_plan(
         raise
     except OSError as error:
         raise _unknown_after(error, stack.name, run.id) from error
-    remember = partial(_remember, context, stack, destroyed=plan_file.destroy and not plan_file.targeted)
+    remember = partial(_remember, context, stack, plan_file)
     await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups, remember)
     return done
 
 
-def _remember(context: ChangeContext, stack: Stack, *, destroyed: bool) -> None:
+def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> None:
     """What the stack was applied as: less than that needs an override from now on."""
-    declared = context.project.stacks.get(stack.name, stack)
-    state = state_of(context.project, declared)
-    if destroyed:
-        context.store.applied.forget(stack.name, state)
+    store, declared = context.store, context.project.stacks.get(stack.name, stack)
+    state, lineage = state_of(context.project, declared), plan_file.prior.lineage
+    if not lineage and (seen := store.last_seen(stack.name)) is not None:
+        lineage = seen.lineage
+    if plan_file.destroy and not plan_file.targeted:
+        store.applied.forget(stack.name, state, lineage)
     else:
-        context.store.applied.record(stack.name, state, applied_as(context.project.config, declared))
+        store.applied.record(stack.name, state, lineage, applied_as(context.project.config, declared))
 
 
 def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:

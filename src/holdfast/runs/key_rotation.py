@@ -48,7 +48,7 @@ def rotate_key(
         if not identity.replacing:
             _require_idle(blobs, identity, old)
             identity = rotation.begin(blobs, identity)
-    rotated = rotation.replace_all(blobs, identity.id, old, new)
+    rotated = rotation.replace_all(blobs, identity.id, old, new, retired=finished)
     if not finished:
         rotation.finish(blobs, identity, old.id, new.id)
     details = {**details, "blobs": rotated.replaced, "unreadable": len(rotated.unreadable)}

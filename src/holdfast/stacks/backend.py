@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct, field
 
@@ -46,7 +46,10 @@ class _BackendType(Struct, frozen=True, kw_only=True):
     """The settings that determine where a backend of this type stores the state."""
 
     needs: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    """Optional; they tell the states in one bucket or database apart."""
     may: tuple[str, ...] = ()
+    """Optional; they say how to reach the state."""
     in_workspaces: tuple[str, ...] = ()
     """Only relevant outside the default workspace."""
     variables: tuple[str, ...] = ()
@@ -61,18 +64,19 @@ _KINDS: Final[Mapping[str, _BackendType]] = {
         variables=("AWS_ENDPOINT_URL", "AWS_S3_ENDPOINT"),
     ),
     "azurerm": _BackendType(needs=("storage_account_name", "container_name", "key"), may=("environment",)),
-    "gcs": _BackendType(needs=("bucket",), may=("prefix",)),
+    "gcs": _BackendType(needs=("bucket",), parts=("prefix",)),
     "http": _BackendType(needs=("address",), variables=("TF_HTTP_ADDRESS",)),
-    "pg": _BackendType(needs=("conn_str",), may=("schema_name", "table_name"), variables=("PG",)),
+    "pg": _BackendType(needs=("conn_str",), parts=("schema_name", "table_name"), variables=("PG",)),
     "consul": _BackendType(needs=("path",), may=("address", "datacenter"), variables=("CONSUL_",)),
     "kubernetes": _BackendType(
         needs=("secret_suffix",),
-        may=("namespace", "host", "config_path", "config_paths", "config_context"),
+        parts=("namespace",),
+        may=("host", "config_path", "config_paths", "config_context"),
         variables=("KUBE",),
     ),
-    "cos": _BackendType(needs=("bucket",), may=("prefix", "key", "region")),
-    "oss": _BackendType(needs=("bucket",), may=("prefix", "key", "endpoint")),
-    "oci": _BackendType(needs=("bucket", "namespace"), may=("key", "region")),
+    "cos": _BackendType(needs=("bucket",), parts=("prefix", "key"), may=("region",)),
+    "oss": _BackendType(needs=("bucket",), parts=("prefix", "key"), may=("endpoint",)),
+    "oci": _BackendType(needs=("bucket", "namespace"), parts=("key",), may=("region",)),
 }
 _SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "key", "path", "secret_suffix")
 
@@ -99,7 +103,7 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | No
     if backend_type == "local":
         return None if computed else _local(stack, settings)
     kind = _KINDS.get(backend_type, _BackendType(needs=(), may=tuple(settings)))
-    deciding = [*kind.needs, *kind.may]
+    deciding = [*kind.needs, *kind.parts, *kind.may]
     if stack.workspace != DEFAULT_WORKSPACE:
         deciding += kind.in_workspaces
     if computed & set(deciding) or (backend_type not in _KINDS and computed):
@@ -126,7 +130,7 @@ def state_key(stack: Stack, code: CodeBackend | None) -> str | None:
     """Names the state of a stack; None if Holdfast manages it, or if its location is unknown before init.
 
     Coarser than `StateLocation.identity`: settings that only say how to reach a state are left out, so that
-    adding one does not make the state look like another.
+    adding one does not make the state look like another, and another spelling of a setting changes nothing.
     """
     location = state_location(stack, code)
     if location is None:
@@ -139,14 +143,43 @@ def state_key(stack: Stack, code: CodeBackend | None) -> str | None:
         **(code.settings if code is not None else {}),
         **(stack.backend.settings if stack.backend else {}),
     }
-    needed = {name: _canonical(settings[name]) for name in kind.needs if name in settings}
+    deciding = {
+        name: _canonical(normalize(name, settings[name]))
+        for name in (*kind.needs, *kind.parts)
+        if name in settings
+    }
     workspace = stack.workspace
-    if type_ == "s3" and "key" in needed:
+    if type_ == "s3" and "key" in deciding:
         if workspace != DEFAULT_WORKSPACE:
-            needed["key"] = f"{settings.get('workspace_key_prefix', 'env:')}/{workspace}/{needed['key']}"
-        needed["key"], workspace = posixpath.normpath(needed["key"]), DEFAULT_WORKSPACE
-    where = "" if len(needed) == len(kind.needs) else stack.module
-    return repr((type_, workspace, sorted(needed.items()), where))
+            deciding["key"] = f"{settings.get('workspace_key_prefix', 'env:')}/{workspace}/{deciding['key']}"
+        deciding["key"], workspace = posixpath.normpath(deciding["key"]), DEFAULT_WORKSPACE
+    where = "" if all(name in deciding for name in kind.needs) else stack.module
+    return repr((type_, workspace, sorted(deciding.items()), where))
+
+
+def normalize(name: str, value: object) -> object:
+    """One spelling for values of a setting that mean the same place."""
+    if not isinstance(value, str):
+        return value
+    if name in ("key", "prefix", "path") and not value.startswith(("/", ".")):
+        return value.rstrip("/")
+    if name == "storage_account_name":
+        return value.lower()
+    if name == "address" and (parts := parse_address(value)) is not None:
+        port = f":{parts.port}" if parts.port else ""
+        query = f"?{parts.query}" if parts.query else ""
+        return f"{parts.scheme.lower()}://{parts.hostname}{port}{parts.path.rstrip('/')}{query}"
+    return value
+
+
+def parse_address(text: str) -> SplitResult | None:
+    """The parts of an address with a scheme; None otherwise."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme and parts.netloc else None
 
 
 def _local(stack: Stack, settings: Mapping[str, object]) -> StateLocation:

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 
 from holdfast.audit.entry import What
 from holdfast.config.guard import Effect
+from holdfast.guard.change_rules import weaker_than_applied
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Reason
 from holdfast.guard.evaluate import evaluate_plan, with_reasons
 from holdfast.guard.plan_context import PlanContext
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.plans.policies import lowered_rules, policy_of, require_owner_of_state
+from holdfast.plans.policies import lowered_rules, policy_of, require_owner
 from holdfast.runs import audit_trail
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
@@ -82,10 +83,17 @@ def state_change(
 
 
 def decide(project: Project, store: RunStore, stack: Stack, change: StateChange) -> Decision:
-    """As for a plan that forgets these resources. Without a loss the guard is not asked."""
-    if not change.loses:
+    """As for a plan that forgets these resources. Without a loss, only the memory of the last apply counts.
+
+    That is not asked about a state that is only saved: the apply itself was allowed.
+    """
+    if not change.loses and change.saves:
         return Allow()
     state = read_state(change.before)
+    lineage = state.lineage if isinstance(state, State) else ""
+    lowered = lowered_rules(project, store, stack, lineage)
+    if not change.loses and not lowered:
+        return Allow()
     policy = policy_of(project.config, stack)
     forgets = tuple(
         ResourceChange(
@@ -103,10 +111,11 @@ def decide(project: Project, store: RunStore, stack: Stack, change: StateChange)
         environment=stack.environment,
         production=stack.production,
         now=clock.now(),
-        lowered=lowered_rules(project, store, stack),
         prior_resources=state.managed if isinstance(state, State) else None,
     )
-    decision = evaluate_plan(Plan(changes=forgets), policy, context)
+    decision = with_reasons(
+        evaluate_plan(Plan(changes=forgets), policy, context), weaker_than_applied(lowered)
+    )
     if change.lost is not None:
         return decision
     unknown = Reason(
@@ -123,7 +132,8 @@ def require_allowed(
 ) -> bool:
     """Whether a person overrode a denial. `command` repeats the operation, for the hint."""
     if change.loses or not change.saves:
-        require_owner_of_state(context.project, context.store, stack)
+        # What CI owned at the last apply is part of the decision.
+        require_owner(context.project, stack)
     decision = decide(context.project, context.store, stack, change)
     if override is not None:
         _require_digest(stack, change, override, command)

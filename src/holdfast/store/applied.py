@@ -25,24 +25,32 @@ class AppliedAs(Struct, frozen=True, kw_only=True):
 
 
 class AppliedRecords:
-    """By the name of the stack and by the location of its state, so that a new name changes nothing."""
+    """By the name of the stack and by the location of its state, so that a new name changes nothing.
+
+    A location can be written in several ways. So a name without a record is also known by the lineage of its
+    state. Other names are not: a state that was copied to start another stack has the same lineage.
+    """
 
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
-    def of(self, stack: str, location: str | None) -> tuple[AppliedAs, ...]:
-        read = (self._read(name) for name in _names(stack, location))
+    def of(self, stack: str, location: str | None, lineage: str) -> tuple[AppliedAs, ...]:
+        by_name, *others = _names(stack, location, lineage)
+        own = self._read(by_name)
+        if own is not None and lineage:
+            others.remove(_by_lineage(lineage))
+        read = (own, *map(self._read, others))
         return tuple(dict.fromkeys(applied for applied in read if applied is not None))
 
-    def record(self, stack: str, location: str | None, applied: AppliedAs) -> None:
+    def record(self, stack: str, location: str | None, lineage: str, applied: AppliedAs) -> None:
         """Not durable: after a power failure, what the stack was applied as before may count."""
-        for name in _names(stack, location):
+        for name in _names(stack, location, lineage):
             if self._read(name) != applied:
                 self._encrypted.write(name, to_json(msgspec.to_builtins(applied)), durable=False)
 
-    def forget(self, stack: str, location: str | None) -> None:
+    def forget(self, stack: str, location: str | None, lineage: str) -> None:
         """After a destroy: nothing is left that was applied as anything."""
-        for name in _names(stack, location):
+        for name in _names(stack, location, lineage):
             self._encrypted.remove(name)
 
     def _read(self, name: str) -> AppliedAs | None:
@@ -60,8 +68,14 @@ def applied_name(stack: str) -> str:
     return f"applied/names/{encode_name(stack)}"
 
 
-def _names(stack: str, location: str | None) -> tuple[str, ...]:
-    by_name = applied_name(stack)
-    if location is None:
-        return (by_name,)
-    return by_name, f"applied/states/{hashlib.sha256(location.encode()).hexdigest()}"
+def _names(stack: str, location: str | None, lineage: str) -> tuple[str, ...]:
+    by_state = (f"applied/states/{_digest(location)}",) if location is not None else ()
+    return applied_name(stack), *by_state, *((_by_lineage(lineage),) if lineage else ())
+
+
+def _by_lineage(lineage: str) -> str:
+    return f"applied/lineages/{_digest(lineage)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

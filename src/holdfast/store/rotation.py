@@ -7,6 +7,9 @@
 
 It may be interrupted anywhere and repeated: a blob that has the new key already is left alone. What cannot be
 read with the old key stays as it is and is listed: it was not readable before either.
+
+Once it is finished, a signature of the old key proves nothing: a repetition converts only what counts without
+one, such as the record of a plan that ran meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import NamedTuple, TypeVar
 from holdfast.kernel.errors import Busy, UnknownOutcome
 from holdfast.secrets.encryption import Damaged, WrongKey, key_id_of
 from holdfast.secrets.keys import Key
-from holdfast.store.blob_cipher import BlobCipher
+from holdfast.store.blob_cipher import BlobCipher, needs_signature
 from holdfast.store.blobs import BlobStore, to_json
 from holdfast.store.journal import encode_journal, key_of_journal, read_journal
 from holdfast.store.place import FolderBlobs
@@ -36,7 +39,7 @@ _T = TypeVar("_T")
 class Rotated(NamedTuple):
     replaced: int
     unreadable: tuple[str, ...]
-    """Names of blobs that the old key does not open, or that it did not sign."""
+    """Names of blobs that the old key does not open, or whose signature does not count."""
 
 
 def announce(blobs: BlobStore, identity: StoreIdentity, new: str) -> StoreIdentity:
@@ -78,14 +81,19 @@ def _write(blobs: BlobStore, identity: StoreIdentity, document: dict[str, object
     return written if written is not None else identity
 
 
-def replace_all(blobs: BlobStore, store: str, old: Key, new: Key) -> Rotated:
-    """Until nothing is left that has the old key: a command that started before may still have written."""
+def replace_all(blobs: BlobStore, store: str, old: Key, new: Key, *, retired: bool = False) -> Rotated:
+    """Until nothing is left that has the old key: a command that started before may still have written.
+
+    `retired`: the old key is retired already, so that its signatures do not count.
+    """
     before, after = BlobCipher.of(store, old), BlobCipher.of(store, new)
     replaced = 0
     while True:
         unreadable: list[str] = []
         passed = 0
-        for names, outcome in _each(blobs, lambda names: _replace(blobs, names, before, after)):
+        for names, outcome in _each(
+            blobs, lambda names: _replace(blobs, names, before, after, retired=retired)
+        ):
             if outcome is None:
                 unreadable += names
             else:
@@ -124,12 +132,17 @@ def _groups(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
     # Another store below this prefix has its own key.
     others = tuple(name.removesuffix(IDENTITY) for name in every if name.endswith(f"/{IDENTITY}"))
     ours = (name for name in every if name != IDENTITY and not name.startswith(others or ("//",)))
-    for _, pieces in groupby(ours, lambda name: name.partition(_JOURNAL)[0] if _JOURNAL in name else name):
+    for _, pieces in groupby(ours, lambda name: name.partition(_JOURNAL)[0] if _in_journal(name) else name):
         yield tuple(pieces)
 
 
+def _in_journal(name: str) -> bool:
+    """A stack may be called `journal-x` too."""
+    return name.startswith("runs/") and _JOURNAL in name
+
+
 def _key_of(name: str, data: bytes) -> str | None:
-    if _JOURNAL in name:
+    if _in_journal(name):
         return key_of_journal(data) if data else None
     try:
         return key_id_of(data)
@@ -137,25 +150,30 @@ def _key_of(name: str, data: bytes) -> str | None:
         return ""
 
 
-def _replace(blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher) -> int | None:
+def _replace(
+    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, *, retired: bool
+) -> int | None:
     """How many were replaced, 0 or 1; None if the old key cannot read it. A fault of the store is raised."""
-    if _JOURNAL in names[0]:
-        return _replace_journal(blobs, names, before, after)
+    if _in_journal(names[0]):
+        return _replace_journal(blobs, names, before, after, retired=retired)
     name = names[0]
     while (blob := blobs.read(name)) is not None:
         if _key_of(name, blob.data) == after.key_id:
             return 0
+        if retired and needs_signature(name):
+            return None
         try:
             data, signed = before.decrypt(name, blob.data, what=name)
         except _UNREADABLE:
             return None
-        if blobs.replace(name, after.encrypt(name, data, sign=signed), tag=blob.tag) is not None:
+        sign = signed and not retired
+        if blobs.replace(name, after.encrypt(name, data, sign=sign), tag=blob.tag) is not None:
             return 1
     return 0
 
 
 def _replace_journal(
-    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher
+    blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, *, retired: bool
 ) -> int | None:
     """One whole journal instead of its pieces, which are removed after it was written."""
     run = names[0].split("/")[1]
@@ -165,6 +183,8 @@ def _replace_journal(
         return 0
     key, replaced = key_of_journal(pieces[0].data), 0
     if key != after.key_id:
+        if retired:
+            return None
         there = names[0] == whole
         try:
             content = pieces[0].data if there else b"".join(piece.data for piece in pieces)

@@ -20,6 +20,8 @@ _FILE = "100"
 """The prefix of file modes; links and submodules have others."""
 _LINK = "120"
 _SUBMODULE = "160"
+_AMBIGUOUS = b"is ambiguous"
+"""In a warning of `git rev-parse`."""
 
 
 class Added(Struct, frozen=True, kw_only=True):
@@ -70,15 +72,30 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         )
 
     def commit(self, reference: str) -> str:
-        """The commit that a reference names, or an error that says what to fetch."""
-        known = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+        """The commit that a reference names, or an error that says what to fetch.
+
+        A name that several references have is refused: Git prefers a tag, which anyone who can push may
+        create, to the branch of the same name.
+        """
+        known = self._run(
+            *("-c", "core.warnAmbiguousRefs=true", "rev-parse", "--verify", "--end-of-options"),
+            f"{reference}^{{commit}}",
+        )
         if known.code != 0:
             raise UsageError(
                 "HF-GIT-2",
                 f"{reference} is not a commit in this clone",
                 hint=f"Fetch it first: git fetch origin {reference}",
             )
-        return known.out.decode().strip()
+        commit = known.out.decode().strip()
+        if commit != reference and _AMBIGUOUS in known.err:
+            raise UsageError(
+                "HF-GIT-7",
+                f"{reference} names several references in this clone, such as a tag and a branch",
+                hint=f"List them: git show-ref {reference}. Write the whole name of the one that you mean: "
+                f"refs/heads/{reference} or refs/remotes/{reference}",
+            )
+        return commit
 
     def merge_base(self, commit: str, reference: str) -> str:
         """The merge base of a commit and HEAD; `reference` is its name in the error."""

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from audit_made import act, applied, audit_on, store_on
+from audit_made import KEY, act, applied, audit_on, store_on
 from memory_blobs import MemoryBlobs
 
 from holdfast.audit.break_glass import open_break_glass
+from holdfast.audit.chain import content_of, link
+from holdfast.audit.entry import Entry
 from holdfast.audit.layout import HEAD, head_from, piece_name, piece_seqs
 from holdfast.audit.reader import all_lines, newest, verify
 from holdfast.kernel.errors import Failed, HoldfastError, UnknownOutcome, UsageError
@@ -301,6 +303,32 @@ def test_a_log_without_its_end_is_noticed_by_the_next_command(removed: tuple[str
         for name in (prefix, *store.blobs.names(prefix)):
             store.blobs.remove(name)
     accept_loss(store)
+
+
+def test_a_removed_log_is_noticed_however_many_plan_jobs_ran_since() -> None:
+    """Their records name no end that counts."""
+    store = three_entries()
+    planner = RunStore(store.blobs, KEY.without_private)
+    for number in range(120):
+        planner.runs.finish(f"01Z{number:03}", {"operation": "plan"})
+    for prefix in ("audit", "anchors"):
+        for name in store.blobs.names(prefix):
+            store.blobs.remove(name)
+    accept_loss(store)
+
+
+def test_an_act_that_a_plan_job_cannot_have_done_is_noticed() -> None:
+    """It can write to the log, but sign nothing there."""
+    store = three_entries()
+    planner = RunStore(store.blobs, KEY.without_private)
+    audit_on(planner).record(Entry(what="plan", stack="s", outcome="planned"))
+    assert verify(store).whole
+    head = store.encrypted.read(HEAD)
+    assert head is not None
+    lines, _ = link(head_from(head), [{"what": "approve", "stack": "s", "who": {"name": "grace"}}])
+    planner.encrypted.create(piece_name(5), content_of(lines))
+    (forged,) = verify(store).breaks
+    assert (forged.seq, forged.kind) == (5, "unsigned")
 
 
 def test_a_log_that_was_cut_back_to_an_older_head_is_noticed() -> None:

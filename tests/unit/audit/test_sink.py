@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import threading
 
-from audit_made import act, applied, audit_on, store_on
+import pytest
+from audit_made import KEY, act, applied, audit_on, store_on
 from memory_blobs import MemoryBlobs
 
 from holdfast.audit.sink import ship_to, waiting
-from holdfast.kernel.errors import Failed
+from holdfast.kernel.errors import Failed, UsageError
+from holdfast.store.blobs import encode_name
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
 ADDRESS = "s3://acme/audit"
@@ -67,6 +70,18 @@ def test_what_could_not_be_shipped_is_shipped_next_time() -> None:
     assert waiting(store, ADDRESS) == 2
     ship_to(store, ADDRESS, sink)
     assert (lines(sink), waiting(store, ADDRESS)) == ([1, 2], 0)
+
+
+def test_a_plan_job_cannot_say_that_lines_were_shipped() -> None:
+    """Else nothing would ever arrive there, and no command would say so."""
+    store, sink = store_on(), MemoryBlobs()
+    audit_on(store).record(applied("net"))
+    ship_to(store, ADDRESS, sink)
+    (name,) = (name for name in store.blobs.names("") if name.endswith(encode_name(ADDRESS)))
+    planner = RunStore(store.blobs, KEY.without_private)
+    with pytest.raises(UsageError) as caught:
+        planner.encrypted.write(name, b'{"seq": 1000}')
+    assert caught.value.problem.code == "HF-KEY-10"
 
 
 def test_a_sink_that_hangs_delays_no_command() -> None:

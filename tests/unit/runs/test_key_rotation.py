@@ -225,3 +225,31 @@ def test_a_store_below_this_one_is_left_alone() -> None:
     assert rotated(blobs).unreadable == ()
     assert (blobs.read("below/states/a/0000000001") or pytest.fail("missing")).data == b"theirs"
     assert_same_with_new_key(blobs)
+
+
+def test_what_is_signed_with_a_retired_key_afterwards_is_not_signed_again() -> None:
+    """Whoever has a leaked key can still write. The record of a late plan is converted, unsigned."""
+    blobs = MemoryBlobs()
+    store = filled(blobs)
+    leaked = store.cipher
+    rotated(blobs)
+    approval, outcome = "approvals/d/forged", "runs/late/outcome"
+    blobs.create(approval, leaked.encrypt(approval, b"{}"))
+    blobs.create(outcome, leaked.encrypt(outcome, b'{"operation": "plan", "status": "planned"}'))
+    blobs.create(journal_name("forged"), FrameEncoder(leaked, "forged").frame(ENDED, b'{"code": 0}'))
+    again = rotated(blobs)
+    assert again.unreadable == (approval, journal_name("forged"))
+    assert again.replaced == 1
+    late = RunStore(blobs, lambda: NEW).runs.outcome_blob("late")
+    assert late is not None
+    assert not late.signed
+
+
+@pytest.mark.parametrize("stack", ["journal-app", "journal-000001"])
+def test_a_stack_may_have_the_name_of_a_journal(stack: str) -> None:
+    """Its state is no journal."""
+    blobs = MemoryBlobs()
+    store = filled(blobs)
+    store.record(stack, RECORD)
+    assert rotated(blobs).unreadable == ()
+    assert RunStore(blobs, lambda: NEW).last_seen(stack) == RECORD

@@ -9,7 +9,7 @@ import pytest
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import CodeBackend, state_location
+from holdfast.stacks.backend import CodeBackend, state_key, state_location
 from holdfast.stacks.stack import Stack
 
 
@@ -83,6 +83,26 @@ def test_one_state_or_two(
 ) -> None:
     """What decides the place of a state decides, whether code or configuration says it; the rest does not."""
     assert same(one, first, two, second) is expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "one", "two", "keys"),
+    [
+        ("gcs", {"bucket": "b", "prefix": "dev"}, {"bucket": "b", "prefix": "prod"}, 2),
+        ("gcs", {"bucket": "b", "prefix": "dev"}, {"bucket": "b", "prefix": "dev/"}, 1),
+        ("pg", {"conn_str": "c", "schema_name": "dev"}, {"conn_str": "c", "schema_name": "prod"}, 2),
+        ("cos", {"bucket": "b", "key": "dev"}, {"bucket": "b", "key": "prod", "region": "r"}, 2),
+        ("s3", {"bucket": "b", "key": "k"}, {"bucket": "b", "key": "k", "endpoint": "e"}, 1),
+        ("http", {"address": "https://h/a"}, {"address": "HTTPS://x@H/a/#b"}, 1),
+        ("http", {"address": "https://h/a?b=1"}, {"address": "https://h/a?b=2"}, 2),
+    ],
+)
+def test_the_key_of_a_state_tells_states_apart_and_not_spellings(
+    type_: str, one: dict[str, object], two: dict[str, object], keys: int
+) -> None:
+    """In one bucket there are many; how one is reached or written makes no other."""
+    backends = (CodeBackend(type=type_, settings=settings) for settings in (one, two))
+    assert len({state_key(stack(), backend) for backend in backends}) == keys
 
 
 def test_a_computed_setting_is_not_compared() -> None:

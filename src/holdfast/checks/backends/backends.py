@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,7 +20,13 @@ from holdfast.hcl.eval.values import bool_of, known
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, CodeBackend, StateLocation, state_location
+from holdfast.stacks.backend import (
+    DEFAULT_WORKSPACE,
+    CodeBackend,
+    StateLocation,
+    normalize,
+    state_location,
+)
 
 _HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -265,16 +270,6 @@ def why_shared(stack: CheckedStack) -> str | None:
 # Addresses.
 
 
-def parse_address(text: str) -> SplitResult | None:
-    """The parts of an address with a scheme; None otherwise."""
-    try:
-        parts = urlsplit(text)
-        _ = parts.hostname, parts.port
-    except ValueError:
-        return None
-    return parts if parts.scheme and parts.netloc else None
-
-
 def is_loopback(host: str | None) -> bool:
     return host is not None and (host in _LOOPBACK or host.startswith("127.") or host.endswith(".localhost"))
 
@@ -298,7 +293,7 @@ def state_place_for(
         return _hosted_workspace(settings)
     if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
         return None
-    plain = {name: _normalize(name, value) for name, value in settings.items() if value is not None}
+    plain = {name: normalize(name, value) for name, value in settings.items() if value is not None}
     known_settings = {name: value for name, value in plain.items() if known(value)}
     bare = replace(stack.stack, backend=None, workspace=workspace)
     code = CodeBackend(
@@ -320,20 +315,6 @@ def _hosted_workspace(settings: Mapping[str, object]) -> StateLocation | None:
             return StateLocation(identity=("remote", host.lower(), organization, name), shown=shown)
         case _:
             return None
-
-
-def _normalize(name: str, value: object) -> object:
-    """One spelling for values that mean the same place."""
-    if not isinstance(value, str):
-        return value
-    if name in ("key", "prefix", "path") and not value.startswith(("/", ".")):
-        return value.rstrip("/")
-    if name == "storage_account_name":
-        return value.lower()
-    if name == "address" and (parts := parse_address(value)) is not None:
-        port = f":{parts.port}" if parts.port else ""
-        return f"{parts.scheme.lower()}://{parts.hostname}{port}{parts.path.rstrip('/')}"
-    return value
 
 
 def local_state(stack: CheckedStack) -> str | None:

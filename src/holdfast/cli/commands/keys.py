@@ -99,7 +99,7 @@ def rotate(invocation: Invocation) -> Exit:
             f" {plural(result.replaced, 'blob')} encrypted with key {keys.new.id}; {keys.old.id} is retired"
         )
         for name in result.unreadable:
-            console.warn(f"{name} could not be read with the old key and was left as it is")
+            console.warn(f"{name} was left as it is: the old key cannot read it, or has no right to sign it")
         if kept is not None:
             console.line(
                 f" The new key is in {repository.environment.home}: back it up. The old one is {kept}."

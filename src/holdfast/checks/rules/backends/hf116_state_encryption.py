@@ -6,11 +6,11 @@ from holdfast.checks.backends.backends import (
     BackendView,
     for_backends,
     is_loopback,
-    parse_address,
 )
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN
 from holdfast.kernel.patterns import pattern
+from holdfast.stacks.backend import parse_address
 
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
 _HOST = pattern(r"\bhost\s*=\s*'?(?P<host>[^\s']+)")

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
-from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules, parse_address
+from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
 from holdfast.checks.backends.remote_states import TYPE, settings_in
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.kernel.patterns import pattern
+from holdfast.stacks.backend import parse_address
 
 _PASSWORD = pattern(r"\bpassword\s*=\s*(?!'')\S")
 _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
