@@ -155,6 +155,7 @@ def decided(
             prior=StateIdentity(lineage="l", serial=4),
             digest="d",
             destroy=False,
+            gone=False,
             targeted=False,
             changes=True,
         ),

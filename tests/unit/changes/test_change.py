@@ -157,7 +157,9 @@ def test_every_plan_that_can_be_applied_later_is_saved_with_its_author(
     monkeypatch.setattr(bundles, "to_saved_plan", to_saved)
     runs: Any = {
         name: SimpleNamespace(
-            stack=of, plan_file=SimpleNamespace(prior=saved.dependencies["network"]), result=result(of, found)
+            stack=of,
+            plan_file=SimpleNamespace(prior=saved.dependencies["network"], parts=saved.parts),
+            result=result(of, found),
         )
         for name, of, found in (
             ("network", stack("network"), Status.FAILED),
@@ -184,7 +186,9 @@ def test_a_plan_is_not_saved_if_the_state_of_a_dependency_cannot_be_read(
     of = stack("a", "network")
     failed = result(of, Status.FAILED, "HF-TEST-1")
     run: Any = SimpleNamespace(
-        stack=of, plan_file=SimpleNamespace(prior=None), result=result(of, Status.PLANNED)
+        stack=of,
+        plan_file=SimpleNamespace(prior=None, parts=bundle("a").parts),
+        result=result(of, Status.PLANNED),
     )
     run.refuse = lambda _: setattr(run, "result", failed)
     monkeypatch.setattr(bundles, "_state_of", state_of)

@@ -22,6 +22,7 @@ from holdfast.guard.evaluate import REJECTED, decision_from_reasons
 from holdfast.guard.plan_context import StackFinding
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.review import decide
 from holdfast.review.plan_checks import PlanFindings
 from holdfast.store.approvals import Approval, ApprovalKind
@@ -46,6 +47,7 @@ def ready(of: Plan, **more: Any) -> PlanFile:
         "PlanFile",
         SimpleNamespace(
             plan=of,
+            prior=StateIdentity(lineage="", serial=0),
             **(
                 {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True} | more
             ),
