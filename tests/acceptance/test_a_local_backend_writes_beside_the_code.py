@@ -107,7 +107,11 @@ def test_a_workspace_is_honoured_and_left_again(holdfast: Program) -> None:
     moved = holdfast.results("plan", code=3)["only"]["error"]
     assert moved["code"] == "HF-STATE-2"
     assert "--start-empty" in moved["hint"]
-    holdfast.ok("state", "adopt", "only", "--start-empty")
+    # An unknown environment counts as production: leaving resources behind needs an override.
+    start = ("state", "adopt", "only", "--start-empty")
+    hint = holdfast.json(*start, "--yes", code=3)["errors"][0]["hint"]
+    digest = hint.partition("--override ")[2].split()[0]
+    holdfast.ok(*start, "--override", digest, "--reason", "the blue workspace stays")
     assert holdfast.results("apply", "--yes")["only"]["changes"]["create"] == 1
     assert addresses(holdfast.folder / "live/app/terraform.tfstate") == ["terraform_data.a"]
     assert blue.read_bytes() == before
