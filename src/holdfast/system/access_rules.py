@@ -19,6 +19,8 @@ from holdfast.system.environment import Environment
 
 SECRET_FILES = ("key", "token")
 """In Holdfast's home."""
+_USED_LATER = ("tools", "templates", "engines.json")
+"""In Holdfast's home: engines, results of init, known versions."""
 _FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
 _KERNEL = ("/proc", "/sys")
 """Root could make the kernel run a program for it by writing there."""
@@ -45,7 +47,9 @@ class AccessRules(NamedTuple):
 def secret_files(environment: Environment) -> tuple[str, ...]:
     """The files with Holdfast's key and tokens, whether they exist or not."""
     named = [Path(name).expanduser() for variable in _FILE_VARIABLES if (name := environment.get(variable))]
-    return tuple(_real([*named, *(environment.home / name for name in SECRET_FILES)]))
+    own = (environment.home / name for name in SECRET_FILES)
+    # `keys rotate` leaves the old key beside the new one.
+    return tuple(_real([*named, *own, *environment.home.glob("key.*")]))
 
 
 class ForbiddenFiles:
@@ -94,9 +98,16 @@ def access_rules(
         """Whether Terraform may have to create the state's folder, or one above it, beside the path."""
         return bool(state) and _is_below(f"{state}/", os.path.dirname(path))  # noqa: PTH120 - paths are text here
 
+    # What later runs start or believe; the home is split for its key anyway.
+    used = (os.path.realpath(environment.home / name) for name in _USED_LATER)
+    own_key_hidden = own_key in secrets
     return AccessRules(
         hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
-        read_only=(*_KERNEL, *(folder for folder in _program_folders() if not holds_state(folder))),
+        read_only=(
+            *_KERNEL,
+            *(folder for folder in _program_folders() if not holds_state(folder)),
+            *(path for path in used if own_key_hidden and os.path.lexists(path)),
+        ),
     )
 
 

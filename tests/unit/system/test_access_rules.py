@@ -115,3 +115,18 @@ def test_split_folders_are_those_above_what_is_hidden(tmp_path: Path) -> None:
     assert {str(tmp_path), str(tmp_path / "a")} & set(rules.split_folders()) == {str(tmp_path)}
     (tmp_path / "a/b").mkdir(parents=True)
     assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a/b")} <= set(rules.split_folders())
+
+
+def test_beside_the_key_nothing_that_later_runs_use_can_be_changed(tmp_path: Path) -> None:
+    """Old keys are hidden like the current one; engines and records of init can be read only."""
+    home = tmp_path / "home"
+    (home / "tools").mkdir(parents=True)
+    (home / "key").touch()
+    (home / "key.0123").touch()
+    environment = Environment(variables={"HOLDFAST_HOME": str(home)})
+    rules = access_rules(environment)
+    assert {str(home / "key"), str(home / "key.0123")} <= set(rules.hidden)
+    assert str(home / "tools") in rules.read_only
+    (home / "key").unlink()
+    with_key = Environment(variables={"HOLDFAST_HOME": str(home), "HOLDFAST_KEY": "x"})
+    assert str(home / "tools") not in access_rules(with_key).read_only
