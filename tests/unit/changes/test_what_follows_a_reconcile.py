@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+from typing import Any
 
 import pytest
+from msgspec import structs
 from plan_documents import change, plan
 from recovery_made import intent, planned
 
+from holdfast.changes import reconciliation
 from holdfast.changes.reconciliation import changes_outside_intent
+from holdfast.config.stack_rules import RuleKind
+from holdfast.kernel.errors import Place
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import PlanOptions
 
 A, B = "lab_object.a", "lab_object.b"
 CREATE, UPDATE, DELETE = ("create",), ("update",), ("delete",)
@@ -53,3 +63,45 @@ def test_the_old_half_of_a_replacement_is_continued() -> None:
     left = plan([change(A, "delete", deposed="aa11")])
     assert changes_outside_intent(intent(planned(A, "create", "delete")), left) == ()
     assert changes_outside_intent(intent(planned(A, "delete", "create")), left) == (f"{A}: delete",)
+
+
+STACK = Stack(name="a", kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module="a")
+
+
+class Run:
+    """Plans what the test says, and remembers what was asked of it."""
+
+    stack = STACK
+
+    def __init__(self, **result: Any) -> None:
+        self.result = StackResult(stack=STACK, status=Status.PLANNED, **result)
+        self.options: PlanOptions | None = None
+        self.applied = False
+
+    async def plan(self, options: PlanOptions) -> StackResult:
+        self.options = options
+        return self.result
+
+    async def apply(self) -> StackResult:
+        self.applied = True
+        return self.result
+
+
+@pytest.mark.parametrize("destroy", [True, False])
+def test_only_a_destroy_is_continued_as_a_destroy(*, destroy: bool) -> None:
+    """A normal plan would create everything again; a destroy would delete what was not meant."""
+    run: Any = Run(plan=plan([change(A, "delete")]))
+    meant = structs.replace(intent(planned(A, "delete")), destroy=destroy)
+    asyncio.run(reconciliation._apply_rest(run, meant, None, ()))
+    assert (run.options.destroy, run.applied) == (destroy, True)
+
+
+@pytest.mark.parametrize(("actions", "repeated"), [(CREATE, True), (UPDATE, False)])
+def test_a_create_that_may_have_succeeded_is_not_repeated(
+    actions: tuple[str, ...], *, repeated: bool
+) -> None:
+    """Without a person to ask: the resource may exist. What is known to exist is continued."""
+    run: Any = Run(plan=plan([change(A, *actions)]))
+    result = asyncio.run(reconciliation._apply_rest(run, intent(planned(A, "create")), None, (A,)))
+    assert run.applied is not repeated
+    assert any("may exist anyway" in note for note in result.notes) is repeated
