@@ -110,7 +110,7 @@ async def reconcile(
     show: Show,
     ask: Ask | None,
 ) -> Reconciled:
-    """Without `ask` nobody confirms: then nothing that may exist is given up without being named."""
+    """Without `ask` there is no confirmation: what may exist is given up only if the request names it."""
     if request.declared is not None:
         audit_trail.record_holder_dead(context.identity.audit, stack.name, claim.run, request.declared)
     with audit_trail.audited(

@@ -6,7 +6,7 @@ confines that program and everything it starts, while the other threads of this 
 Where neither Landlock nor capabilities help, a process can enter a user namespace, as a whole and before it
 has threads. Elsewhere nothing works, and the report says so.
 
-Which paths are allowed: `access_rules`. Why it is done this way: docs/decisions/0014.
+Which paths are allowed: `access_rules`. Why it is done this way: docs/decisions/0019.
 The supervisor loads this module, so imports are few.
 """
 

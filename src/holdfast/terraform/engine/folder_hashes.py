@@ -2,8 +2,8 @@
 
 A record beside a folder lists what changes with every write: device, inode, size, mode and times of each
 file. No program can set the time of the last change (ctime), so a file that was swapped and given its old
-times is read again. A record counts only with the right HMAC: without Holdfast's key, nobody can record
-other files as verified. What init left in a work directory is recorded in the same way.
+times is read again. A record counts only with the right HMAC: other files cannot be recorded
+as verified without Holdfast's key. What init left in a work directory is recorded in the same way.
 """
 
 from __future__ import annotations
