@@ -12,7 +12,8 @@ from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
 from holdfast.plans import saved_plan, state_continuity
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.plan_file import require_only_new_files, to_saved_plan
+from holdfast.plans.plan_file import to_saved_plan
+from holdfast.plans.restored_plan import require_only_new_files
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.status import Status

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.kernel.errors import Refused
 from holdfast.kernel.patterns import pattern
 
 Destination = Mapping[str, str]
@@ -148,3 +149,17 @@ def differences(then: Destination, now: Destination) -> tuple[str, ...]:
         readable = not any(value.startswith((_HASH, "h1:")) for value in shown)
         changed.append(f"{part} ({' → '.join(shown)})" if readable else part)
     return tuple(changed)
+
+
+def require_equal(stack: str, then: Destination, now: Destination) -> None:
+    """Refuse a plan that would apply elsewhere than planned, or with other content."""
+    require_none(stack, differences(then, now))
+
+
+def require_none(stack: str, changed: tuple[str, ...]) -> None:
+    if changed:
+        raise Refused(
+            "HF-BUND-12",
+            f"{stack}: {' and '.join(changed)} changed since the plan was made",
+            hint=f"Restore it, or make a new plan: holdfast plan {stack} --out DIR",
+        )

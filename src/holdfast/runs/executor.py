@@ -16,7 +16,8 @@ from holdfast.kernel.errors import Exit, HoldfastError, Problem
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import StackFinished
-from holdfast.plans.plan_file import PlanFile, create_plan, from_saved_plan, replan
+from holdfast.plans.plan_file import PlanFile, create_plan, replan
+from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.result import StackResult, read_outputs
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import STATUS_OF_EXIT, Status

@@ -19,10 +19,11 @@ from plan_documents import change
 from results_made import stack
 
 from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome
-from holdfast.plans import plan_file
+from holdfast.plans import restored_plan
 from holdfast.plans.backend_config import StateHome
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.plan_file import PlanFile, from_saved_plan
+from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
@@ -122,8 +123,8 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(plan_file, "Terraform", FakeTerraform)
-    monkeypatch.setattr(plan_file, "policy_digest", lambda *_: "p")
+    monkeypatch.setattr(restored_plan, "Terraform", FakeTerraform)
+    monkeypatch.setattr(restored_plan, "policy_digest", lambda *_: "p")
     return Case(tmp_path)
 
 
