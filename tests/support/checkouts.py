@@ -28,6 +28,7 @@ from holdfast.hcl.reader import read, values
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
+from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.stack import Stack, matches
 from holdfast.terraform.plan.model import read_plan
 from holdfast.terraform.statefile.model import contents_of, read_state
@@ -97,6 +98,7 @@ def checkout(
         files=ListedTree(content),
         read_values=lambda path: values(read(content[path], path)),
         code_backend=lambda module: code_backend(code, module),
+        derive=lambda stacks: derived_dependencies(lambda _: code, stacks),
     )
     chosen = [one for one in stacks if not select or any(matches(one, name) for name in select)]
     return build_checkout(

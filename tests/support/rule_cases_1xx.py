@@ -39,13 +39,6 @@ stacks:
   - {{ name: app, module: app, environment: prod }}
   - {{ name: net, module: net, environment: {net} }}
 """
-DECLARED = """\
-version: 1
-environments: { dev: {} }
-stacks:
-  - { name: app, module: app, environment: prod, depends_on: [net] }
-  - { name: net, module: net, environment: prod }
-"""
 
 
 def reading(read: str, net: str = 'bucket = "b"\n    key = "net"') -> dict[str, str | bytes]:
@@ -222,8 +215,8 @@ CASES_BY_RULE: Mapping[str, Cases] = {
         ),
     ),
     "HF126": Cases(
-        passes=(passing(reading(READ), DECLARED),),
-        fails=(reported(reading(READ), TWO.format(net="prod")),),
+        passes=(passing(reading(READ), TWO.format(net="prod")),),
+        fails=(reported(reading(READ.replace("net", "app")), TWO.format(net="prod")),),
         missing=(skipped(reading('backend = "s3"'), TWO.format(net="prod")),),
         unknown=(skipped(reading(UNTOLD), TWO.format(net="prod")),),
     ),

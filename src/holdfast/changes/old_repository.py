@@ -20,6 +20,7 @@ from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import OldListing
 from holdfast.stacks.pattern import compile_pattern
+from holdfast.stacks.reads.remote_states import called_folders, derived_dependencies
 from holdfast.stacks.scope import LARGEST, variables_reader
 from holdfast.stacks.stack import Stack, name_from_path
 from holdfast.system.git import Git, OldVersion
@@ -81,6 +82,7 @@ class OldRepository:
                 files=OldListing(self.tree),
                 read_values=self._values,
                 code_backend=self.code_backend,
+                derive=functools.partial(derived_dependencies, self._code_of),
             )
         except HoldfastError:
             return None
@@ -89,6 +91,13 @@ class OldRepository:
     def code_backend(self, module: str) -> CodeBackend | None:
         changed = (self.tree.real(module) or module) in self.changed_folders
         return code_backend(self.code if changed else self._code_now, module)
+
+    def _code_of(self, stack: Stack) -> Code:
+        """The current code where nothing that the stack's values come from changed."""
+        folders, computed = called_folders(self._code_now, stack.module)
+        changed = not self.changed_folders.isdisjoint(self.tree.real(folder) or folder for folder in folders)
+        files = any(path in self.old or self.tree.real(path) in self.old for path in stack.variables_files)
+        return self.code if computed or changed or files else self._code_now
 
     def _values(self, path: str) -> Mapping[str, object]:
         if path not in self.old and self.tree.real(path) not in self.old:

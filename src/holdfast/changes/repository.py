@@ -31,6 +31,7 @@ from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import open_blobs
@@ -285,6 +286,7 @@ def open_repository(
             files=FolderTree(loaded.root),
             read_values=variables_reader(loaded.root),
             code_backend=functools.partial(code_backend, code),
+            derive=functools.partial(derived_dependencies, lambda _: code),
         )
     blobs = open_blobs(loaded.store, loaded.root, environment.variables)
 

@@ -8,13 +8,17 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef
-from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.values import known
+from holdfast.hcl.nodes import Block
+from holdfast.hcl.reader import constant
 from holdfast.stacks.stack import Stack
 
 DEFAULT_WORKSPACE: Final = "default"
+_HOST: Final = "app.terraform.io"
 
 
 class CodeBackend(Struct, frozen=True, kw_only=True):
@@ -40,6 +44,29 @@ def code_backend(code: Code, module: str) -> CodeBackend | None:
     constants = {name: value for name, value in settings.items() if known(value)}
     computed = tuple(name for name in settings if name not in constants)
     return CodeBackend(type=module_code.backend.type, settings=constants, computed=computed)
+
+
+def backend_block(module: ModuleCode) -> Block | None:
+    """The effective `backend` or `cloud` block: the last one, as with override files."""
+    last: Block | None = None
+    for block in module.blocks("terraform"):
+        for inner in block.body.blocks_of("backend", "cloud"):
+            last = inner
+    return last
+
+
+def cloud_settings(block: Block | None) -> dict[str, object]:
+    """The settings of a `cloud` block, named as in the `remote` backend."""
+    if block is None:
+        return {}
+    settings: dict[str, object] = {
+        attribute.name: constant(attribute.expression) for attribute in block.body.attributes
+    }
+    for inner in block.body.blocks_of("workspaces"):
+        settings["workspaces"] = {
+            attribute.name: constant(attribute.expression) for attribute in inner.body.attributes
+        }
+    return settings
 
 
 class _BackendType(Struct, frozen=True, kw_only=True):
@@ -155,6 +182,62 @@ def state_key(stack: Stack, code: CodeBackend | None) -> str | None:
         deciding["key"], workspace = posixpath.normpath(deciding["key"]), DEFAULT_WORKSPACE
     where = "" if all(name in deciding for name in kind.needs) else stack.module
     return repr((type_, workspace, sorted(deciding.items()), where))
+
+
+class NamedState(Struct, frozen=True, kw_only=True):
+    """A state, however its settings are written: in a backend, or where code reads it."""
+
+    location: StateLocation
+    key: str
+    """As `state_key`."""
+
+
+def named_state(
+    stack: Stack, type_: str, settings: Mapping[str, object], workspace: str
+) -> NamedState | None:
+    """The state that these settings refer to, relative to the stack's root module; None if not known."""
+    if type_ in ("cloud", "remote"):
+        return _hosted_workspace(settings)
+    kind = _KINDS.get(type_)
+    if kind is not None and any(name not in settings for name in kind.needs):
+        return None
+    plain = {name: normalize(name, value) for name, value in settings.items() if value is not None}
+    constants = {name: value for name, value in plain.items() if known(value)}
+    computed = tuple(name for name in plain if name not in constants)
+    bare = replace(stack, backend=None, workspace=workspace)
+    code = CodeBackend(type=type_, settings=constants, computed=computed)
+    location, key = state_location(bare, code), state_key(bare, code)
+    return NamedState(location=location, key=key) if location is not None and key is not None else None
+
+
+def _hosted_workspace(settings: Mapping[str, object]) -> NamedState | None:
+    """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
+    match settings:
+        case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
+            host = settings.get("hostname", _HOST)
+            if not isinstance(host, str):
+                return None
+            identity = ("remote", host.lower(), organization, name)
+            shown = f"workspace {name} of {organization}"
+            return NamedState(location=StateLocation(identity=identity, shown=shown), key=repr(identity))
+        case _:
+            return None
+
+
+def state_of_stack(code: Code, stack: Stack) -> NamedState | None:
+    """None if Holdfast manages the state, or if its location is unknown before init."""
+    module, configured = code.module(stack.module), stack.backend
+    if module.cloud is not None:
+        return named_state(stack, "cloud", cloud_settings(backend_block(module)), stack.workspace)
+    in_code = module.backend
+    type_ = in_code.type if in_code is not None else configured.type if configured is not None else None
+    if type_ is None:
+        return None
+    settings = {
+        **(in_code.settings if in_code is not None else {}),
+        **(configured.settings if configured is not None else {}),
+    }
+    return named_state(stack, type_, settings, stack.workspace)
 
 
 def normalize(name: str, value: object) -> object:

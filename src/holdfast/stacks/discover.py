@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -29,11 +30,19 @@ from holdfast.stacks.scope import (
     VariablesFiles,
     needs_of,
 )
-from holdfast.stacks.stack import Stack, name_problem, printable
+from holdfast.stacks.stack import Derived, Stack, name_problem, printable
 
 _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
 
 T = TypeVar("T")
+
+
+DeriveDependencies = Callable[[Sequence[Stack]], Iterable[tuple[str, Derived]]]
+"""From all stacks to the dependencies that follow from the states they read, each with its stack's name."""
+
+
+def _derive_none(_stacks: Sequence[Stack]) -> tuple[()]:
+    return ()
 
 
 class _Draft(Struct, frozen=True, kw_only=True):
@@ -47,13 +56,14 @@ def discover(
     files: Tree,
     read_values: ReadValues,
     code_backend: ReadBackend,
+    derive: DeriveDependencies = _derive_none,
     lenient: bool = False,
 ) -> tuple[Stack, ...]:
     """The stacks, sorted by name. Raises ConfigError with every mistake; if `lenient`, leaves those out.
 
     `read_values` is called only for stacks whose placeholders or environment need a value from a file.
     """
-    return _Discovery(config, files, read_values, code_backend).run(lenient=lenient)
+    return _Discovery(config, files, read_values, code_backend, derive).run(lenient=lenient)
 
 
 def has_root_module(listing: Listing | None) -> bool:
@@ -64,12 +74,18 @@ def has_root_module(listing: Listing | None) -> bool:
 
 class _Discovery:
     def __init__(
-        self, config: Config, tree: Tree, read_values: ReadValues, code_backend: ReadBackend
+        self,
+        config: Config,
+        tree: Tree,
+        read_values: ReadValues,
+        code_backend: ReadBackend,
+        derive: DeriveDependencies,
     ) -> None:
         self._config = config
         self._tree = tree
         self._files = VariablesFiles(read_values, tree)
         self._code_backend = code_backend
+        self._derive = derive
         self._problems = Problems()
         self._targets = {target.name: target for target in config.targets}
         self._broken: set[str | None] = set()
@@ -275,22 +291,34 @@ class _Discovery:
                 )
 
     def _with_dependencies(self, drafts: list[_Draft]) -> tuple[Stack, ...]:
-        known = {draft.stack.name: draft for draft in drafts}
+        known = {draft.stack.name for draft in drafts}
         needs = order.resolve(
             [dependency for draft in drafts for dependency in draft.dependencies],
             {*known, *(name for name in self._broken if name is not None)},
             self._problems,
             complete=None not in self._broken,
         )
+        derived: defaultdict[str, tuple[Derived, ...]] = defaultdict(tuple)
+        for name, dependency in self._derive([draft.stack for draft in drafts]):
+            derived[name] += (dependency,)
+            needs[name] = tuple(sorted({*needs.get(name, ()), dependency.stack}))
         for cycle in order.cycles({name: needs.get(name, ()) for name in known}):
+            followed = {
+                (name, other.stack): f"{name} reads {other.stack} with {other.source} ({other.place})"
+                for name in cycle
+                for other in derived[name]
+            }
+            sources = "".join(f"; {followed[edge]}" for edge in pairwise(cycle) if edge in followed)
             self._problems.add(
                 "HF-STACK-8",
-                f"dependency cycle: {' → '.join(cycle)}",
-                place=known[cycle[0]].dependencies[0].place,
+                f"dependency cycle: {' → '.join(cycle)}{sources}",
+                place=next(draft.stack.place for draft in drafts if draft.stack.name == cycle[0]),
                 hint="Remove one of these dependencies.",
             )
         stacks = (
-            replace(draft.stack, depends_on=needs[draft.stack.name]) if draft.dependencies else draft.stack
+            replace(draft.stack, depends_on=needs[name], derived=derived[name])
+            if needs.get(name := draft.stack.name)
+            else draft.stack
             for draft in drafts
         )
         return tuple(sorted(stacks, key=lambda stack: stack.name))

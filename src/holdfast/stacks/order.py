@@ -27,6 +27,8 @@ class Dependency(Struct, frozen=True, kw_only=True):
     place: Place
     shared: bool = True
     """The entry defines many stacks: the others may depend on one of them, which ignores itself."""
+    source: str = ""
+    """What the dependency follows from, such as `input vpc_id`; empty for `depends_on`."""
 
 
 def resolve(
@@ -58,9 +60,10 @@ def resolve(
             own.update(name for name in matches[glob] if name != stack)
             matched[dependency.place, glob] = bool(matches[glob])
         elif complete:
+            what = f"the {dependency.source} of {stack} reads" if dependency.source else f"{stack} depends on"
             problems.add(
                 "HF-STACK-7",
-                f"{stack} depends on `{text}`, which does not exist",
+                f"{what} `{text}`, which does not exist",
                 place=dependency.place,
                 hint=lambda text=text: did_you_mean(text, ordered) or _SEE,  # type: ignore[misc] # bound here
             )

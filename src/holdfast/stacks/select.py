@@ -62,8 +62,15 @@ def _config_reasons(stack: Stack, config_file: str, old_stacks: Mapping[str, Sta
     old = old_stacks.get(stack.name)
     if old is None:
         yield f"new in {config_file}"
-    elif replace(old, place=stack.place) != stack:
+    elif _own_part(old) != _own_part(stack):
         yield f"its part of {config_file} changed"
+
+
+def _own_part(stack: Stack) -> Stack:
+    """Without the dependencies that follow from code."""
+    from_code = {derived.stack for derived in stack.derived if derived.output is None}
+    own = tuple(name for name in stack.depends_on if name not in from_code)
+    return replace(stack, derived=(), depends_on=own)
 
 
 def _contract_reasons(stack: Stack, changed: frozenset[str]) -> Iterable[str]:

@@ -17,6 +17,21 @@ from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
 
 
+class Derived(Struct, frozen=True, kw_only=True):
+    """A dependency that follows from what a stack reads, not from `depends_on`."""
+
+    stack: str
+    """The stack whose outputs are read."""
+    source: str
+    """What reads them: `input vpc_id`, or `data.terraform_remote_state.network`."""
+    place: Place
+    output: str | None = None
+    """The output that an input reads; None for a remote state."""
+    module: str | None = None
+    """The folder of the module that reads a remote state, and the name of its data source."""
+    name: str = ""
+
+
 class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`. Placeholders are filled in."""
 
@@ -43,7 +58,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     env: Mapping[str, Value] = field(default_factory=frozen)
     workspace: str = "default"
     depends_on: tuple[str, ...] = ()
-    """Names of existing stacks."""
+    """Names of existing stacks, those that follow from what it reads included."""
+    derived: tuple[Derived, ...] = ()
     engine: EnginePin | None = None
 
     @property

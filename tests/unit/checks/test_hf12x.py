@@ -504,38 +504,37 @@ def reads(read: str, depends: str = "", app: str = "prod", **more: str) -> Repor
     return check((UNDECLARED, ACROSS), files, config=config)
 
 
-def test_a_read_that_is_declared_is_right() -> None:
-    """`depends_on` names the stack whose state it is."""
-    assert messages(reads(RIGHT, ", depends_on: [net]")) == []
+def test_a_read_of_another_stack_is_right() -> None:
+    """Declared or not: the dependency follows from the read."""
+    assert messages(reads(RIGHT)) == messages(reads(RIGHT, ", depends_on: [net]")) == []
 
 
-def test_a_read_that_is_not_declared_is_found() -> None:
-    """At the data source, with the line to add; and it can be waived there."""
-    found = of(reads(RIGHT), UNDECLARED)
+OWN = remote('{ bucket = "b", key = "app/terraform.tfstate" }')
+
+
+def test_a_read_of_its_own_state_is_found() -> None:
+    """At the data source; and it can be waived there."""
+    found = of(reads(OWN), UNDECLARED)
     assert [(one.file, one.line, one.stack, one.address) for one in found] == [
         ("app/read.tf", 1, "app", "data.terraform_remote_state.net")
     ]
-    assert found[0].message == "`app` reads the state of `net` without depending on it"
-    assert 'depends_on: ["net"]' in (found[0].hint or "")
-    waived = f"# holdfast:ignore HF126 until=2027-01-01 reason=x\n{RIGHT}"
+    assert found[0].message == "`app` reads its own state"
+    waived = f"# holdfast:ignore HF126 until=2027-01-01 reason=x\n{OWN}"
     assert [one.waived for one in of(reads(waived), UNDECLARED)] == [True]
 
 
 def test_values_of_the_stack_are_followed() -> None:
     """Through variables, locals, modules and `for_each`."""
-    variable = 'variable "key" {\n  default = "net"\n}\n'
+    variable = 'variable "key" {\n  default = "app"\n}\n'
     by_variable = variable + remote('{ bucket = "b", key = "${var.key}/terraform.tfstate" }')
     assert len(of(reads(by_variable), UNDECLARED)) == 1
-    call = 'module "m" {\n  source = "../m"\n  key = "net"\n}\n'
+    call = 'module "m" {\n  source = "../m"\n  key = "app"\n}\n'
     report = reads(call, **{"m/main.tf": by_variable})
     assert lines(report, UNDECLARED) == [("m/main.tf", 4)]
     each = remote(
         '{ bucket = "b", key = "${each.key}/terraform.tfstate" }', 'for_each = toset(["net", "app"])'
     )
-    assert messages(reads(each), UNDECLARED) == [
-        "`app` reads its own state",
-        "`app` reads the state of `net` without depending on it",
-    ]
+    assert messages(reads(each), UNDECLARED) == ["`app` reads its own state"]
 
 
 def test_a_read_that_is_never_made_is_none() -> None:
@@ -571,23 +570,6 @@ def test_a_read_that_is_not_known_is_a_skip(read: str) -> None:
     report = reads(read)
     assert messages(report) == []
     assert skips(report, UNDECLARED) == ["the state that data.terraform_remote_state.net reads is not known"]
-
-
-def test_local_states_are_compared_by_their_path() -> None:
-    """As seen from the module of the stack that reads."""
-    read = remote('{ path = "../net/terraform.tfstate" }', kind='"local"')
-    report = reads(read, **{"net/main.tf": block("local")})
-    assert len(of(report, UNDECLARED)) == 1
-
-
-def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
-    """`remote` reads what `cloud` keeps; one that is chosen by tags cannot be told."""
-    cloud = 'terraform {\n  cloud {\n    organization = "o"\n    workspaces {\n      %s\n    }\n  }\n}\n'
-    read = remote('{ organization = "o", workspaces = { name = "net" } }', kind='"remote"')
-    report = reads(read, **{"net/main.tf": cloud % 'name = "net"'})
-    assert messages(report, UNDECLARED) == ["`app` reads the state of `net` without depending on it"]
-    report = reads(read, **{"net/main.tf": cloud % 'tags = ["net"]'})
-    assert [one.severity for one in of(report, UNDECLARED)] == [Severity.NOTE]
 
 
 def test_production_is_not_read_from_outside() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, BackendType
 from holdfast.checks.code.argument_values import values_at
@@ -16,19 +15,12 @@ from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
 from holdfast.config.engine import EngineUse
 from holdfast.config.secret_refs import SecretRef
 from holdfast.config.settings import Owner
-from holdfast.hcl.eval.values import bool_of, known
+from holdfast.hcl.eval.values import bool_of
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
-from holdfast.hcl.reader import Unknown, constant
+from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import (
-    DEFAULT_WORKSPACE,
-    CodeBackend,
-    StateLocation,
-    normalize,
-    state_location,
-)
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, backend_block, cloud_settings
 
-_HOST: Final = "app.terraform.io"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -128,9 +120,9 @@ def backend_of_stack(stack: CheckedStack) -> BackendView:
 def _backend_of_stack(stack: CheckedStack) -> BackendView:
     backend, configured, code = stack.backend, stack.stack.backend, stack.module.code
     pin = stack.stack.engine or stack.checkout.config.engine.pin
-    block = _block(stack.module)
+    block = backend_block(stack.module.code)
     type_ = code.backend.type if code.backend is not None else backend.type
-    settings = backend.settings if code.cloud is None else _cloud(block)
+    settings = backend.settings if code.cloud is None else cloud_settings(block)
     variables = {
         setting: variable
         for variable, setting in BACKEND_TYPES.get(type_, BackendType()).variables.items()
@@ -153,40 +145,18 @@ def _backend_of_stack(stack: CheckedStack) -> BackendView:
 
 def backend_of_module(module: Module) -> BackendView | None:
     """The backend of a folder; None without a backend block."""
-    code, block = module.code, _block(module)
+    code = module.code
+    block = backend_block(code)
     if block is None or (code.backend is None and code.cloud is None):
         return None
     return BackendView(
         type=code.backend.type if code.backend is not None else "cloud",
-        settings=code.backend.settings if code.backend is not None else _cloud(block),
+        settings=code.backend.settings if code.backend is not None else cloud_settings(block),
         block=block,
         place=block.place,
         tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
         client_encrypted=_is_client_encrypted(module),
     )
-
-
-def _block(module: Module) -> Block | None:
-    """The effective `backend` or `cloud` block: the last one, as with override files."""
-    last: Block | None = None
-    for block in module.blocks("terraform"):
-        for inner in block.body.blocks_of("backend", "cloud"):
-            last = inner
-    return last
-
-
-def _cloud(block: Block | None) -> dict[str, object]:
-    """The settings of a `cloud` block, named as in the `remote` backend."""
-    if block is None:
-        return {}
-    settings: dict[str, object] = {
-        attribute.name: constant(attribute.expression) for attribute in block.body.attributes
-    }
-    for inner in block.body.blocks_of("workspaces"):
-        settings["workspaces"] = {
-            attribute.name: constant(attribute.expression) for attribute in inner.body.attributes
-        }
-    return settings
 
 
 def _is_client_encrypted(module: Module) -> bool:
@@ -275,46 +245,6 @@ def is_loopback(host: str | None) -> bool:
 
 
 # State identity.
-
-
-def state_place_of_stack(stack: CheckedStack) -> StateLocation | None:
-    """Equal for the same state, however it is written; None if it is not known."""
-    backend = backend_of_stack(stack)
-    if backend.type == MANAGED:
-        return None
-    return state_place_for(stack, backend.type, backend.settings, stack.stack.workspace)
-
-
-def state_place_for(
-    stack: CheckedStack, type_: str, settings: Mapping[str, object], workspace: str
-) -> StateLocation | None:
-    """The state that these settings refer to, relative to the stack's root module."""
-    if type_ in ("cloud", "remote"):
-        return _hosted_workspace(settings)
-    if any(name not in settings for name in BACKEND_TYPES.get(type_, BackendType()).needs):
-        return None
-    plain = {name: normalize(name, value) for name, value in settings.items() if value is not None}
-    known_settings = {name: value for name, value in plain.items() if known(value)}
-    bare = replace(stack.stack, backend=None, workspace=workspace)
-    code = CodeBackend(
-        type=type_,
-        settings=known_settings,
-        computed=tuple(name for name in plain if name not in known_settings),
-    )
-    return state_location(bare, code)
-
-
-def _hosted_workspace(settings: Mapping[str, object]) -> StateLocation | None:
-    """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
-    match settings:
-        case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
-            host = settings.get("hostname", _HOST)
-            if not isinstance(host, str):
-                return None
-            shown = f"workspace {name} of {organization}"
-            return StateLocation(identity=("remote", host.lower(), organization, name), shown=shown)
-        case _:
-            return None
 
 
 def local_state(stack: CheckedStack) -> str | None:

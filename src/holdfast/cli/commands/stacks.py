@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.cli.command import Invocation, fields
@@ -53,6 +54,15 @@ def _document(repository: Repository, selected: Selected) -> dict[str, object]:
         "backend": {"type": repository.backend_type(stack)},
         "engine": _engine(repository, stack),
         "depends_on": list(stack.depends_on),
+        "derived": [
+            {
+                "stack": derived.stack,
+                "source": derived.source,
+                "file": derived.place.file,
+                "line": derived.place.line,
+            }
+            for derived in stack.derived
+        ],
         "reasons": [*selected.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
         **fields(stack, "lane", "workspace"),
     }
@@ -80,10 +90,11 @@ def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedSt
         if selection.changed is not None or invocation.verbose:
             for reason in selected.reasons:
                 console.line(("      ", ""), (reason, "dim"))
-        if stack.environment_unclear:
-            console.line(("      ", ""), (stack.environment_reason, "yellow"))
-        elif invocation.verbose:
-            console.line(("      ", ""), (stack.environment_reason, "dim"))
+        for dependency in _dependencies(stack) if invocation.verbose else ():
+            console.line(("      ", ""), (dependency, "dim"))
+        if stack.environment_unclear or invocation.verbose:
+            style = "yellow" if stack.environment_unclear else "dim"
+            console.line(("      ", ""), (stack.environment_reason, style))
     if any(selected.stack.production for selected in selection.selected):
         console.say("")
         console.say((" * counts as production", "dim"))
@@ -91,3 +102,10 @@ def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedSt
         console.line(("  ? ", "yellow"), f"{report.removed.name}  removed: {report.reason}")
         for address in report.resources or ():
             console.line(f"      {address}")
+
+
+def _dependencies(stack: Stack) -> Iterator[str]:
+    """Each with what it follows from."""
+    for name in stack.depends_on:
+        sources = [f"{derived.source}, {derived.place}" for derived in stack.derived if derived.stack == name]
+        yield f"depends on {name} ({'; '.join(sources) or 'depends_on'})"

@@ -63,7 +63,7 @@ def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
             for call in code.module(instance.folder).calls:
                 source = _source(call, instance.scope)
                 folder = code.tree.inside(instance.folder, source) if isinstance(source, str) else None
-                if folder is not None and isinstance(source, str) and _is_local(source):
+                if folder is not None and isinstance(source, str) and is_local_source(source):
                     waiting.extend(_called_instances(code, instance, call, folder, source))
 
 
@@ -235,7 +235,7 @@ class _Walk:
         source = _source(call, instance.scope)
         if not isinstance(source, str):
             self._collector.add_everything(f"{place} calls a module whose source is computed")
-        elif _is_local(source):
+        elif is_local_source(source):
             folder = self._code.tree.inside(instance.folder, source)
             if folder is None:
                 self._collector.add_outside(source, place, relative=True)
@@ -249,7 +249,7 @@ def _source(call: ModuleCall, scope: Scope) -> object:
     return UNKNOWN if call.source is None else evaluate(call.source, scope)
 
 
-def _is_local(source: str) -> bool:
+def is_local_source(source: str) -> bool:
     return source in (".", "..") or source.startswith(("./", "../", "/"))
 
 

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl
 
 from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
-from holdfast.checks.backends.remote_states import TYPE, settings_in
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
-from holdfast.checks.model.subjects import Module
+from holdfast.checks.model.subjects import Module, value
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
+from holdfast.stacks.reads.remote_states import TYPE
 
 _PASSWORD = pattern(r"\bpassword\s*=\s*(?!'')\S")
 _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
@@ -62,11 +62,9 @@ _orphans = for_unused_modules(_check, literals_only=True)
 
 def _source(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(TYPE, mode="data"):
-        settings = settings_in(resource)
-        if settings is not None:
-            backend = BackendView(
-                type=settings[0], settings=settings[1], block=resource.block, place=resource.place
-            )
+        type_, config = value(resource.body, "backend"), value(resource.body, "config") or {}
+        if isinstance(type_, str) and isinstance(config, Mapping):
+            backend = BackendView(type=type_, settings=config, block=resource.block, place=resource.place)
             for problem in _check(backend):
                 yield finding(resource.block, problem.message, address=resource.address)
     yield from _orphans(module)

@@ -8,12 +8,11 @@ from holdfast.checks.backends.backends import (
     backend_of_module,
     backend_of_stack,
     has_stack,
-    state_place_for,
 )
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 from holdfast.config.stack_rules import RuleKind
-from holdfast.stacks.backend import StateIdentity
+from holdfast.stacks.backend import StateIdentity, named_state
 from holdfast.stacks.stack import Stack
 
 
@@ -22,14 +21,14 @@ def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
     by_state: dict[StateIdentity, list[tuple[CheckedStack, str]]] = {}
     for stack in _stacks_and_root_modules(checkout):
         backend = backend_of_stack(stack)
-        place = state_place_for(stack, backend.type, backend.settings, stack.stack.workspace)
         if backend.type == MANAGED:
             continue
-        if place is None:
+        state = named_state(stack.stack, backend.type, backend.settings, stack.stack.workspace)
+        if state is None:
             if all(backend.has(name) for name in backend.kind.needs) and stack.name in chosen:
                 yield Skipped(reason="the location of its state is not known", stack=stack.name)
             continue
-        by_state.setdefault(place.identity, []).append((stack, place.shown))
+        by_state.setdefault(state.location.identity, []).append((stack, state.location.shown))
     for (first, location), *others in by_state.values():
         for other, _ in others:
             if chosen & {first.name, other.name}:

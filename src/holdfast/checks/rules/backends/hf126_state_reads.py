@@ -1,36 +1,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from holdfast.checks.backends.remote_states import remote_reads
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.stacks.backend import StateLocation
+from holdfast.stacks.reads.remote_states import RemoteState, remote_states, state_owners
+from holdfast.stacks.stack import Stack
 
 
-def _check_dependency(stack: CheckedStack) -> Iterator[CheckResult]:
-    for read in remote_reads(stack):
-        where, address = read.resource.block, read.resource.address
-        if read.state is None:
-            yield Skipped(reason=f"the state that {address} reads is not known", file=where.place.file)
-        elif read.owner is None:
+class _Read(NamedTuple):
+    remote: RemoteState
+    owners: tuple[Stack, ...]
+    """The stacks of this repository that have this state: none or one, unless only an endpoint differs."""
+
+
+def _reads(stack: CheckedStack) -> Iterator[_Read]:
+    checkout = stack.checkout
+    owners = checkout.code.once(
+        ("state owners", id(checkout)), lambda: state_owners(lambda _: checkout.code, checkout.all_stacks)
+    )
+    for remote in remote_states(checkout.code, stack.stack):
+        yield _Read(remote, owners.get(remote.state.key, ()) if remote.state is not None else ())
+
+
+def _check_owner(stack: CheckedStack) -> Iterator[CheckResult]:
+    for remote, owners in _reads(stack):
+        if remote.state is None:
+            reason = f"the state that {remote.address} reads is not known"
+            yield Skipped(reason=reason, file=remote.place.file)
+        elif not owners:
             yield finding(
-                where,
-                f"it reads a state that belongs to no stack of this repository{_where(read.state)}",
-                address=address,
+                remote.block,
+                "it reads a state that belongs to no stack of this repository"
+                f"{_where(remote.state.location)}",
+                address=remote.address,
                 hint="If another repository owns it, agree on its outputs. If it is unused, remove it.",
                 severity=Severity.NOTE,
             )
-        elif read.owner.name == stack.name:
+        elif any(owner.name == stack.name for owner in owners):
             yield finding(
-                where, f"`{stack.name}` reads its own state", address=address, hint="Use the value directly."
-            )
-        elif read.owner.name not in stack.stack.depends_on:
-            yield finding(
-                where,
-                f"`{stack.name}` reads the state of `{read.owner.name}` without depending on it",
-                address=address,
-                hint=f'Add it to the stack\'s entry: `depends_on: ["{read.owner.name}"]`.',
+                remote.block,
+                f"`{stack.name}` reads its own state",
+                address=remote.address,
+                hint="Use the value directly.",
             )
 
 
@@ -41,27 +55,27 @@ def _where(state: StateLocation) -> str:
 
 HF126 = Rule(
     id="HF126",
-    title="State is read without a dependency",
-    fix="Declare it with `depends_on`.",
+    title="State of no other stack is read",
+    fix="Read the state of another stack of this repository, whose outputs are reviewed with their readers.",
     severity=Severity.ERROR,
-    stack=_check_dependency,
+    stack=_check_owner,
 )
 
 
 def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
-    for read in remote_reads(stack):
-        owner = read.owner
-        if read.state is None:
-            reason = f"the state that {read.resource.address} reads is not known"
-            yield Skipped(reason=reason, file=read.resource.place.file)
-        if owner is not None and owner.production != stack.stack.production:
-            here = "production" if stack.stack.production else "not production"
-            yield finding(
-                read.resource.block,
-                f"`{stack.name}` is {here} and reads the state of `{owner.name}`, "
-                f"which is {'production' if owner.production else 'not'}",
-                address=read.resource.address,
-            )
+    here = "production" if stack.stack.production else "not production"
+    for remote, owners in _reads(stack):
+        if remote.state is None:
+            reason = f"the state that {remote.address} reads is not known"
+            yield Skipped(reason=reason, file=remote.place.file)
+        for owner in owners:
+            if owner.production != stack.stack.production:
+                yield finding(
+                    remote.block,
+                    f"`{stack.name}` is {here} and reads the state of `{owner.name}`, "
+                    f"which is {'production' if owner.production else 'not'}",
+                    address=remote.address,
+                )
 
 
 HF127 = Rule(

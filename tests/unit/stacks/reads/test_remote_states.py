@@ -1,0 +1,171 @@
+"""Dependencies that follow from `terraform_remote_state`, and the outputs that are read through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from checkouts import checkout
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.kernel.errors import ConfigError
+from holdfast.stacks.order import waves
+from holdfast.stacks.reads.outputs import outputs_read
+from holdfast.stacks.stack import Stack
+
+CONFIG = """
+version: 1
+stacks:
+  - { name: app, module: app%s }
+  - { name: net, module: net }
+  - { name: other, module: other }
+"""
+
+
+def backend(key: str) -> str:
+    return f'terraform {{\n  backend "s3" {{\n    bucket = "b"\n    key = "{key}"\n  }}\n}}\n'
+
+
+def remote(config: str, more: str = "", kind: str = '"s3"', name: str = "net") -> str:
+    return (
+        f'data "terraform_remote_state" "{name}" {{\n  backend = {kind}\n  config = {config}\n  {more}\n}}\n'
+    )
+
+
+RIGHT = remote('{ bucket = "b", key = "net", region = "eu-west-1" }')
+FILES = {"net/main.tf": backend("net"), "app/main.tf": backend("app"), "other/main.tf": backend("other")}
+
+
+def read(code: str, entry: str = "", **files: str) -> tuple[Stack, Any]:
+    made = checkout({**FILES, "app/read.tf": code, **files}, config=CONFIG % entry)
+    (app,) = (stack for stack in made.all_stacks if stack.name == "app")
+    return app, made.code
+
+
+def test_a_read_of_another_stacks_state_is_a_dependency() -> None:
+    """With what it follows from; explicit dependencies stay."""
+    app, _ = read(RIGHT)
+    assert app.depends_on == ("net",)
+    assert [(one.stack, one.source, str(one.place)) for one in app.derived] == [
+        ("net", "data.terraform_remote_state.net", "app/read.tf:1:1")
+    ]
+    assert read(RIGHT, ", depends_on: [other]")[0].depends_on == ("net", "other")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'variable "key" {\n  default = "net"\n}\n' + remote('{ bucket = "b", key = var.key }'),
+        remote('{ bucket = "b", key = each.key }', 'for_each = toset(["net", "dns"])'),
+        remote('{ bucket = "b", key = "net", endpoint = "http://localhost" }'),
+        f'check "c" {{\n{RIGHT}\n}}\n',
+    ],
+)
+def test_values_of_the_stack_are_followed(code: str) -> None:
+    assert read(code)[0].depends_on == ("net",)
+
+
+def test_local_modules_are_followed() -> None:
+    call = 'module "m" {\n  source = "../m"\n  key = "net"\n}\n'
+    inner = 'variable "key" {}\n' + remote('{ bucket = "b", key = var.key }')
+    assert read(call, **{"m/main.tf": inner})[0].depends_on == ("net",)
+    assert read(call.replace("key =", "count = 0\n  key ="), **{"m/main.tf": inner})[0].depends_on == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        remote('{ bucket = "b", key = "dns" }'),
+        remote('{ bucket = "b", key = "app" }'),
+        remote('{ bucket = "b", key = "net" }', 'workspace = "blue"'),
+        remote('{ bucket = "b", key = "net" }', "count = 0"),
+        remote('{ bucket = "b", key = aws_s3_object.a.key }'),
+        remote("var.unknown"),
+        remote('{ bucket = "b", key = "net" }', kind="var.unknown"),
+        'data "terraform_remote_state" "net" {}\n',
+        'data "terraform_remote_state" {}\n',
+        "data terraform_remote_state {{{",
+        "# terraform_remote_state\n",
+    ],
+)
+def test_another_or_an_unknown_state_is_no_dependency(code: str) -> None:
+    """Its own state is none either; and no content stops the discovery."""
+    assert read(code)[0].depends_on == ()
+
+
+@pytest.mark.parametrize("path", ["../net/terraform.tfstate", "/repository/net/terraform.tfstate"])
+def test_local_states_are_compared_by_their_path(path: str) -> None:
+    """As seen from the module of the stack that reads."""
+    code = remote(f'{{ path = "{path}" }}', kind='"local"')
+    app, _ = read(code, **{"net/main.tf": 'terraform {\n  backend "local" {}\n}\n'})
+    assert app.depends_on == ("net",)
+
+
+def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
+    cloud = 'terraform {\n  cloud {\n    organization = "o"\n    workspaces {\n      %s\n    }\n  }\n}\n'
+    code = remote('{ organization = "o", workspaces = { name = "net" } }', kind='"remote"')
+    assert read(code, **{"net/main.tf": cloud % 'name = "net"'})[0].depends_on == ("net",)
+    assert read(code, **{"net/main.tf": cloud % 'tags = ["net"]'})[0].depends_on == ()
+
+
+def test_a_cycle_names_what_each_dependency_follows_from() -> None:
+    back = remote('{ bucket = "b", key = "app" }', name="app")
+    with pytest.raises(ConfigError) as error:
+        read(RIGHT, **{"net/read.tf": back})
+    message = error.value.problem.message
+    assert message.startswith("dependency cycle: app → net → app; app reads net with ")
+    assert "data.terraform_remote_state.net (app/read.tf:1:1)" in message
+    assert "data.terraform_remote_state.app (net/read.tf:1:1)" in message
+
+
+STATE = "data.terraform_remote_state.net"
+
+
+@pytest.mark.parametrize(
+    ("use", "outputs"),
+    [
+        (f"{STATE}.outputs.vpc_id", {"vpc_id"}),
+        (f'{STATE}.outputs["vpc_id"]', {"vpc_id"}),
+        (f'"x-${{{STATE}.outputs.vpc_id}}-${{{STATE}.outputs.cidr[0].a}}"', {"vpc_id", "cidr"}),
+        (f'{STATE}["a"].outputs.vpc_id', {"vpc_id"}),
+        (f"[for x in {STATE}.outputs.subnets : x.id]", {"subnets"}),
+        (f"{STATE}.outputs[var.name]", None),
+        (f"{STATE}.outputs", None),
+        (f"{STATE}[*].outputs.vpc_id", None),
+        (f"lookup({STATE}.outputs, var.x)", None),
+        ('"nothing"', set()),
+    ],
+)
+def test_the_outputs_that_are_read_are_known_or_all(use: str, outputs: set[str] | None) -> None:
+    """Never fewer than the code reads."""
+    app, code = read(f"{RIGHT}\nlocals {{\n  x = {use}\n}}\n")
+    assert outputs_read(code, app) == {"net": None if outputs is None else frozenset(outputs)}
+
+
+def test_what_the_code_does_not_say_is_everything() -> None:
+    """A plain `depends_on`, and a file that cannot be read."""
+    app, code = read("", ", depends_on: [net]")
+    assert outputs_read(code, app) == {"net": None}
+    app, code = read(RIGHT, **{"app/broken.tf": 'locals {\n  a = "\n'})
+    assert outputs_read(code, app) == {"net": None}
+
+
+@given(st.lists(st.sets(st.integers(0, 7), max_size=4), min_size=1, max_size=8))
+def test_no_read_is_lost_and_the_order_respects_all(reads: list[set[int]]) -> None:
+    """For any acyclic reads: each is a dependency, and its stack is in an earlier wave."""
+    files, entries = {}, []
+    for number, others in enumerate(reads):
+        code = "".join(
+            remote(f'{{ bucket = "b", key = "s{other}" }}', name=f"r{other}")
+            for other in sorted(others)
+            if other < number
+        )
+        files[f"s{number}/main.tf"] = backend(f"s{number}") + code
+        entries.append(f"  - {{ name: s{number}, module: s{number} }}\n")
+    stacks = checkout(files, config="version: 1\nstacks:\n" + "".join(entries)).all_stacks
+    wave_of = {stack.name: index for index, wave in enumerate(waves(stacks)) for stack in wave}
+    for number, others in enumerate(reads):
+        (stack,) = (one for one in stacks if one.name == f"s{number}")
+        assert set(stack.depends_on) == {f"s{other}" for other in others if other < number}
+        assert all(wave_of[other] < wave_of[stack.name] for other in stack.depends_on)
