@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
 from holdfast.secrets.keys import Key
+from holdfast.terraform.argv import PlanOptions, VariableOption
 
 KEY = Key.of(bytes(range(32)))
 OTHER_KEY = Key.of(bytes(range(1, 33)))
@@ -40,6 +41,7 @@ def bundle(
         ephemeral=False,
         destroy=False,
         targeted=False,
+        options=PlanOptions(targets=("a.b",), variables=(VariableOption("size", "3"),)),
         plan=plan,
         lock=b"lock" if whole else None,
         made=b"an archive" if whole else None,

@@ -29,6 +29,7 @@ from holdfast.plans.restored_plan import plans_destroy
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
+from holdfast.plans.variables import undeclared, with_variables
 from holdfast.plans.workdir import require_homes
 from holdfast.recovery.crash_report import explain_unknown_run
 from holdfast.review.decide import deletions_in, has_change_budget, with_change_budget
@@ -64,6 +65,7 @@ async def plan_change(
 ) -> Results:
     """Plan every stack. With `out`, write a bundle for each one that has a plan."""
     context.identity.audit.require_whole()
+    stacks = _with_variables(context, stacks, options)
     require_homes(context, stacks)
     if out is not None:
         saved_plan.prepare_folder(out)
@@ -92,6 +94,16 @@ async def plan_change(
     weakened = context.project.weakened
     audit_trail.record_plans(context.identity.audit, context.control.tell, in_order, weakened)
     return audit_trail.with_break_glass(context.store, context.control.tell, in_order)
+
+
+def _with_variables(
+    context: ChangeContext, stacks: tuple[Stack, ...], options: PlanOptions
+) -> tuple[Stack, ...]:
+    """With the values of the command line, where there are any."""
+    code, given = context.project.code, options.variables
+    for note in undeclared(code, stacks, given):
+        context.control.tell(Note(stack=None, text=note))
+    return tuple(with_variables(code, stack, given) for stack in stacks) if given else stacks
 
 
 def _open_runs(
@@ -165,6 +177,7 @@ async def apply_change(
     A destroy runs in reverse order. Nothing is planned before the lanes are held: another change could make
     the plan stale.
     """
+    stacks = _with_variables(context, stacks, options)
     require_homes(context, stacks)
     return await _apply(
         context, stacks, lambda run: run.plan(options), confirm=confirm, what=what, on_checks=on_checks
@@ -179,7 +192,10 @@ async def apply_bundles(
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Apply saved plans. Each is checked at the last moment, when the stacks before it are applied."""
-    bundles = {stack.name: (stack, bundle) for stack, bundle in pairs}
+    code = context.project.code
+    bundles = {
+        stack.name: (with_variables(code, stack, bundle.options.variables), bundle) for stack, bundle in pairs
+    }
     warnings: dict[str, str] = {}
 
     async def restore(run: RunExecutor) -> StackResult:

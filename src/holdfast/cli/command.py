@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # Rich is not loaded for a command that prints a document.
     from holdfast.cli.console import Console
 
 Handler = Callable[..., Exit]
+_ORDER = "holdfast.order"
 
 
 class Option(Struct, frozen=True):
@@ -72,6 +73,12 @@ class Invocation(Struct, kw_only=True):
             for part in shown:
                 self.console.line(part) if isinstance(part, str) else part()
         return exit_code
+
+
+def options_in_order(*names: str) -> tuple[str, ...]:
+    """The parameters of these names as often and in the order in which the command line has them."""
+    given: tuple[str, ...] = click.get_current_context().meta[_ORDER]
+    return tuple(name for name in given if name in names)
 
 
 def fields(value: object, *names: str) -> dict[str, object]:
@@ -119,6 +126,12 @@ class _Command(click.Command):
     """A command whose help explains its arguments too."""
 
     arguments: tuple[tuple[str, str], ...] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click forgets in which order different options came."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        ctx.meta[_ORDER] = tuple(str(parameter.name) for parameter in given)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.arguments:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Argument, Option
+from holdfast.cli.command import Argument, Option, options_in_order
 from holdfast.kernel.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.system.environment import Environment
+    from holdfast.terraform.argv import VariableOption
 
 CI_WAIT = 1800.0
 """Seconds. No user is there to retry a CI job, so it waits for locks."""
@@ -42,6 +46,14 @@ NotARename = Annotated[
     bool,
     Option("--not-a-rename", help="A new stack that looks like one that is gone is another one; remembered."),
 ]
+Var = Annotated[
+    list[str] | None,
+    Option("-var", "--var", metavar="NAME=VALUE", help="Set a variable of the code; repeatable."),
+]
+VarFile = Annotated[
+    list[str] | None,
+    Option("-var-file", "--var-file", metavar="FILE", help="Set variables from this file; repeatable."),
+]
 Yes = Annotated[bool, Option("--yes", help="Do not ask for confirmation.")]
 Wait = Annotated[
     str | None,
@@ -75,3 +87,45 @@ def wait_from(text: str | None, *, ci: bool) -> float:
     if duration is None:
         raise UsageError("HF-USE-12", f"--wait {text}: not a duration", hint="Write it as 30m, 90s or 1h30m.")
     return duration
+
+
+def variables_from(
+    environment: Environment, var: list[str] | None, var_file: list[str] | None
+) -> tuple[VariableOption, ...]:
+    """As in Terraform, the order of the command line decides which value wins."""
+    values = {"var": iter(var or ()), "var_file": iter(var_file or ())}
+    return tuple(
+        _variable(next(values[name])) if name == "var" else _variables_file(environment, next(values[name]))
+        for name in options_in_order("var", "var_file")
+    )
+
+
+def _variable(text: str) -> VariableOption:
+    from holdfast.terraform.argv import VariableOption
+
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise UsageError("HF-USE-28", "-var needs NAME=VALUE", hint="Write it as -var size=3.")
+    return VariableOption(name.strip(), value)
+
+
+def _variables_file(environment: Environment, name: str) -> VariableOption:
+    """Read here and now, relative to the current folder. Code in a plan must not get Holdfast's keys."""
+    import os
+    from pathlib import Path
+
+    from holdfast.system.access_rules import ForbiddenFiles
+    from holdfast.terraform.argv import VariableOption
+
+    try:
+        with Path(name).open("rb") as file:
+            if os.fstat(file.fileno()) in ForbiddenFiles(environment):
+                raise PermissionError(13, "it is not a file for stacks")
+            return VariableOption(name, file.read().decode(), is_file=True)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise UsageError(
+            "HF-USE-28",
+            f"cannot read -var-file {name}: {why}",
+            hint="The path is relative to the current folder.",
+        ) from None

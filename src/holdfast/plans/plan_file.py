@@ -23,6 +23,7 @@ from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha
 from holdfast.plans.state_continuity import Origin
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
+from holdfast.plans.variables import variables_note
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
@@ -65,6 +66,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     """Planned with `--destroy`."""
     targeted: bool = False
     """Planned with `--target`."""
+    options: PlanOptions = PlanOptions()
     notes: tuple[str, ...] = ()
 
     @property
@@ -102,7 +104,14 @@ async def create_plan(
     await terraform.validate()
     plan_file = await plan_with(context, stack, terraform, options, last_seen)
     unconfined = confinement_note(workdir.engine.confinement)
-    notes = (*workdir.notes, *filter(None, (unconfined,)), *lock_note, *terraform.warnings, *plan_file.notes)
+    notes = (
+        *variables_note(options.variables),
+        *workdir.notes,
+        *filter(None, (unconfined,)),
+        *lock_note,
+        *terraform.warnings,
+        *plan_file.notes,
+    )
     return structs.replace(plan_file, notes=notes)
 
 
@@ -168,6 +177,7 @@ async def plan_with(
         changes=plan.has_changes or code != 0 or gone,
         destroy=options.destroy,
         targeted=bool(options.targets),
+        options=options,
         origin=origin,
         notes=notes,
     )
@@ -222,6 +232,7 @@ def to_saved_plan(
         ephemeral=plan_file.ephemeral,
         destroy=plan_file.destroy,
         targeted=plan_file.targeted,
+        options=plan_file.options,
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
         lock=plan_file.terraform.lock,
         made=archive_files(workdir.work, plan_file.parts.files),

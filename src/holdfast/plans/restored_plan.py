@@ -14,6 +14,7 @@ from holdfast.plans.policies import policy_digest
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.terraform import Terraform
+from holdfast.plans.variables import variables_note
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PLAN_FILE
@@ -73,7 +74,9 @@ async def from_saved_plan(
         changes=plan.has_changes or bundle.changes,
         destroy=destroy,
         targeted=bundle.targeted or (archive is not None and archive.targeted),
+        options=bundle.options,
         origin=origin,
+        notes=variables_note(bundle.options.variables),
     )
 
 

@@ -31,12 +31,13 @@ from holdfast.plans.status import Status
 from holdfast.secrets.encryption import Damaged, WrongKey, seal, sealed_key_id, unseal
 from holdfast.secrets.keys import Key
 from holdfast.system import clock, files
+from holdfast.terraform.argv import PlanOptions
 
 SUMMARY = "summary.json"
 DIGEST = "digest.sealed"
 CHANGE = "change.json"
 CHANGE_SEALED = "change.sealed"
-_FORMAT = 2
+_FORMAT = 3
 
 
 class DigestParts(Struct, frozen=True, kw_only=True):
@@ -104,6 +105,8 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     ephemeral: bool
     destroy: bool
     targeted: bool
+    options: PlanOptions
+    """What the user planned with, values of variables included."""
     plan: bytes
     lock: bytes | None = None
     made: bytes | None = None

@@ -267,6 +267,7 @@ class RunExecutor:
         words = ["--destroy"] * options.destroy + ["--refresh-only"] * options.refresh_only
         words += [f"--target {address}" for address in options.targets]
         words += [f"--replace {address}" for address in options.replace]
+        words += [str(option) if option.is_file else f"{option}=…" for option in options.variables]
         return " ".join((self.stack.name, *words))
 
     def override_reason(self) -> str | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.kernel.secret import masked_repr
+
 PLAN_FILE = "holdfast.tfplan"
 BACKEND_FILE = "holdfast.tfbackend.json"
 UNSAVED_FILE = "errored.tfstate"
@@ -21,8 +23,24 @@ STATE_PULL: Argv = ("state", "pull")
 VERSION: Argv = ("version", "-json")
 
 
+class VariableOption(NamedTuple):
+    """One `-var` or `-var-file` of the command line. `text` is the value, or the content of the file."""
+
+    name: str
+    """Of the variable, or of the file as the user wrote it."""
+    text: str
+    is_file: bool = False
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
+
+    def __str__(self) -> str:
+        """Without the value."""
+        return f"-var-file {self.name}" if self.is_file else f"-var {self.name}"
+
+
 class PlanOptions(NamedTuple):
-    """The user's options for a plan."""
+    """The user's options for a plan. A saved plan has them too, to be planned again with."""
 
     destroy: bool = False
     targets: tuple[str, ...] = ()
@@ -30,6 +48,8 @@ class PlanOptions(NamedTuple):
     refresh_only: bool = False
     not_a_rename: bool = False
     """The user says that a new stack is not one that is gone. Terraform does not see this one."""
+    variables: tuple[VariableOption, ...] = ()
+    """In the order of the command line. Terraform gets them in a private file: `plans.variables`."""
 
 
 def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:

@@ -14,8 +14,11 @@ from holdfast.cli.parameters import (
     Since,
     Stacks,
     Targets,
+    Var,
+    VarFile,
     Wait,
     Yes,
+    variables_from,
     wait_from,
 )
 from holdfast.kernel.errors import Exit, UsageError
@@ -31,6 +34,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
     ] = None,
     target: Targets = None,
     replace: Replace = None,
+    var: Var = None,
+    var_file: VarFile = None,
     not_a_rename: NotARename = False,
     yes: Yes = False,
     override: Annotated[
@@ -50,7 +55,9 @@ def apply(  # noqa: PLR0917 - one parameter per option
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
 
-    if plan is not None and (stacks or changed or since or target or replace or not_a_rename):
+    if plan is not None and (
+        stacks or changed or since or target or replace or var or var_file or not_a_rename
+    ):
         raise UsageError(
             "HF-USE-3",
             "--plan cannot be combined with stacks, or with options that select or plan them",
@@ -64,7 +71,9 @@ def apply(  # noqa: PLR0917 - one parameter per option
             plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
         )
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
-    options = options._replace(not_a_rename=not_a_rename)
+    options = options._replace(
+        not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
+    )
     change = Change(invocation, stacks, changed, since, wait=seconds)
     return change.apply(options, yes=yes, allow_blocked=allow_blocked)
 

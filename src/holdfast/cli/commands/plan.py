@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Invocation, Option
-from holdfast.cli.parameters import Changed, NotARename, Replace, Since, Stacks, Targets, wait_from
+from holdfast.cli.parameters import (
+    Changed,
+    NotARename,
+    Replace,
+    Since,
+    Stacks,
+    Targets,
+    Var,
+    VarFile,
+    variables_from,
+    wait_from,
+)
 from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
 
@@ -20,6 +31,8 @@ def plan(  # noqa: PLR0917 - one parameter per option
     ] = False,
     target: Targets = None,
     replace: Replace = None,
+    var: Var = None,
+    var_file: VarFile = None,
     refresh_only: Annotated[
         bool, Option("--refresh-only", help="Only update the state to match the real resources.")
     ] = False,
@@ -54,7 +67,9 @@ def plan(  # noqa: PLR0917 - one parameter per option
             "HF-USE-22", f"--format {format_}: choose `text` or `markdown`", hint="Or use --json."
         )
     options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
-    options = options._replace(not_a_rename=not_a_rename)
+    options = options._replace(
+        not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
+    )
     if format_ == "markdown":
         invocation.console.reserve_output()
     try:
