@@ -14,11 +14,14 @@ from plan_documents import change
 from results_made import stack
 
 from holdfast.plans.backend_config import StateHome
+from holdfast.plans.context import ChangeContext
+from holdfast.plans.hooks import Hooks
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import DigestParts, StateIdentity, sha256
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import CommandResult, EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import read_plan
@@ -61,6 +64,7 @@ class FakeTerraform:
             variables_files=("a.tfvars",),
             engine=self,
         )
+        self.hooks = Hooks(cast("ChangeContext", None), cast("StackWorkdir", self.workdir))
         self.answer = CommandResult(code=0)
         self.says: Iterable[bytes] = ()
         self.at_work: Callable[[], None] = lambda: None

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
+from holdfast.config.hooks import Hook
 from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
@@ -195,6 +196,9 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     workspace: str | None = key(FILLED, "The workspace of the backend.", implied="default")
     depends_on: tuple[str, ...] = key(
         ListOf(FILLED), "A list of names or globs of stacks that are applied before this one."
+    )
+    hooks: tuple[Hook, ...] = key(
+        ListOf(Hook), "A list of programs to run before and after Terraform: [hooks](hooks.md)."
     )
     engine: EnginePin | None = key(
         EnginePin,

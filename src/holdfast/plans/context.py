@@ -119,7 +119,7 @@ class Engines:
         hashes: FolderHashes | None = None,
     ) -> None:
         self._settings = settings
-        self._confinement = confinement
+        self.confinement = confinement
         self.choose = choose
         self._engines: dict[EngineId, Engine] = {}
         self._expected = 1
@@ -146,7 +146,7 @@ class Engines:
                 limit=self._settings.parallelism,
                 timeouts=CancelTimeouts(apply=self._settings.time_limits.grace),
                 expected=self._expected,
-                confinement=self._confinement,
+                confinement=self.confinement,
             )
         return self._engines[identity]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.result import StackResult
 
 
@@ -34,6 +35,14 @@ class Resource(Struct, frozen=True, kw_only=True):
     total: int = 0
 
 
+class HookOutput(MaskedStruct, frozen=True, kw_only=True):
+    """A line that a hook printed."""
+
+    stack: str
+    hook: str
+    text: str
+
+
 class StackFinished(Struct, frozen=True, kw_only=True):
     result: StackResult
 
@@ -51,7 +60,7 @@ class Note(Struct, frozen=True, kw_only=True):
     text: str
 
 
-Event = ChangeStarted | PhaseStarted | Resource | StackFinished | Stopping | Note
+Event = ChangeStarted | PhaseStarted | Resource | HookOutput | StackFinished | Stopping | Note
 Listener = Callable[[Event], None]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.hcl.eval.code import Code, ModuleCode
+from holdfast.hcl.eval.code import Code, ModuleCode, is_code
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
@@ -34,6 +34,7 @@ from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
+from holdfast.terraform.workdirs.workdir import new_files
 
 _BACKEND = Path(".terraform/terraform.tfstate")
 _MODULES = Path(".terraform/modules/modules.json")
@@ -120,7 +121,13 @@ class InitCache:
 
     @functools.cached_property
     def _digest(self) -> str:
-        return init_digest(self._context.project.code, self._workdir)
+        digest = init_digest(self._context.project.code, self._workdir)
+        if not self._workdir.stack.hooks:
+            return digest
+        root, laid_out = self._context.project.root, self._workdir.laid_out
+        created = new_files(self._workdir.work, root, laid_out)
+        code = [item for item in created.items() if is_code(item[0].rpartition("/")[2])]
+        return hashlib.sha256(f"{digest} {code}".encode()).hexdigest()
 
     def lookup(self) -> InitResult | None:
         """An earlier init of this work directory, or one built from a template.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct, structs
 
-from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.code import Code, is_code
 from holdfast.kernel.errors import HoldfastError, Refused
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import renames, state_continuity
@@ -34,7 +35,7 @@ from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import State, StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
-from holdfast.terraform.workdirs.workdir import archive_files, new_files
+from holdfast.terraform.workdirs.workdir import archive_files, hash_of_file, new_files
 
 _GONE = (
     "none of its resources was found, so the destroy only removes them from the state: "
@@ -87,6 +88,13 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
                 f"{stack}: the plan file changed after it was shown",
                 hint=f"Make a new plan: holdfast plan {stack}",
             )
+        for name, content in self.parts.files.items():
+            if hash_of_file(self.terraform.workdir.work.tree / name) != content:
+                raise Refused(
+                    "HF-BUND-3",
+                    f"{stack}: {name}, which the plan created, changed before the apply",
+                    hint=f"Let hooks write another file then. Make a new plan: holdfast plan {stack}",
+                )
         self.terraform.verify_providers()
         require_equal(stack, self.parts.destination, self.terraform.destination())
         require_equal(stack, self.parts.modules, self.terraform.downloaded_modules())
@@ -101,14 +109,21 @@ async def create_plan(
     terraform = Terraform(context, workdir, retrying)
     await terraform.init()
     lock_note = _lock_note(workdir, terraform.lock)
+    # Before validate, which looks for the files that the code names.
+    await terraform.hooks.run("before_plan")
     await terraform.validate()
     plan_file = await plan_with(context, stack, terraform, options, last_seen)
+    if terraform.hooks.has("after_plan"):
+        await terraform.hooks.run("after_plan")
+        created = new_files(workdir.work, context.project.root, workdir.laid_out)
+        plan_file = structs.replace(plan_file, parts=structs.replace(plan_file.parts, files=created))
     unconfined = confinement_note(workdir.engine.confinement)
     notes = (
         *variables_note(options.variables),
         *workdir.notes,
         *filter(None, (unconfined,)),
         *lock_note,
+        *_unchecked_note(plan_file.parts.files),
         *terraform.warnings,
         *plan_file.notes,
     )
@@ -256,6 +271,12 @@ async def _prior(terraform: Terraform) -> StateFile:
     if not isinstance(before, State):
         return before
     return structs.replace(before, lineage=identity.lineage, serial=identity.serial)
+
+
+def _unchecked_note(created: Iterable[str]) -> tuple[str, ...]:
+    """Checks read the code of the repository."""
+    names = [name for name in created if is_code(name.rpartition("/")[2])]
+    return (f"code that was created during the plan was not checked: {', '.join(names)}",) if names else ()
 
 
 def _lock_note(workdir: StackWorkdir, now: bytes | None) -> tuple[str, ...]:

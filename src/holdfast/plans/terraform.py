@@ -14,6 +14,7 @@ from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, problem_from_diagnostic
 from holdfast.plans.events import Note, PhaseStarted
+from holdfast.plans.hooks import Hooks
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.outside_content import downloaded_modules, files_outside, provider_overrides
 from holdfast.plans.retry import Retrying
@@ -79,6 +80,7 @@ class Terraform:
         self._plain = True
         self._limits = context.project.config.engine.time_limits
         self.init_cache = InitCache(context, workdir)
+        self.hooks = Hooks(context, workdir)
 
     async def _run(
         self,
@@ -143,13 +145,15 @@ class Terraform:
         return starts_no_program(modules, cli_config(self.workdir.environment))
 
     async def init(self) -> None:
-        """Initialise the work directory, from the cache if possible."""
+        """Initialise the work directory, from the cache if possible; its hooks run in any case."""
+        await self.hooks.run("before_init")
         self._laid_lock = files.content_of(self.workdir.work.lock_file)
         known = self.init_cache.lookup()
         if known is None:
             await self._init_for_real()
         else:
             self._take(known, skipped=True)
+        await self.hooks.run("after_init")
 
     async def _init_for_real(self) -> None:
         cache = self.init_cache

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
+from msgspec import field
 from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
@@ -63,6 +64,17 @@ from holdfast.terraform.workdirs.workdir import (
 INLINE_FILE = "holdfast.inline.tfvars.json"
 
 
+class HookRun(MaskedStruct, frozen=True, kw_only=True):
+    """What a hook did."""
+
+    when: str
+    run: tuple[str, ...]
+    code: int
+    seconds: float
+    output: str
+    """Its end, redacted."""
+
+
 class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     """A stack that Terraform can run."""
 
@@ -87,6 +99,8 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     bare: bool = False
     """Without its backend: for commands that need no state."""
+    hook_runs: list[HookRun] = field(default_factory=list)
+    """Filled as hooks run."""
 
 
 @contextlib.asynccontextmanager
@@ -145,7 +159,11 @@ async def open_workdir(
                     *(work.path_of(file) for file in stack.variables_files),
                     *((INLINE_FILE,) if inline else ()),
                 ),
-                inputs=_digest(layout.digest, json.dumps(inline, sort_keys=True)),
+                inputs=_digest(
+                    layout.digest,
+                    json.dumps(inline, sort_keys=True),
+                    *(f"{hook.when} {hook.time_limit} {json.dumps(hook.run)}" for hook in stack.hooks),
+                ),
                 code_digest=layout.digest if inputs.everything else _code_digest(work, inputs),
                 modules=frozenset(inputs.modules.values()),
                 source_lock=files.content_of(project.root / stack.module / LOCK_FILE),

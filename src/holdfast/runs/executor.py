@@ -21,7 +21,7 @@ from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.result import StackResult, read_outputs
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import STATUS_OF_EXIT, Status
-from holdfast.plans.workdir import StackWorkdir, open_workdir
+from holdfast.plans.workdir import HookRun, StackWorkdir, open_workdir
 from holdfast.review.decide import approvals_for, decide, refusal_error
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
@@ -63,6 +63,7 @@ class RunExecutor:
         self.run = self._new_run()
         self._held = contextlib.AsyncExitStack()
         self.plan_file: PlanFile | None = None
+        self._hook_runs: list[HookRun] = []
         self._notes: tuple[str, ...] = ()
         self._previous: tuple[str, ...] = ()
         """Notes on the previous run of the stack, if its outcome was proved from its journal just now."""
@@ -114,7 +115,7 @@ class RunExecutor:
             except UnknownRun as error:
                 raise await self._explain(error) from None
             workdir = await self._held.enter_async_context(open_workdir(self.context, self.stack))
-            self._notes = workdir.notes
+            self._notes, self._hook_runs = workdir.notes, workdir.hook_runs
             self.plan_file = await get_plan(workdir)
             return await self._evaluate(self.plan_file)
 
@@ -135,8 +136,11 @@ class RunExecutor:
         return self.result
 
     def _set(self, result: StackResult) -> None:
-        self.run = self.run.with_result(result)
+        self.run = self._with_hooks(self.run.with_result(result))
         self.result = result
+
+    def _with_hooks(self, run: Run) -> Run:
+        return structs.replace(run, hooks=tuple(self._hook_runs)) if self._hook_runs else run
 
     async def _finish_with(self, work: Awaitable[StackResult]) -> None:
         """Wait for a free slot, do the work, and take its value or its error as the result."""
@@ -150,9 +154,17 @@ class RunExecutor:
             self._set(structs.replace(result, duration=spent + clock.monotonic() - began))
 
     async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
+        """A destroy is no apply for hooks: what they look after is gone then."""
         self._refuse_when_stopping()
+        hooks = plan_file.terraform.hooks
+        if not plan_file.destroy:
+            await hooks.run("before_apply")
+            self.run = self._with_hooks(self.run)
         done = await self._apply_with_replans(planned, plan_file)
         self._checks.check_outputs(self.stack, done.outputs)
+        if not plan_file.destroy and hooks.has("after_apply"):
+            self._recorded = False
+            await hooks.run("after_apply")
         return done
 
     async def _apply_with_replans(self, planned: StackResult, plan_file: PlanFile) -> StackResult:

@@ -11,6 +11,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
+from holdfast.plans.workdir import HookRun
 from holdfast.runs.claims import Claim, all_claims, holder_liveness, is_working
 from holdfast.runs.intent import Intent
 from holdfast.runs.outcome import outcome_from_journal
@@ -39,6 +40,10 @@ class RunDetails(MaskedStruct, frozen=True, kw_only=True):
             "changes": run.changes,
             "error": structs.asdict(run.error) if run.error is not None else None,
             "notes": list(run.notes) if run.notes is not None else None,
+            "hooks": [
+                {"when": hook.when, "run": list(hook.run), "code": hook.code, "seconds": hook.seconds}
+                for hook in run.hooks or ()
+            ],
             "intent": _intent_document(self.intent),
             "journal": journal_document(self.journal),
         }
@@ -156,11 +161,24 @@ def journal_document(journal: Journal) -> dict[str, object]:
     }
 
 
-def log_lines(journal: Journal) -> Iterator[dict[str, object] | str]:
+def log_lines(details: RunDetails) -> Iterator[dict[str, object] | str]:
     """Each line as a JSON object, or as text where it is none. Not redacted: the caller does that."""
-    for line in journal.lines:
+    hooks = details.run.hooks or ()
+    for hook in hooks:
+        if hook.when != "after_apply":
+            yield from _hook_lines(hook)
+    for line in details.journal.lines:
         document = _object(line)
         yield document if document is not None else line.decode(errors="replace")
+
+    for hook in hooks:
+        if hook.when == "after_apply":
+            yield from _hook_lines(hook)
+
+
+def _hook_lines(hook: HookRun) -> Iterator[str]:
+    yield f"hook {hook.when}: {' '.join(hook.run)}: exit {hook.code} after {hook.seconds:g} s"
+    yield from (f"hook {hook.when}: {line}" for line in hook.output.splitlines())
 
 
 def log_text(line: dict[str, object] | str) -> str:

@@ -11,6 +11,7 @@ from holdfast.audit.chain import End
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
+from holdfast.plans.workdir import HookRun
 from holdfast.runs.claims import Claim
 from holdfast.secrets.encryption import WrongKey
 from holdfast.store.run_store import RunStore
@@ -42,6 +43,7 @@ class Run(Struct, frozen=True, kw_only=True):
     """How many resources the plan creates, updates, …"""
     error: RunError | None = None
     notes: tuple[str, ...] | None = None
+    hooks: tuple[HookRun, ...] | None = None
     author: Mapping[str, object] | None = None
     """Who planned it, with the proof of that."""
     audit: End | None = None

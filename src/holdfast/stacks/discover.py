@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.config.hooks import Hook
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.settings import Config, Target
@@ -166,6 +167,7 @@ class _Discovery:
             env=self._filled(scope, "env", rule.env),
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
             or DEFAULT_WORKSPACE,
+            hooks=self._try(scope, "hooks", lambda: _hooks(scope)) or (),
             engine=rule.engine,
         )
         if module is not None:
@@ -334,6 +336,13 @@ def _dependencies(scope: PlaceholderScope, name: str) -> tuple[order.Dependency,
             shared=scope.rule.pattern is not None,
         )
         for text in scope.rule.depends_on
+    )
+
+
+def _hooks(scope: PlaceholderScope) -> tuple[Hook, ...]:
+    return tuple(
+        replace(hook, run=tuple(map(scope.fill, hook.run)), files=tuple(map(scope.fill_path, hook.files)))
+        for hook in scope.rule.hooks
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.config.engine import EnginePin
+from holdfast.config.hooks import Hook
 from holdfast.config.secret_refs import Value, frozen
 from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import Backend, RuleKind
@@ -60,6 +61,7 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     depends_on: tuple[str, ...] = ()
     """Names of existing stacks, those that follow from what it reads included."""
     derived: tuple[Derived, ...] = ()
+    hooks: tuple[Hook, ...] = ()
     engine: EnginePin | None = None
 
     @property

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, cast
 
 from holdfast.kernel.values import MaskedStruct
 from holdfast.system import confine
@@ -60,6 +60,11 @@ class Child:
         except (OSError, IndexError):
             return False
         return state in {b"Z", b"X"}
+
+    def interrupt(self) -> None:
+        """SIGINT to the child's process group, as Ctrl-C in a terminal would send."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGINT)
 
     def kill_group(self) -> None:
         """SIGKILL to the child's process group."""
@@ -141,6 +146,24 @@ def start_with_socket(
     finally:
         theirs.close()
     return SocketChild(Child(process), ours, log)
+
+
+def start_with_output(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], ruleset: int
+) -> tuple[Child, IO[bytes]]:
+    """Start a program that is confined by these rules; its output is read while it runs."""
+    process = _start(
+        argv,
+        confined=True,
+        ruleset=ruleset,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        umask=0o077,
+    )
+    return Child(process), cast("IO[bytes]", process.stdout)
 
 
 def run(
@@ -228,7 +251,9 @@ def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, s
     return line.strip() or None
 
 
-def _start(argv: Sequence[str], *, confined: bool, **options: Any) -> subprocess.Popen[bytes]:
+def _start(
+    argv: Sequence[str], *, confined: bool, ruleset: int | None = None, **options: Any
+) -> subprocess.Popen[bytes]:
     _protect_this_process()
 
     def start(*launcher: str) -> subprocess.Popen[bytes]:
@@ -237,11 +262,14 @@ def _start(argv: Sequence[str], *, confined: bool, **options: Any) -> subprocess
     if not confined or sys.platform != "linux":
         return start()
     if not confine.can_confine_threads():
-        program = shutil.which(argv[0], path=options["env"].get("PATH", os.defpath))
+        wanted = str(Path(options["cwd"], argv[0])) if "/" in argv[0] else argv[0]
+        program = shutil.which(wanted, path=options["env"].get("PATH", os.defpath))
         if program is None:
             raise FileNotFoundError(f"{argv[0]} is not on PATH")
         argv = (program, *argv[1:])
         return start(sys.executable, "-I", "-S", str(confine.__file__))
+    if ruleset is not None:
+        return confine.call_confined(ruleset, start)
     ruleset = confine.create_ruleset(access_rules(own_environment.read()).rules())
     try:
         return confine.call_confined(ruleset, start)

@@ -105,7 +105,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def _workdir(self, *_: object) -> AsyncIterator[Any]:
-        yield SimpleNamespace(notes=())
+        yield SimpleNamespace(notes=(), hook_runs=[])
 
     async def _make(self, _: object, __: object, ___: object, options: PlanOptions, ____: object) -> PlanFile:
         self.made.append(options)

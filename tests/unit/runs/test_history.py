@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.config.hooks import MOMENTS
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.status import Status
-from holdfast.runs.history import choose_run, journal_document, log_lines, log_text, unrecorded_status
+from holdfast.plans.workdir import HookRun
+from holdfast.runs.history import (
+    RunDetails,
+    choose_run,
+    journal_document,
+    log_lines,
+    log_text,
+    unrecorded_status,
+)
+from holdfast.runs.run import Run
 from holdfast.store.journal import EMPTY, Journal
 from holdfast.terraform.engine.worker import NOT_STARTED
 
@@ -72,7 +82,12 @@ def test_a_journal_is_read_line_by_line() -> None:
     """Terraform's objects as objects, anything else as the text that it is."""
     lines = (b'{"@timestamp":"T1","@message":"said","type":"x"}', b"noise \xff", b'["no object"]', b'{"k":1}')
     journal = Journal(started=STARTED, lines=lines, ended=None, whole=True)
-    found = list(log_lines(journal))
+    hooks = tuple(
+        HookRun(when=when, run=("make", "x"), code=0, seconds=0.5, output="a\nb") for when in MOMENTS[-2:]
+    )
+    details = RunDetails(run=Run(id="1", hooks=hooks), intent=None, journal=journal)
+    first, _, _, *found, _, _, last = log_lines(details)
+    assert (first, last) == ("hook before_apply: make x: exit 0 after 0.5 s", "hook after_apply: b")
     assert found[0] == {"@timestamp": "T1", "@message": "said", "type": "x"}
     assert [log_text(one) for one in found] == ["T1 said", "noise \ufffd", '["no object"]', '{"k": 1}']
     assert journal_document(journal) == {

@@ -51,11 +51,11 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
     details = _details(invocation, run)
     redactor = invocation.console.redactor
     if invocation.as_json:
-        lines = [clean_document(redactor, line, TERRAFORM) for line in log_lines(details.journal)]
+        lines = [clean_document(redactor, line, TERRAFORM) for line in log_lines(details)]
         invocation.document({"version": 1, "run": details.run.id, "lines": lines})
         return Exit.DONE
     # Redacted as one text: a secret may span several lines.
-    text = redactor.clean("\n".join(log_text(line) for line in log_lines(details.journal)))
+    text = redactor.clean("\n".join(log_text(line) for line in log_lines(details)))
     for line in text.splitlines():
         invocation.console.line(line)
     if not details.journal.lines:

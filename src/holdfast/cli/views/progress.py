@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
-from holdfast.plans.events import ChangeStarted, Event, Note, PhaseStarted, Resource, StackFinished, Stopping
+from holdfast.plans.events import (
+    ChangeStarted,
+    Event,
+    HookOutput,
+    Note,
+    PhaseStarted,
+    Resource,
+    StackFinished,
+    Stopping,
+)
 from holdfast.plans.status import Status
 from holdfast.system import clock
 
@@ -86,6 +95,8 @@ class Progress:
                 self._enter(stack, phase)
             case Resource():
                 self._resource(event)
+            case HookOutput():
+                self._console.say(("  ", ""), f"{event.stack}: {event.hook}: {event.text}")
             case StackFinished(result=result):
                 if result.status is not Status.PLANNED or self._operation == "plan":
                     self._done.add(result.stack.name)

@@ -187,6 +187,10 @@ class InputCollector:
                 if link == alias or below or fileset.holds(link):
                     self._add_link_out(link)
 
+    def add_files(self, folder: str, glob: str) -> None:
+        """Files below a folder of the repository that a program beside Terraform reads."""
+        self._filesets[Fileset(folder=folder, pattern=fileset_pattern(glob))] = None
+
     def add_names(self, texts: Iterable[str], bases: Iterable[str], *, folders: bool) -> None:
         """Strings that may name a file: every path they may refer to counts, existing or not."""
         places = tuple(dict.fromkeys(bases))

@@ -35,6 +35,11 @@ def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = froze
     root = _root_instance(collector, stack, env_variables)
     # A variable of its environment may name a file, too.
     collector.add_names(strings(_plain(stack.env)), (stack.module, "."), folders=False)
+    for hook in stack.hooks:
+        for glob in hook.files:
+            collector.add_files(".", glob)
+        if not hook.files:
+            collector.add_files(stack.module, "**")
     _Walk(collector).visit(root)
     return collector.inputs()
 

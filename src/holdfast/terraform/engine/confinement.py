@@ -45,6 +45,21 @@ class WorkerConfinement:
             self._rulesets[rules] = confine.create_ruleset(rules.rules())
         return self._rulesets[rules]
 
+    def rules_for_program(self, writes: Path | None) -> int:
+        """The ruleset for a program that Holdfast starts itself, after a look at what it confines."""
+        ruleset = self.ruleset(self.rules(writes))
+        if self._required:
+
+            def look() -> Confinement:
+                return Confinement(confine.confine_thread(ruleset), confine.readable_secrets(self.secrets))
+
+            thread = confine.CallThread()
+            try:
+                self.require(thread.call(look))
+            finally:
+                thread.end()
+        return ruleset
+
     def require(self, confinement: Confinement) -> None:
         if self._required and not confinement.effective:
             raise Refused(
