@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from holdfast.config.declarations import Group, Key, ListOf, Names, ScalarOrMapping, Section, Shape, walk
+from holdfast.config.output_refs import OutputInput
 from holdfast.config.secret_refs import REFERENCE_PATTERN
 from holdfast.config.settings import Config
 from holdfast.config.shapes import (
@@ -58,6 +59,7 @@ def schema() -> str:
                 "required": ["secret"],
                 "additionalProperties": False,
             },
+            "output": schema_of(OutputInput),
             "value": _any_value(null=False),
             "value_or_null": _any_value(null=True),
         },
@@ -105,6 +107,8 @@ def schema_of(shape: Shape | Group) -> JsonSchema:  # noqa: C901, PLR0911, PLR09
             return dict(_SECRET)
         case AnyValue(nested=False):
             return {"anyOf": [{"type": ["string", "number", "boolean"]}, _SECRET]}
+        case AnyValue(outputs=True):
+            return {"anyOf": [{"$ref": "#/$defs/output"}, {"$ref": "#/$defs/value_or_null"}]}
         case AnyValue():
             return {"$ref": "#/$defs/value_or_null" if shape.null else "#/$defs/value"}
         case _:

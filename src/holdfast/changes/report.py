@@ -137,6 +137,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
         ),
         troubles=tuple(_trouble(problem, plain) for problem in problems),
         notes=tuple(map(plain, result.notes)),
+        mocks=tuple(map(plain, sorted(result.mocks))),
         remains=tuple(map(plain, result.removed_resources or ())),
         diff=diff,
         diff_cut=cut,

@@ -23,6 +23,7 @@ from holdfast.config.declarations import (
     dotted,
     walk,
 )
+from holdfast.config.output_refs import OutputInput, is_output
 from holdfast.config.problems import Problems, did_you_mean, listed
 from holdfast.config.secret_refs import SecretRef, is_reference, read_reference
 from holdfast.config.shapes import (
@@ -73,6 +74,8 @@ class Reader:
             case ScalarOrMapping():
                 is_scalar = isinstance(node, ScalarNode) and node.value is not None
                 return self._value(shape.scalar if is_scalar else shape.mapping, node, keys)
+            case AnyValue(outputs=True) if is_output(node):
+                return self._output(node, keys)
             case AnyValue():
                 return self._any_value(shape, node, keys)
             case SecretOnly():
@@ -142,6 +145,10 @@ class Reader:
             hint='Write { secret: "env:NAME" }, or use another scheme.',
         )
         return BAD
+
+    def _output(self, node: Node, keys: KeyPath) -> Any:
+        at = self.read(OutputInput, node, keys)
+        return BAD if any(item.value is BAD for item in at.value.values()) else build(OutputInput, at)
 
     def _any_value(self, shape: AnyValue, node: Node, keys: KeyPath) -> Any:  # noqa: PLR0911 - as above
         if isinstance(node, ScalarNode):

@@ -243,6 +243,8 @@ class AnyValue(Struct, frozen=True):
     nested: bool = True
     as_text: bool = False
     """Numbers, true and false become the text that was written."""
+    outputs: bool = False
+    """May be an output of another stack instead."""
 
 
 Scalar = Text | Choice | Flag | Integer | Number | FormatVersion | Duration | Size

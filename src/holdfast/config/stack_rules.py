@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
 from holdfast.config.hooks import Hook
+from holdfast.config.output_refs import OutputRef
 from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
@@ -154,6 +155,13 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
             ),
         ),
         "Text: the pattern of variables files, one stack per file. A mapping: values of variables.",
+    )
+    inputs: Mapping[str, Value | OutputRef] = key(
+        Names(
+            AnyValue(null=True, outputs=True), r"[A-Za-z_][A-Za-z0-9_-]*", "the name of a Terraform variable"
+        ),
+        "A mapping of variables to values, secret references or "
+        "[outputs of other stacks](stacks.md#outputs-as-inputs). They win over `variables`.",
     )
     folder: str | None = key(path_text(), "The pattern of folders: one stack per root module.")
     name: str | None = key(

@@ -259,7 +259,10 @@ def status_text(stack: StackReport) -> str:
     known = (
         stack.status if stack.status in _PLAIN_STATUSES else code(stack.status.replace("|", "│"), NAME_WIDTH)
     )
-    return _STATUS_TEXTS.get(stack.status, known)
+    mocks = (
+        f", with mocks: {', '.join(code(name, NAME_WIDTH) for name in stack.mocks)}" if stack.mocks else ""
+    )
+    return f"{_STATUS_TEXTS.get(stack.status, known)}{mocks}"
 
 
 def _items(stack: StackReport) -> Iterator[str]:

@@ -98,6 +98,8 @@ class StackReport(MaskedStruct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     notes: tuple[str, ...] = ()
+    mocks: tuple[str, ...] = ()
+    """Variables with a mock value: the plan shows what is not real."""
     remains: tuple[str, ...] = ()
     """Of a removed stack: the resources still in its state."""
     diff: tuple[str, ...] = ()

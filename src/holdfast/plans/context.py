@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from holdfast.audit.log import Audit
 from holdfast.config.engine import EngineSettings
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
@@ -31,6 +32,7 @@ from holdfast.terraform.engine.folder_hashes import FolderHashes
 from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import EngineSelection
+from holdfast.terraform.statefile.model import StateFile
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 
 
@@ -154,6 +156,36 @@ class Engines:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))
 
 
+class InputValues(MaskedStruct, frozen=True, kw_only=True):
+    """What a stack reads of other stacks."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    """By variable, mocks included."""
+    mocks: Mapping[str, object] = field(default_factory=dict)
+    """Those of `values` that are mocks. A plan with mocks is never applied."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each value that was read, by `STACK.OUTPUT`."""
+    notes: tuple[str, ...] = ()
+
+
+NO_INPUTS = InputValues()
+
+
+class SharedStates:
+    """States that stacks of a change read from each other: each is read once, until its stack is applied."""
+
+    def __init__(self) -> None:
+        self._reads: dict[str, asyncio.Task[StateFile]] = {}
+
+    async def read(self, stack: str, read: Callable[[], Coroutine[None, None, StateFile]]) -> StateFile:
+        if stack not in self._reads:
+            self._reads[stack] = asyncio.create_task(read())
+        return await asyncio.shield(self._reads[stack])
+
+    def forget(self, stack: str) -> None:
+        self._reads.pop(stack, None)
+
+
 class ChangeContext(Struct, frozen=True, kw_only=True):
     """For code that prepares a stack, runs Terraform and records outcomes. Other code takes parts of it."""
 
@@ -165,6 +197,7 @@ class ChangeContext(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     identity: Identity
     control: Control
+    states: SharedStates = field(default_factory=SharedStates)
 
     def retrying(self, stack: str) -> Retrying:
         """The retries of one stack, as configured."""

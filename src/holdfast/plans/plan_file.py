@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from holdfast.hcl.eval.code import Code, is_code
 from holdfast.kernel.errors import HoldfastError, Refused
@@ -68,6 +69,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     targeted: bool = False
     """Planned with `--target`."""
     options: PlanOptions = PlanOptions()
+    mocks: Mapping[str, Any] = field(default_factory=dict)
+    """Variables with a mock value. Such a plan is never applied."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -81,6 +84,12 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
 
     def require_intact(self, stack: str, digest: str) -> None:
         """Last check before the apply: what was planned and approved, where it was, with the same content."""
+        if self.mocks:
+            raise Refused(
+                "HF-INPUT-5",
+                f"{stack}: the plan was made with mocks ({', '.join(sorted(self.mocks))})",
+                hint=f"Plan again when the stacks it reads from are applied: holdfast plan {stack}",
+            )
         file = self.terraform.workdir.work.module / PLAN_FILE
         if sha256(file.read_bytes()) != self.parts.plan or self.digest != digest:
             raise Refused(
@@ -192,6 +201,7 @@ async def plan_with(
         changes=plan.has_changes or code != 0 or gone,
         destroy=options.destroy,
         targeted=bool(options.targets),
+        mocks=workdir.read.mocks,
         options=options,
         origin=origin,
         notes=notes,

@@ -34,6 +34,8 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     error: Problem | None = None
     problems: tuple[Problem, ...] = ()
     """All errors; `error` is the first or sums them up."""
+    mocks: Mapping[str, object] = field(default_factory=dict)
+    """Variables with a mock value: the output did not exist when it was planned."""
     notes: tuple[str, ...] = ()
     """For the user: a pending dependency, a changed lock file."""
     saved: bool = False

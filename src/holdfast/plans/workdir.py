@@ -19,7 +19,7 @@ from holdfast.kernel.errors import ConfigError, EngineError, Problem, Refused, U
 from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
-from holdfast.plans.context import ChangeContext, Project
+from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues, Project
 from holdfast.plans.destination import AwsProfile, Destination, aws_profile, variables_destination
 from holdfast.plans.events import PhaseStarted
 from holdfast.plans.outside_content import clusters
@@ -101,13 +101,22 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     """Without its backend: for commands that need no state."""
     hook_runs: list[HookRun] = field(default_factory=list)
     """Filled as hooks run."""
+    read: InputValues = NO_INPUTS
+    """What it reads of other stacks; also in `inputs` and in a variables file."""
 
 
 @contextlib.asynccontextmanager
 async def open_workdir(
-    context: ChangeContext, stack: Stack, *, for_state: bool = False, stateless: bool = False
+    context: ChangeContext,
+    stack: Stack,
+    *,
+    read: InputValues = NO_INPUTS,
+    for_state: bool = False,
+    stateless: bool = False,
 ) -> AsyncIterator[StackWorkdir]:
     """Hold a work directory for the stack; secret files in it are removed at the end.
+
+    `read` are the values of its inputs, which a plan needs.
 
     `for_state` is for commands that read or write a state: they must work even if nothing can be planned.
     `stateless` is for commands without a backend. They have a work directory of their own, because their
@@ -131,6 +140,7 @@ async def open_workdir(
         require_state_saved(context.store, stack)
     environment, destination = _environment(context, stack, home)
     inline = {key: reveal_all(value) for key, value in _resolve_all(context, stack.variables).items()}
+    inline.update(read.values)
     _register_variables(project.code, context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
     if inputs.broken and not for_state:
@@ -175,7 +185,9 @@ async def open_workdir(
                     *inputs.outside,
                     *(f"{link} leads out of the repository and was not copied" for link in layout.links_out),
                     *unrelated_states(project.root, stack, home),
+                    *read.notes,
                 ),
+                read=read,
                 bare=bare_home is not None,
             )
         finally:
@@ -192,7 +204,7 @@ def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
     for stack in stacks:
         try:
             context.engines.choose(stack)
-            _home(context.project, stack, stack.backend.settings if stack.backend else {})
+            home_of(context.project, stack)
         except UsageError as error:
             problems += error.problems
         except EngineError:
@@ -206,13 +218,22 @@ def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> Sta
     return state_home(stack, project.code_backend(stack.module), settings, root=project.root)
 
 
+def home_of(project: Project, stack: Stack) -> StateHome:
+    """Reads no secret."""
+    return _home(project, stack, stack.backend.settings if stack.backend else {})
+
+
 def state_without_terraform(store: RunStore, workdir: StackWorkdir) -> bytes | None:
+    return state_at(store, workdir.stack.name, workdir.home)
+
+
+def state_at(store: RunStore, stack: str, home: StateHome) -> bytes | None:
     """A managed or local state; empty if there is none. None: only Terraform can read it."""
-    if workdir.home.managed:
-        version = store.states.current(workdir.stack.name)
+    if home.managed:
+        version = store.states.current(stack) if not store.empty else None
         return version.state if version is not None else b""
-    if workdir.home.file is not None:
-        return files.content_of(workdir.home.file) or b""
+    if home.file is not None:
+        return files.content_of(home.file) or b""
     return None
 
 
@@ -310,10 +331,10 @@ def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]])
 
 
 def _resolve_all(context: ChangeContext, values: Mapping[str, Value]) -> dict[str, object]:
-    return {key: _resolve(context, value) for key, value in values.items()}
+    return {key: resolve(context, value) for key, value in values.items()}
 
 
-def _resolve(context: ChangeContext, value: Value) -> object:
+def resolve(context: ChangeContext, value: Value) -> object:
     """References become secrets, which the redactor knows from then on."""
     match value:
         case SecretRef():
@@ -323,7 +344,7 @@ def _resolve(context: ChangeContext, value: Value) -> object:
         case Mapping():
             return _resolve_all(context, value)
         case tuple():
-            return [_resolve(context, item) for item in value]
+            return [resolve(context, item) for item in value]
         case _:
             return value
 

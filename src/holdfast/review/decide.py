@@ -26,6 +26,7 @@ from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import lowered_rules, policies_of, policy_of
 from holdfast.review.plan_checks import PlanChecks
+from holdfast.stacks.reads.outputs import named_outputs
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval
 from holdfast.store.run_store import RunStore
@@ -59,6 +60,9 @@ def plan_context(
 def _read_outputs(project: Project, stack: Stack, plan_file: PlanFile) -> Iterator[str]:
     """Outputs that dependents read; an expression that takes all outputs together reads all of them."""
     names = [output.name for output in plan_file.plan.outputs]
+    for other in project.stacks.values():
+        outputs = named_outputs(project.code, other).get(stack.name, frozenset())
+        yield from names if outputs is None else outputs
     modules = {other.module for other in project.stacks.values() if stack.name in other.depends_on}
     if project.base is not None:
         # In the base they depend on it: the change may have removed only `depends_on`.

@@ -56,6 +56,7 @@ def result_document(result: StackResult) -> Document:
         "error": error_document(result.error) if result.error is not None else None,
         "errors": [error_document(error) for error in result.problems],
         "notes": list(result.notes),
+        "mocks": mocks_document(result),
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
     }
 
@@ -79,6 +80,13 @@ def resources_document(plan: Plan | None) -> list[Document]:
             "drift": state_only,
         }
         for change, explanation, state_only in effects
+    ]
+
+
+def mocks_document(result: StackResult) -> list[Document]:
+    return [
+        {"variable": variable, "output": result.stack.inputs[variable].text, "value": value}
+        for variable, value in sorted(result.mocks.items())
     ]
 
 
@@ -123,6 +131,7 @@ def summary_document(result: StackResult) -> Document:
         "digest": result.digest,
         "engine": engine_document(result.engine),
         "changes": plan.counts.document() if plan is not None else None,
+        "mocks": mocks_document(result),
         "resources": [
             {name: resource[name] for name in ("address", "actions", "reason")}
             for resource in resources_document(plan)

@@ -13,9 +13,10 @@ from msgspec import structs
 from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny
 from holdfast.kernel.errors import Exit, HoldfastError, Problem
-from holdfast.plans.context import ChangeContext
+from holdfast.plans.context import ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import StackFinished
+from holdfast.plans.inputs import InputMissing, read_inputs
 from holdfast.plans.plan_file import PlanFile, create_plan, replan
 from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.result import StackResult, read_outputs
@@ -106,6 +107,8 @@ class RunExecutor:
         return self.result
 
     async def _obtain(self, get_plan: Callable[[StackWorkdir], Awaitable[PlanFile]]) -> None:
+        inputs = await self._read_inputs()
+
         async def work() -> StackResult:
             self._refuse_when_stopping()
             try:
@@ -114,13 +117,26 @@ class RunExecutor:
                 )
             except UnknownRun as error:
                 raise await self._explain(error) from None
-            workdir = await self._held.enter_async_context(open_workdir(self.context, self.stack))
+            if not isinstance(inputs, InputValues):
+                raise inputs
+            workdir = await self._held.enter_async_context(
+                open_workdir(self.context, self.stack, read=inputs)
+            )
             self._notes, self._hook_runs = workdir.notes, workdir.hook_runs
             self.plan_file = await get_plan(workdir)
             return await self._evaluate(self.plan_file)
 
         self.run = self.run.to(Status.PLANNING)
         await self._finish_with(work())
+
+    async def _read_inputs(self) -> InputValues | HoldfastError | OSError:
+        """Before the slot, which reading a state may need. A previous run of unknown outcome comes first."""
+        if not self.stack.inputs or self.context.control.stop.level:
+            return InputValues()
+        try:
+            return await read_inputs(self.context, self.stack, mocks=self.operation == "plan")
+        except (HoldfastError, OSError) as error:
+            return error
 
     async def apply(self) -> StackResult:
         """Apply the plan; without an allowed plan, the result does not change."""
@@ -130,6 +146,7 @@ class RunExecutor:
             return planned
         self.run = self.run.to(Status.APPLYING)
         await self._finish_with(self._apply(planned, plan_file))
+        self.context.states.forget(self.stack.name)
         if self.result.plan is None:
             self._set(_with_plan(self.result, planned))
         self.context.control.tell(StackFinished(result=self.result))
@@ -247,6 +264,7 @@ class RunExecutor:
             digest=plan_file.digest,
             plan=plan_file.plan,
             saved=self._saved is not None,
+            mocks=plan_file.mocks,
             notes=(*self._previous, *plan_file.notes, *self._retrying.notes),
         )
         decision = await decide(
@@ -324,6 +342,8 @@ class RunExecutor:
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault
         status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
+        if isinstance(error, InputMissing):
+            status = Status.BLOCKED
         return StackResult(
             stack=self.stack,
             status=status,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.hooks import Hook
+from holdfast.config.output_refs import OUTPUT_NAME, OutputRef, outputs_in
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.settings import Config, Target
@@ -49,6 +50,8 @@ def _derive_none(_stacks: Sequence[Stack]) -> tuple[()]:
 class _Draft(Struct, frozen=True, kw_only=True):
     stack: Stack
     dependencies: tuple[order.Dependency, ...]
+    reads: tuple[Derived, ...]
+    """Of its inputs."""
 
 
 def discover(
@@ -143,13 +146,20 @@ class _Discovery:
             return None
         module = self._try(scope, "module", lambda: scope.module)
         decision = self._try(scope, "environment", lambda: scope.environment)
+        inputs = self._inputs(scope, name)
+        plain = {key: value for key, value in rule.inputs.items() if not isinstance(value, OutputRef)}
+        variables = {
+            **self._filled(scope, "variables", rule.variables),
+            **self._filled(scope, "inputs", plain),
+        }
         stack = Stack(
             name=name,
             kind=rule.kind,
             place=rule.place,
             module=module or ".",
             variables_files=self._try(scope, "variables_files", lambda: scope.variables_files) or (),
-            variables=self._filled(scope, "variables", rule.variables),
+            variables=variables,
+            inputs=inputs,
             environment=decision.environment if decision else None,
             production=decision.production if decision else True,
             environment_reason=decision.reason if decision else "",
@@ -173,10 +183,19 @@ class _Discovery:
         if module is not None:
             self._check_files(stack, rule)
         dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
+        place = rule.place_of("inputs")
+        reads = tuple(
+            Derived(stack=reference.stack, source=f"input {variable}", place=place, output=reference.output)
+            for variable, reference in inputs.items()
+        )
+        dependencies += tuple(
+            order.Dependency(stack=name, text=read.stack, place=place, shared=False, source=read.source)
+            for read in reads
+        )
         if len(self._problems) > before:
             self._broken.add(name)
             return None
-        return _Draft(stack=stack, dependencies=dependencies)
+        return _Draft(stack=stack, dependencies=dependencies, reads=reads)
 
     def _try(self, scope: PlaceholderScope, key: str, make: Callable[[], T]) -> T | None:
         """A value with placeholders; None after reporting what is missing."""
@@ -200,6 +219,24 @@ class _Discovery:
 
     def _filled(self, scope: PlaceholderScope, key: str, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return self._try(scope, key, lambda: scope.fill_values(values)) or MappingProxyType({})
+
+    def _inputs(self, scope: PlaceholderScope, stack: str) -> Mapping[str, OutputRef]:
+        """The inputs that are outputs of other stacks."""
+        references = outputs_in(scope.rule.inputs)
+        inputs = {
+            name: filled
+            for name, reference in references.items()
+            if (filled := self._try(scope, "inputs", partial(scope.fill_output, reference))) is not None
+        }
+        for name, filled in inputs.items():
+            if not filled.stack or not re.fullmatch(OUTPUT_NAME, filled.output):
+                self._problems.add(
+                    "HF-STACK-15",
+                    f"the input {name} of {stack} reads `{printable(filled.text)}`, not STACK.OUTPUT",
+                    place=scope.rule.place_of("inputs"),
+                    hint="The last dot separates the stack and the output: dev/network.vpc_id",
+                )
+        return MappingProxyType(inputs)
 
     def _backend(self, scope: PlaceholderScope) -> Backend | None:
         backend = scope.rule.backend
@@ -301,22 +338,14 @@ class _Discovery:
             complete=None not in self._broken,
         )
         derived: defaultdict[str, tuple[Derived, ...]] = defaultdict(tuple)
-        for name, dependency in self._derive([draft.stack for draft in drafts]):
+        from_inputs = (
+            (draft.stack.name, read) for draft in drafts for read in draft.reads if read.stack in known
+        )
+        for name, dependency in (*from_inputs, *self._derive([draft.stack for draft in drafts])):
             derived[name] += (dependency,)
             needs[name] = tuple(sorted({*needs.get(name, ()), dependency.stack}))
-        for cycle in order.cycles({name: needs.get(name, ()) for name in known}):
-            followed = {
-                (name, other.stack): f"{name} reads {other.stack} with {other.source} ({other.place})"
-                for name in cycle
-                for other in derived[name]
-            }
-            sources = "".join(f"; {followed[edge]}" for edge in pairwise(cycle) if edge in followed)
-            self._problems.add(
-                "HF-STACK-8",
-                f"dependency cycle: {' → '.join(cycle)}{sources}",
-                place=next(draft.stack.place for draft in drafts if draft.stack.name == cycle[0]),
-                hint="Remove one of these dependencies.",
-            )
+        places = {draft.stack.name: draft.stack.place for draft in drafts}
+        order.report_cycles(needs, derived, places, self._problems)
         stacks = (
             replace(draft.stack, depends_on=needs[name], derived=derived[name])
             if needs.get(name := draft.stack.name)

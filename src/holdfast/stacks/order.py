@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.kernel.errors import Place
-from holdfast.stacks.stack import Stack
+from holdfast.stacks.stack import Derived, Stack
 
 Graph = Mapping[str, Collection[str]]
 """From a stack's name to the names it depends on."""
@@ -65,11 +66,18 @@ def resolve(
                 "HF-STACK-7",
                 f"{what} `{text}`, which does not exist",
                 place=dependency.place,
-                hint=lambda text=text: did_you_mean(text, ordered) or _SEE,  # type: ignore[misc] # bound here
+                hint=lambda text=text: _hint(text, ordered),  # type: ignore[misc] # bound here
             )
     if complete:
         _report_unmatched_globs(matched, problems)
     return {name: tuple(sorted(needs)) for name, needs in resolved.items()}
+
+
+def _hint(text: str, names: Sequence[str]) -> str:
+    whole = text.rpartition(".")[0]
+    if whole in names:
+        return f"An input reads a whole output of {whole}: write {whole}.OUTPUT"
+    return did_you_mean(text, names) or _SEE
 
 
 def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems: Problems) -> None:
@@ -81,6 +89,25 @@ def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems:
             unmatched.pop(place, None)
     for place, glob in unmatched.items():
         problems.add("HF-STACK-14", f"`{glob}` in depends_on matches no stack", place=place, hint=_SEE)
+
+
+def report_cycles(
+    graph: Graph, derived: Mapping[str, Sequence[Derived]], places: Mapping[str, Place], problems: Problems
+) -> None:
+    """With what each dependency follows from, where no `depends_on` names it. `places` has all stacks."""
+    for cycle in cycles({name: graph.get(name, ()) for name in places}):
+        followed = {
+            (name, other.stack): f"; {name} reads {other.stack} with {other.source} ({other.place})"
+            for name in cycle
+            for other in derived.get(name, ())
+        }
+        sources = "".join(followed.get(edge, "") for edge in pairwise(cycle))
+        problems.add(
+            "HF-STACK-8",
+            f"dependency cycle: {' → '.join(cycle)}{sources}",
+            place=places[cycle[0]],
+            hint="Remove one of these dependencies.",
+        )
 
 
 def cycles(graph: Graph) -> tuple[tuple[str, ...], ...]:

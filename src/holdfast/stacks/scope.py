@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from holdfast.config.output_refs import OutputRef
 from holdfast.config.placeholders import FILES, VAR, Needs, Template, all_needs, direct_needs, parse
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.settings import Config
@@ -137,6 +138,9 @@ class PlaceholderScope:
     def fill_values(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return MappingProxyType({key: self.fill_value(value) for key, value in values.items()})
 
+    def fill_output(self, reference: OutputRef) -> OutputRef:
+        return OutputRef(text=self.fill(reference.text), mock=self.fill_value(reference.mock))
+
     def fill_path(self, text: str) -> str:
         path = self.fill(text)
         if path.startswith("/") or "\\" in path or ".." in path.split("/"):
@@ -215,7 +219,7 @@ class PlaceholderScope:
 
     def _environment_in_files(self) -> str | None:
         for name in ENVIRONMENT_VARIABLES:
-            inline = self.rule.variables.get(name)
+            inline = self.rule.inputs.get(name, self.rule.variables.get(name))
             if isinstance(inline, str) and "{" not in inline:
                 return inline
             value = self._lookup(name) if self._is_independent(FILES) else None

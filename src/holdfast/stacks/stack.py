@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from holdfast.config.engine import EnginePin
 from holdfast.config.hooks import Hook
+from holdfast.config.output_refs import OutputRef
 from holdfast.config.secret_refs import Value, frozen
 from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import Backend, RuleKind
@@ -45,6 +46,9 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     variables_files: tuple[str, ...] = ()
     """In the order in which Terraform gets them: the last one wins. A stack's own file is last."""
     variables: Mapping[str, Value] = field(default_factory=frozen)
+    """Those of `inputs` included, except outputs of other stacks."""
+    inputs: Mapping[str, OutputRef] = field(default_factory=dict)
+    """Variables that get an output of another stack."""
     environment: str | None = None
     production: bool = True
     environment_reason: str = ""

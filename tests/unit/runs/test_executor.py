@@ -104,7 +104,7 @@ class World:
         return ()
 
     @contextlib.asynccontextmanager
-    async def _workdir(self, *_: object) -> AsyncIterator[Any]:
+    async def _workdir(self, *_: object, **__: object) -> AsyncIterator[Any]:
         yield SimpleNamespace(notes=(), hook_runs=[])
 
     async def _make(self, _: object, __: object, ___: object, options: PlanOptions, ____: object) -> PlanFile:

@@ -301,3 +301,42 @@ def test_a_stack_that_only_moved_in_the_file_is_the_same() -> None:
     """Comparing two versions of a configuration is not disturbed by a new comment."""
     text = "stacks: [{ name: a, environment: x }]"
     assert found(text, ["main.tf"]) == found("# moved\n" + text, ["main.tf"])
+
+
+NETWORKS = ["net/main.tf", "app/main.tf"]
+INPUTS = """
+environments: {{ dev: {{ match: dev }} }}
+stacks:
+  - {{ name: dev/net.v1, module: net, environment: dev }}
+  - name: dev/app
+    module: app
+    environment: dev
+    variables: {{ a: 1, b: 2, c: 3 }}
+    inputs: {{ a: x, b: {{ secret: "env:B" }}, c: {{ output: "{}", mock: ["{{environment}}"] }} }}
+"""
+
+
+def test_inputs_win_over_variables_and_add_dependencies() -> None:
+    """The last dot separates stack and output: the stack's name may contain dots."""
+    app, net = found(INPUTS.format("{environment}/net.v1.vpc_id"), NETWORKS)
+    assert app.variables == {"a": "x", "b": SecretRef(scheme="env", locator="B"), "c": 3}
+    assert {name: (one.stack, one.output, one.mock) for name, one in app.inputs.items()} == {
+        "c": (net.name, "vpc_id", ("dev",))
+    }
+    assert app.depends_on == (net.name,)
+    assert [(one.stack, one.source, one.output) for one in app.derived] == [(net.name, "input c", "vpc_id")]
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "message", "hint"),
+    [
+        ("dev/nett.v1.x", "HF-STACK-7", "the input c of dev/app reads `dev/nett.v1`", "`dev/net.v1`"),
+        ("dev/net.v1.x.y", "HF-STACK-7", "reads `dev/net.v1.x`, which", "reads a whole output of dev/net.v1"),
+        ("dev/net.v1.a b", "HF-STACK-15", "reads `dev/net.v1.a b`", "The last dot separates"),
+        ("dev/app.x", "HF-STACK-8", "dev/app reads dev/app with input c", "Remove"),
+        ("net", "HF-CONF-6", "it must be STACK.OUTPUT", ""),
+    ],
+)
+def test_an_input_that_names_no_output_is_a_mistake(output: str, code: str, message: str, hint: str) -> None:
+    (problem,) = mistakes(INPUTS.format(output), NETWORKS)
+    assert (problem.code, message in problem.message, hint in (problem.hint or "")) == (code, True, True)

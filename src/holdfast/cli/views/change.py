@@ -126,7 +126,7 @@ def _short_reason(console: Console, result: StackResult) -> str:
         return f"{result.error.code} {_cut(message)}" if message else result.error.code
     if not isinstance(result.decision, Allow):
         return result.decision.reasons[0].message
-    return ""
+    return f"with mocks: {', '.join(sorted(result.mocks))}" if result.mocks else ""
 
 
 def _cut(message: str) -> str:

@@ -80,6 +80,7 @@ def _root_instance(
     # The environment has the lowest precedence, and only its names are known.
     assigned: dict[str, object] = dict.fromkeys(env_variables.union(own) & {*module.variables}, UNKNOWN)
     assigned.update(_assigned_values(collector, stack.variables_files, stack.variables))
+    assigned.update(dict.fromkeys(stack.inputs, UNKNOWN))
     tree = collector.tree.root.as_posix()
     scope = Scope(
         variables=_variable_values(module, assigned),

@@ -1,0 +1,179 @@
+"""`inputs` read outputs of other stacks: real values, or mocks in a plan that is never applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program import Program
+from state_server import StateServer
+
+TOKEN = "tok-9f31c7-never-shown"
+NETWORK = """
+    %s
+    variable "vpc" { default = "vpc-1" }
+    resource "terraform_data" "vpc" { input = var.vpc }
+    output "vpc_id" { value = terraform_data.vpc.output }
+    output "subnets" { value = ["a", "b"] }
+    output "size" { value = { cpus = 2, spot = true } }
+    output "token" {
+      value     = join("-", ["tok", "9f31c7", "never", "shown"])
+      sensitive = true
+    }
+"""
+APP = """
+    variable "vpc_id" { type = string }
+    variable "subnets" { type = list(string) }
+    variable "size" { type = object({ cpus = number, spot = bool }) }
+    variable "token" { type = string }
+    variable "domain" { type = string }
+    resource "terraform_data" "app" {
+      input = { vpc = var.vpc_id, count = length(var.subnets), more = var.size.cpus + 1, token = var.token }
+    }
+    output "app" { value = "${var.vpc_id} ${length(var.subnets)} ${var.size.cpus + 1} ${var.domain}" }
+"""
+INPUTS = """
+            variables: { domain: from-variables }
+            inputs:
+              vpc_id: { output: "{environment}/network.vpc_id" }
+              subnets: { output: "{environment}/network.subnets" }
+              size: { output: "{environment}/network.size" }
+              token: { output: "{environment}/network.token" }
+              domain: "{environment}.example"
+"""
+BACKENDS = {
+    "managed": "",
+    "local": 'terraform {\n  backend "local" { path = "state/net.tfstate" }\n}',
+    "http": 'terraform {\n  backend "http" {}\n}',
+}
+
+
+@pytest.fixture
+def server() -> Iterator[StateServer]:
+    with StateServer(user=("net", "only-for-the-network")) as running:
+        yield running
+
+
+def repository(holdfast: Program, backend: str = "", network: str = "", inputs: str = INPUTS) -> None:
+    holdfast.write("network/main.tf", NETWORK % backend)
+    holdfast.write("app/main.tf", APP)
+    holdfast.write(
+        "holdfast.yaml",
+        f"""
+        version: 1
+        environments: {{dev: {{match: [dev]}}}}
+        stacks:
+          - name: dev/network
+            module: network
+            environment: dev
+            {network}
+          - name: dev/app
+            module: app
+            environment: dev
+            {inputs.strip()}
+        """,
+    )
+
+
+def behind_http(holdfast: Program, server: StateServer) -> str:
+    """The backend of the network alone, with a password that only its entry names."""
+    holdfast.environment["NET_PASSWORD"] = "only-for-the-network"
+    address = server.address("net")
+    return (
+        f'backend: {{ settings: {{ address: "{address}", lock_address: "{address}", unlock_address: '
+        f'"{address}", username: net, password: {{ secret: "env:NET_PASSWORD" }} }} }}'
+    )
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    return [
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and text.encode() in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("kind", ["managed", "local", "http"])
+def test_outputs_reach_the_stack_that_reads_them(holdfast: Program, kind: str, server: StateServer) -> None:
+    """Typed, after their stack in the same apply, with its credentials only, and never shown if sensitive."""
+    entry = behind_http(holdfast, server) if kind == "http" else ""
+    repository(holdfast, BACKENDS[kind], entry)
+    blocked = holdfast.results("plan")["dev/app"]
+    assert (blocked["status"], blocked["error"]["code"]) == ("blocked", "HF-INPUT-4")
+    assert "dev/network has no state yet" in blocked["error"]["message"]
+    assert "holdfast apply dev/network dev/app" in blocked["error"]["hint"]
+    shown = [holdfast.ok("apply", "--yes")]
+    assert 'app = "vpc-1 2 3 dev.example"' in shown[-1].out
+
+    # Another value: the reader waits for it, and an earlier read in the same change does not count.
+    holdfast.write("network/main.tf", (NETWORK % BACKENDS[kind]).replace("vpc-1", "vpc-2"))
+    done = holdfast.results("apply", "--yes")
+    assert done["dev/app"]["outputs"]["app"]["value"] == "vpc-2 2 3 dev.example"
+    if kind == "http":
+        again = ("plan", "dev/app", "--replace", "terraform_data.app")
+        shown += [holdfast.ok(*again, "--verbose"), holdfast.ok(*again, "--json")]
+        assert "dev/network.token is sensitive, but the variable token is not" in shown[-2].text
+        run = done["dev/app"]["run"]
+        shown += [holdfast.ok("runs", "show", run), holdfast.ok("runs", "log", run)]
+    assert [ran for ran in shown if TOKEN in ran.text] == []
+    assert holding(holdfast.folder / ".holdfast", TOKEN) == []
+    assert holding(holdfast.home, TOKEN) == []
+
+
+def test_a_state_that_cannot_be_read_is_never_a_missing_output(
+    holdfast: Program, server: StateServer
+) -> None:
+    """Not with a mock either: it fails and names the stack and the access that reading needs."""
+    mocked = INPUTS.replace('" }', '", mock: x }')
+    repository(holdfast, BACKENDS["http"], behind_http(holdfast, server), mocked)
+    holdfast.ok("apply", "--yes", "dev/network")
+    holdfast.environment["NET_PASSWORD"] = "wrong"
+    failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
+    assert (failed["status"], failed["error"]["code"]) == ("failed", "HF-INPUT-1")
+    assert "the outputs of dev/network cannot be read" in failed["error"]["message"]
+    assert "holdfast output dev/network" in failed["error"]["hint"]
+
+    # A local state that is gone was there before: that is known, too.
+    repository(holdfast, BACKENDS["local"], "", mocked)
+    holdfast.ok("state", "adopt", "dev/network", "--start-empty", "--yes", code=0)
+    holdfast.ok("apply", "--yes", "dev/network")
+    (holdfast.folder / "network/state/net.tfstate").unlink()
+    failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
+    assert "is missing" in failed["error"]["message"]
+
+
+def test_an_output_that_does_not_exist_is_named_with_those_that_do(holdfast: Program) -> None:
+    repository(holdfast, inputs='inputs: { vpc_id: { output: "dev/network.vpc_idd" } }')
+    holdfast.ok("apply", "--yes", "dev/network")
+    failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
+    assert failed["error"]["code"] == "HF-INPUT-3"
+    assert failed["error"]["hint"] == "Did you mean `vpc_id`? Its outputs: size, subnets, token, vpc_id."
+
+
+def test_mocks_are_marked_and_never_applied(holdfast: Program) -> None:
+    """In every view of the plan and in its bundle; an apply waits for the real value."""
+    mocks = (
+        "inputs: { vpc_id: { output: dev/network.vpc_id, mock: vpc-mock }, subnets: [a], "
+        "size: { cpus: 1, spot: false }, token: t, domain: d }"
+    )
+    repository(holdfast, inputs=mocks)
+    planned = holdfast.ok("plan", "--out", "bundle")
+    assert "with mocks: vpc_id" in planned.text
+    note = "vpc_id is a mock: dev/network has no state yet"
+    assert note in planned.text
+    expected = [{"variable": "vpc_id", "output": "dev/network.vpc_id", "value": "vpc-mock"}]
+    assert json.loads((holdfast.folder / "bundle/dev/app/summary.json").read_text())["mocks"] == expected
+    document = holdfast.results("plan")
+    assert (document["dev/app"]["mocks"], document["dev/network"]["mocks"]) == (expected, [])
+    assert "ready, with mocks: `vpc_id`" in holdfast.ok("plan", "--format", "markdown").out
+    assert note in holdfast.ok("runs", "show", document["dev/app"]["run"]).text
+
+    alone = holdfast.results("apply", "--yes", "dev/app", code=1)["dev/app"]
+    assert (alone["status"], alone["error"]["code"]) == ("blocked", "HF-INPUT-4")
+    done = holdfast.results("apply", "--yes")
+    assert done["dev/app"]["outputs"]["app"]["value"] == "vpc-1 1 2 d"
+    assert done["dev/app"]["mocks"] == []
+    # Once there is a value, it is never replaced by the mock.
+    assert holdfast.results("plan")["dev/app"]["status"] == "unchanged"
