@@ -58,7 +58,7 @@ def test_a_plan_is_told_and_a_mistake_takes_its_place(
     assert "HF-TELL" not in ran.text
     (body,) = github.bodies(7)
     assert body.startswith("## ✅ May be merged: 1 new in 1 stack\n")
-    assert "```diff\n+ terraform_data.x  created\n+     input: @everyone" in body
+    assert '```diff\n+ terraform_data.x  created\n+     input: "@everyone' in body
     assert "May be merged" in (tmp_path / "summary.md").read_text()
     assert "verdict<<holdfast_" in (tmp_path / "outputs").read_text()
     assert not [line for line in ran.out.splitlines() if "##[" in line or line.lstrip().startswith("::error")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.secrets.encodings import SHORTEST, is_maskable
 from holdfast.secrets.redact import OURS, TERRAFORM, Redactor, clean_document
 from holdfast.terraform.addresses import key_text
-from holdfast.terraform.plan.values import differences_of
+from holdfast.terraform.plan.diff import differences_of
 
 secrets = st.lists(
     st.text(st.sampled_from('aB1"\\\n${é\u00a0[]'), min_size=SHORTEST, max_size=9).filter(is_maskable),
@@ -88,7 +88,7 @@ def test_texts_hide_secrets_in_keys_and_keep_them_apart(drawn: tuple[list[str], 
         json.dumps({"tags": dict.fromkeys(keys, "v")}).encode(),
         before_mask=False,
         after_mask=False,
-        clean=redactor.clean,
+        clean=redactor.clean_field,
         at_most=99,
     )
     paths = [redactor.clean(difference.path) for difference in differences.shown]

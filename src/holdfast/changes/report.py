@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from holdfast.changes.plan_lines import diff_lines, forced_text
 from holdfast.checks.formats.interface import summary_text
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
@@ -16,26 +17,15 @@ from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import Plan, ResourceChange
-from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
+from holdfast.terraform.plan.diff import Clean as CleanField
+from holdfast.terraform.plan.model import Plan
 
 _MOST_OF_A_PLAN = 300_000
 _MOST_OF_ALL_PLANS = 1_500_000
 """Characters. More than any place shows; a plan of 100 MB is not turned into text in full."""
-_MOST_ATTRIBUTES = 20
-_WIDEST_VALUE = 200
 _LOSING = frozenset(
     {ChangeKind.FORGET, ChangeKind.CREATE_THEN_FORGET, ChangeKind.FORGET_THEN_CREATE, ChangeKind.UNKNOWN}
 )
-_SIGNS = {
-    ChangeKind.CREATE: "+",
-    ChangeKind.DELETE: "-",
-    ChangeKind.FORGET: "-",
-    ChangeKind.READ: "#",
-    ChangeKind.NO_OP: "#",
-}
-_CHANGES = "!"
-
 Clean = Callable[[str], str]
 
 
@@ -45,19 +35,22 @@ def change_report(
     operation: str,
     headline: str,
     clean: Clean,
+    clean_field: CleanField | None = None,
     checked: Report | None = None,
     weakened: tuple[str, ...] = (),
 ) -> ChangeReport:
-    """`clean` redacts; `headline` says what was selected; `checked` has the findings of the checks.
+    """`clean` redacts, `clean_field` a value with its name; `headline` says what was selected.
 
+    `checked` has the findings of the checks.
     `weakened` are rules that are weaker in the change than in its base.
     """
     plain = _plain(clean)
+    by_name = clean_field or (lambda _, text: clean(text))
     own = not_yet_reported(checked, results) if checked is not None else ()
     left = _MOST_OF_ALL_PLANS
     stacks = []
     for result in results:
-        report = _stack(result, plain, min(left, _MOST_OF_A_PLAN))
+        report = _stack(result, plain, by_name, min(left, _MOST_OF_A_PLAN))
         left -= sum(map(len, report.diff))
         stacks.append(report)
     return ChangeReport(
@@ -106,9 +99,9 @@ def _plain(clean: Clean) -> Clean:
     return plain
 
 
-def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
+def _stack(result: StackResult, plain: Clean, clean: CleanField, most: int) -> StackReport:
     plan = result.plan if result.status is not Status.APPLIED else None
-    diff, cut = _diff(plan, plain, most) if plan is not None else ((), False)
+    diff, cut = diff_lines(plan, plain, clean, most) if plan is not None else ((), False)
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
     reported = {(reason.code, reason.message) for reason in result.decision.reasons}
     name = f"{result.stack.name}: "
@@ -125,7 +118,7 @@ def _stack(result: StackResult, plain: Clean, most: int) -> StackReport:
         status=result.status.value,
         decision=NAMES[type(result.decision)],
         counts=result.plan.counts.document() if result.plan is not None else {},
-        risks=tuple(_risks(plan, plain)) if plan is not None else (),
+        risks=tuple(_risks(plan, plain, clean)) if plan is not None else (),
         rules=tuple(
             Rule(
                 code=reason.code,
@@ -156,7 +149,7 @@ def _trouble(error: Problem, plain: Clean) -> Trouble:
     )
 
 
-def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
+def _risks(plan: Plan, plain: Clean, clean: CleanField) -> Iterator[Risk]:
     """Changes that delete or forget a resource, or are not supported; deletions before replacements."""
     risky = (
         effect
@@ -166,71 +159,4 @@ def _risks(plan: Plan, plain: Clean) -> Iterator[Risk]:
     for change, explanation, _ in sorted(
         risky, key=lambda effect: (effect.change.replaces, address_order(effect.change.address))
     ):
-        yield Risk(address=plain(change.address), what=plain(f"{explanation}{_forced(change, plain)}"))
-
-
-def _forced(change: ResourceChange, plain: Clean) -> str:
-    """The attributes that force a replacement."""
-    if not change.replaces:
-        return ""
-    shown = differences(change, clean=plain).shown
-    forcing = [difference for difference in shown if difference.forces_replacement]
-    texts = [
-        f"{attribute.path}: {attribute.before or 'null'} → {attribute.after or 'null'}"
-        for attribute in forcing[:2]
-    ]
-    return f" ({'; '.join(texts)})" if texts else ""
-
-
-def _diff(plan: Plan, plain: Clean, most: int) -> tuple[tuple[str, ...], bool]:
-    """The plan, deletions first, as far as there is room; and whether it was cut."""
-    chosen: list[str] = []
-    for line in _lines(plan, plain):
-        most -= len(line) + 1
-        if most < 0:
-            return tuple(chosen), True
-        chosen.append(line)
-    return tuple(chosen), False
-
-
-def _lines(plan: Plan, plain: Clean) -> Iterator[str]:
-    for change, explanation, _ in sorted(
-        plan.effects,
-        key=lambda effect: (
-            not effect.change.destroys,
-            effect.change.kind is ChangeKind.READ,
-            address_order(effect.change.address),
-        ),
-    ):
-        yield from _lines_of_change(change, explanation, plain)
-    for output in plan.outputs:
-        if output.kind is not ChangeKind.NO_OP:
-            yield f"{_SIGNS.get(output.kind, _CHANGES)} output {plain(output.name)}"
-    for action in plan.action_invocations:
-        cause = f" because of {plain(action.triggered_by)}" if action.triggered_by else ""
-        yield f"{_CHANGES} {plain(action.address)}  invoked{cause}"
-    for deferred in plan.deferred:
-        yield f"# {plain(deferred.change.address)}  postponed by Terraform: {plain(deferred.reason)}"
-
-
-def _lines_of_change(change: ResourceChange, explanation: str, plain: Clean) -> Iterator[str]:
-    yield f"{_SIGNS.get(change.kind, _CHANGES)} {plain(change.address)}  {plain(explanation)}"
-    if change.kind in (ChangeKind.DELETE, ChangeKind.FORGET):
-        return
-    compared = differences(change, clean=plain, at_most=_MOST_ATTRIBUTES, width=_WIDEST_VALUE)
-    for difference in compared.shown:
-        if change.kind is not ChangeKind.CREATE or difference.after != KNOWN_AFTER_APPLY:
-            yield from _lines_of_attribute(difference, plain)
-    if compared.hidden:
-        yield f"      … and {compared.hidden} more attributes"
-
-
-def _lines_of_attribute(difference: Difference, plain: Clean) -> Iterator[str]:
-    path = plain(difference.path)
-    forces = "   (forces replacement)" if difference.forces_replacement else ""
-    if difference.before is not None:
-        yield f"-     {path}: {difference.before}"
-    if difference.after is not None:
-        yield f"+     {path}: {difference.after}{forces}"
-    elif forces or difference.before is None:
-        yield f"{_CHANGES}     {path}: null{forces}"
+        yield Risk(address=plain(change.address), what=plain(f"{explanation}{forced_text(change, clean)}"))

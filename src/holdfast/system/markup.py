@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Printable by their category, but invisible."""
 _FIRST_PICTURE = 0x2400
 _PICTURE_OF_DELETE = "\u2421"
@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def _visible_char(char: str) -> str:
-    if char.isprintable() and char not in _BLANK_LETTERS:
+    if char.isprintable() and char not in BLANK_LETTERS:
         return char
     number = ord(char)
     if unicodedata.category(char) == "Zs":

@@ -111,7 +111,7 @@ def test_plans_are_folded_in_the_log(capsys: pytest.CaptureFixture[str]) -> None
     assert lines[0] == "::group::db: 1 delete, 1 new"
     assert lines[1].startswith("::stop-commands::")
     assert lines[2] == "- x.gone  deleted"
-    assert lines[4] == "+     name: ## [error]x"
+    assert lines[4] == '+     name: "## [error]x"'
     assert lines[-2:] == [f"::{lines[1].removeprefix('::stop-commands::')}::", "::endgroup::"]
 
 

@@ -57,7 +57,7 @@ def test_what_is_lost_comes_with_its_reason() -> None:
         address="x.gone", what="deleted because it is no longer in the configuration"
     )
     assert [risk.address for risk in found.risks] == ["x.gone", "x.left", "x.odd", "x.again"]
-    assert found.risks[-1].what == "replaced because `name` changes (name: old → new)"
+    assert found.risks[-1].what == 'replaced because `name` changes (name: "old" → "new")'
     assert found.counts["delete"] == 1
 
 
@@ -66,10 +66,10 @@ def test_a_plan_is_a_diff() -> None:
     (found,) = told(planned(plan([change("x.new", "create", after={"name": "n"}), replaced("x.again")])))
     assert found.diff == (
         "! x.again  replaced because `name` changes",
-        "-     name: old",
-        "+     name: new   (forces replacement)",
+        '-     name: "old"',
+        '+     name: "new"   (forces replacement)',
         "+ x.new  created",
-        "+     name: n",
+        '+     name: "n"',
     )
 
 

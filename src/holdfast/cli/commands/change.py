@@ -84,6 +84,9 @@ class Change:
         self._findings: Report | None = None
         self._shown_findings: set[ReportedFinding] = set()
         """Shown before the question, and not again at the end."""
+        self._full = False
+        self._from_plan = False
+        """`holdfast plan` without options."""
         self._destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""
 
@@ -104,7 +107,9 @@ class Change:
         update_lock_files: bool,
         github: bool = False,
         as_markdown: bool = False,
+        full: bool = False,
     ) -> Exit:
+        self._full, self._from_plan = full, options == PlanOptions()
         if out is not None:
             preconditions.require_bundle_key(self.invocation.environment)
             self.context.key()
@@ -289,7 +294,7 @@ class Change:
     def _show_plans(self, results: Results) -> None:
         verbose = self.invocation.verbose
         show_table(self.console, results, destroys=self._destroys)
-        show_details(self.console, results, verbose=verbose)
+        show_details(self.console, results, verbose=verbose, full=self._full, from_plan=self._from_plan)
         if self._findings is not None:
             show_checks(self.console, self._findings, results, verbose=verbose, shown=self._shown_findings)
 

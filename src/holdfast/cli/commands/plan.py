@@ -44,6 +44,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
     detailed_exitcode: Annotated[
         bool, Option("--detailed-exitcode", help="Exit 2 if there are changes.")
     ] = False,
+    full: Annotated[bool, Option("--full", help="Show every changed attribute, without limits.")] = False,
     lockfile: Annotated[
         str | None,
         Option("--lockfile", metavar="update", help="Write changed lock files to the repository."),
@@ -86,6 +87,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
             update_lock_files=lockfile == "update",
             github=github,
             as_markdown=format_ == "markdown",
+            full=full,
         )
     except HoldfastError as error:
         if github:

@@ -6,16 +6,15 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
+from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
 from holdfast.kernel.text import plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact import clean_value
-from holdfast.terraform.addresses import address_order
-from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import Counts, PlanEffect, ResourceChange
-from holdfast.terraform.plan.values import KNOWN_AFTER_APPLY, Difference, differences
+from holdfast.terraform.plan.effects import PlanDrift
+from holdfast.terraform.plan.model import Counts
 
 _MARKS: dict[Status, tuple[str, str]] = {
     Status.UNKNOWN: ("✗", "bold red"),
@@ -31,19 +30,6 @@ _MARKS: dict[Status, tuple[str, str]] = {
     Status.UNCHANGED: ("·", "dim"),
 }
 _MOST_SEVERE_FIRST = tuple(_MARKS)
-_SIGNS: dict[ChangeKind, tuple[str, str]] = {
-    ChangeKind.CREATE: ("+", "green"),
-    ChangeKind.READ: ("≤", "cyan"),
-    ChangeKind.UPDATE: ("~", "yellow"),
-    ChangeKind.DELETE: ("-", "red"),
-    ChangeKind.DELETE_THEN_CREATE: ("±", "red"),
-    ChangeKind.CREATE_THEN_DELETE: ("±", "red"),
-    ChangeKind.FORGET: (".", "red"),
-    ChangeKind.CREATE_THEN_FORGET: ("±", "red"),
-    ChangeKind.FORGET_THEN_CREATE: ("±", "red"),
-    ChangeKind.NO_OP: ("→", "cyan"),
-    ChangeKind.UNKNOWN: ("?", "bold red"),
-}
 _HEADINGS = {
     Effect.DENY: ("Refused", "bold red"),
     Effect.APPROVE: ("Needs approval", "yellow"),
@@ -51,9 +37,7 @@ _HEADINGS = {
 }
 _MOST_REASONS = 4
 _APPLIED = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
-_MOST_RESOURCES = 12
 _MOST_UNCHANGED = 20
-_MOST_ATTRIBUTES = 2
 _MOST_OUTPUTS = 4
 _WIDEST_VALUE = 120
 _WIDEST_REASON = 100
@@ -90,23 +74,29 @@ def show_table(
     unchanged = [result for result in ordered if result.status is Status.UNCHANGED]
     shown = ordered if len(unchanged) <= _MOST_UNCHANGED else ordered[: -len(unchanged)]
     width = min(max((len(result.stack.name) for result in shown), default=0), 60)
+    texts = {result.stack.name: _counts(result) for result in shown}
+    column = max(26, *map(len, texts.values())) if texts else 0
     if shown:
         console.say("")
     for result in shown:
         mark, style = _mark(result)
-        counts = counts_text(result.plan.counts) if result.plan is not None else ""
-        if result.plan is not None and not counts and result.status is Status.PLANNED:
-            counts = "outputs only" if result.plan.outputs else "state only"
         status = status_text(result.status, destroys=result.stack.name in destroys)
         reason = _short_reason(console, result)
         console.line(
             ("  " + mark + " ", style),
-            f"{result.stack.name:<{width}}  {counts:<26} ",
+            f"{result.stack.name:<{width}}  {texts[result.stack.name]:<{column}} ",
             (f"{status:<10} " if reason else status, style),
             reason,
         )
     if len(shown) < len(ordered):
         console.line(("  · ", "dim"), f"{len(unchanged)} more stacks have no changes")
+
+
+def _counts(result: StackResult) -> str:
+    counts = counts_text(result.plan.counts) if result.plan is not None else ""
+    if result.plan is not None and not counts and result.status is Status.PLANNED:
+        return "outputs only" if result.plan.outputs else "state only"
+    return counts
 
 
 def _mark(result: StackResult) -> tuple[str, str]:
@@ -134,24 +124,37 @@ def _cut(message: str) -> str:
     return first if len(first) <= _WIDEST_REASON else f"{first[: _WIDEST_REASON - 1]}…"
 
 
-def show_details(console: Console, results: tuple[StackResult, ...], *, verbose: bool) -> None:
-    """For each stack with something to report: what, why, and the next command."""
+def show_details(
+    console: Console,
+    results: tuple[StackResult, ...],
+    *,
+    verbose: bool,
+    full: bool = False,
+    from_plan: bool = False,
+) -> None:
+    """For each stack with something to report: what, why, and the next command.
+
+    `from_plan`: `holdfast plan STACK` makes the same plan again.
+    """
     applied = sum(1 for result in results if result.status is Status.APPLIED)
     with_outputs = verbose or applied <= _MOST_OUTPUTS
+    detail = detail_for(sum(map(_shows_plan, results)), verbose=verbose, full=full)
     for result in results:
         urgent = any(note.startswith("break-glass") for note in result.notes)
-        if result.status is Status.UNCHANGED and not urgent and not (result.notes and verbose):
+        plan = result.plan if _shows_plan(result) else None
+        if result.status is Status.UNCHANGED and not (plan or urgent or (result.notes and verbose)):
             continue
-        effects = _effects(result)
         outputs = result.outputs if with_outputs else {}
         reasons = result.decision.reasons if shows_decision(result) else ()
-        if not (effects or result.notes or result.problems or outputs or result.error or reasons):
+        if not (plan or result.notes or result.problems or outputs or result.error or reasons):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
         production = ", counts as production" if result.stack.production else ""
         console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
-        _show_resources(console, effects, verbose=verbose)
+        if plan is not None:
+            again = f"plan {result.stack.name} --full"
+            show_plan(console, plan, detail, more=f"holdfast {again if from_plan else _show_run(result)}")
         _show_guard(console, result, verbose=verbose)
         _show_problems(console, result)
         for address in result.removed_resources or ():
@@ -162,56 +165,16 @@ def show_details(console: Console, results: tuple[StackResult, ...], *, verbose:
             _show_outputs(console, result)
 
 
-def _effects(result: StackResult) -> list[PlanEffect]:
-    if result.plan is None or result.status is Status.APPLIED:
-        return []
-    return sorted(
-        result.plan.effects,
-        key=lambda effect: (
-            not effect.change.destroys,
-            effect.change.kind is ChangeKind.READ,
-            address_order(effect.change.address),
-        ),
-    )
+def _show_run(result: StackResult) -> str:
+    return f"runs show {result.run} --plan"
 
 
-def _show_resources(console: Console, effects: list[PlanEffect], *, verbose: bool) -> None:
-    shown = effects if verbose else effects[:_MOST_RESOURCES]
-    width = min(max((len(effect.change.address) for effect in shown), default=0), 60)
-    for change, explanation, _ in shown:
-        sign, style = _SIGNS[change.kind]
-        why = explanation if change.kind is not ChangeKind.CREATE or change.reason else ""
-        forced = ""
-        if change.replaces or (change.kind is ChangeKind.UPDATE and not verbose):
-            forced = _attributes(console, change)
-        console.line((f"   {sign} ", style), f"{change.address:<{width}}  {why}{forced}".rstrip())
-        if verbose:
-            for difference in differences(change, clean=console.redactor.clean).shown:
-                console.line(("       ", ""), (f"{difference.path}: {values_text(difference)}", "dim"))
-    if len(shown) < len(effects):
-        console.line((f"     … and {len(effects) - len(shown)} more (details: --verbose)", "dim"))
-
-
-def _attributes(console: Console, change: ResourceChange) -> str:
-    """The attributes that force a replacement, or that an update changes, in a few words."""
-    changed = differences(change, clean=console.redactor.clean, at_most=20).shown
-    shown = (
-        [difference for difference in changed if difference.forces_replacement]
-        if change.replaces
-        else list(changed)
-    )
-    shown = [difference for difference in shown if difference.after != KNOWN_AFTER_APPLY] or shown
-    texts = [
-        f"{'' if change.replaces else difference.path + ': '}{values_text(difference)}"
-        for difference in shown[:_MOST_ATTRIBUTES]
-    ]
-    more = f"; {len(shown) - _MOST_ATTRIBUTES} more" if len(shown) > _MOST_ATTRIBUTES else ""
-    return f"  ({'; '.join(texts)}{more})" if texts else ""
-
-
-def values_text(difference: Difference) -> str:
-    """`"a" → null`: an absent value is written as Terraform writes it."""
-    return f"{difference.before or 'null'} → {difference.after or 'null'}"
+def _shows_plan(result: StackResult) -> bool:
+    """Not of an applied stack, whose plan was shown before; of an unchanged one only drift."""
+    plan = result.plan
+    if plan is None or result.status is Status.APPLIED:
+        return False
+    return plan.has_changes or bool(PlanDrift(plan).without_action)
 
 
 def shows_decision(result: StackResult) -> bool:

@@ -35,6 +35,7 @@ class PlanReport(Struct, frozen=True):
             operation="plan",
             headline=self.headline,
             clean=self.invocation.console.redactor.clean,
+            clean_field=self.invocation.console.redactor.clean_field,
             checked=self.findings,
             weakened=self.weakened,
         )

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.kernel.errors import UsageError
-from holdfast.terraform.plan.values import SENSITIVE, Difference, differences_of
+from holdfast.terraform.plan.diff import SENSITIVE, SENSITIVE_CHANGED, Difference, differences_of
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
 from holdfast.terraform.versions import Version
 
@@ -142,7 +142,7 @@ def _resource_diffs(
             after.resource.attributes,
             before_mask=before.mask(),
             after_mask=after.mask(),
-            clean=lambda text: clean("", text),
+            clean=clean,
             at_most=_MOST_ATTRIBUTES,
         )
         note = None
@@ -169,9 +169,29 @@ def _clean(difference: Difference, clean: Clean) -> Difference:
     path, before, after = difference.path, difference.before, difference.after
     return msgspec.structs.replace(
         difference,
-        before=clean(path, before) if before is not None else None,
-        after=clean(path, after) if after is not None else None,
+        before=clean(path, _unquoted(before)) if before is not None else None,
+        after=clean(path, _unquoted(after)) if after is not None else None,
     )
+
+
+def _unquoted(text: str) -> str:
+    """A string without its quotes, where it cannot be mistaken for another value."""
+    if text == SENSITIVE_CHANGED:
+        return SENSITIVE
+    inner = text[1:-1]
+    if (
+        text != f'"{inner}"'
+        or not inner.strip()
+        or inner != inner.strip()
+        or "\\" in inner
+        or inner[0] == "("
+    ):
+        return text
+    try:
+        msgspec.json.decode(inner)
+    except msgspec.DecodeError:
+        return inner
+    return text
 
 
 def _output_diffs(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.secrets.redact import Redactor
-from holdfast.terraform.plan.values import Difference
+from holdfast.terraform.plan.diff import Difference
 from holdfast.terraform.statefile.diff import DiffKind, StateDiff, diff_states
 from holdfast.terraform.statefile.model import read_state
 
@@ -79,8 +79,8 @@ def test_attributes_that_changed_are_shown_with_both_values() -> None:
     new = state(resource(attributes={"size": 2, "tags": {"k": "v"}, "same": True}))
     (found,) = compared(old, new).resources
     assert found.attributes == (
-        Difference(path="size", before="1", after="2", sensitive=False, forces_replacement=False),
-        Difference(path="tags.w", before="x", after=None, sensitive=False, forces_replacement=False),
+        Difference(path="size", before="1", after="2"),
+        Difference(path="tags.w", before="x", after=None, sign="-"),
     )
 
 
@@ -101,9 +101,7 @@ def test_an_attribute_that_either_calls_sensitive_is_hidden(marked: str, mark: l
     new = state(resource(attributes={"login": {"password": "another-Secret-9"}}, marks=marks["new"]))
     found = compared(old, new)
     assert found.resources[0].attributes == (
-        Difference(
-            path="login", before="(sensitive)", after="(sensitive)", sensitive=True, forces_replacement=False
-        ),
+        Difference(path="login", before="(sensitive)", after="(sensitive)", sensitive=True),
     )
 
 
