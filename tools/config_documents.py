@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from holdfast.config.declarations import Group, Key, ListOf, Names, ScalarOrMapping, Section, Shape, walk
+from holdfast.config.defaults import EntryDefaults
 from holdfast.config.output_refs import OutputInput
 from holdfast.config.secret_refs import REFERENCE_PATTERN
 from holdfast.config.settings import Config
@@ -25,6 +26,7 @@ from holdfast.config.shapes import (
     Size,
     Text,
 )
+from holdfast.config.stack_rules import StackRule
 
 JsonSchema = dict[str, Any]
 
@@ -60,6 +62,7 @@ def schema() -> str:
                 "additionalProperties": False,
             },
             "output": schema_of(OutputInput),
+            "defaults": _section(EntryDefaults, partial=True),
             "value": _any_value(null=False),
             "value_or_null": _any_value(null=True),
         },
@@ -74,20 +77,23 @@ def _any_value(*, null: bool) -> JsonSchema:
     return {"anyOf": [{"type": scalars}, {"type": "array", "items": itself}, _SECRET, mapping]}
 
 
-def schema_of(shape: Shape | Group) -> JsonSchema:  # noqa: C901, PLR0911, PLR0912 - a row per kind
+def schema_of(shape: Shape | Group, *, partial: bool = False) -> JsonSchema:  # noqa: C901, PLR0911, PLR0912 - a row per kind
+    """`partial`: a mapping that defaults may complete, so it need not have its required keys."""
     match shape:
+        case type() if shape is EntryDefaults:
+            return {"$ref": "#/$defs/defaults"}
         case type():
-            return {**_section(shape), **shape.schema_rules}
+            return {**_section(shape, partial=partial or shape is StackRule), **shape.schema_rules}
         case Group():
-            return _section(shape)
+            return _section(shape, partial=partial)
         case ListOf():
             item = schema_of(shape.item)
             items = {"type": "array", "items": item}
             return {"anyOf": [item, items]} if shape.single else items
         case Names():
-            return _names(shape)
+            return _names(shape, partial=partial)
         case ScalarOrMapping():
-            return {"anyOf": [schema_of(shape.scalar), schema_of(shape.mapping)]}
+            return {"anyOf": [schema_of(shape.scalar), schema_of(shape.mapping, partial=partial)]}
         case Text():
             return _text(shape)
         case Choice():
@@ -115,25 +121,28 @@ def schema_of(shape: Shape | Group) -> JsonSchema:  # noqa: C901, PLR0911, PLR09
             assert_never(shape)
 
 
-def _section(section: type[Section] | Group) -> JsonSchema:
+def _section(section: type[Section] | Group, *, partial: bool = False) -> JsonSchema:
     schema: JsonSchema = {
         "type": "object",
-        "properties": {name: _key(key) for name, key in section.keys.items()},
+        "properties": {name: _key(key, partial=partial) for name, key in section.keys.items()},
         "additionalProperties": False,
     }
-    if required := [name for name, key in section.keys.items() if key.required]:
+    if not partial and (required := [name for name, key in section.keys.items() if key.required]):
         schema["required"] = required
     return schema
 
 
-def _key(key: Key) -> JsonSchema:
-    schema: JsonSchema = {"description": re.sub(_LINK, r"\1", key.doc), **schema_of(key.shape)}
+def _key(key: Key, *, partial: bool = False) -> JsonSchema:
+    schema: JsonSchema = {
+        "description": re.sub(_LINK, r"\1", key.doc),
+        **schema_of(key.shape, partial=partial),
+    }
     if key.default is not None and key.default_doc is None:
         schema["default"] = key.default
     return schema
 
 
-def _names(names: Names) -> JsonSchema:
+def _names(names: Names, *, partial: bool = False) -> JsonSchema:
     allowed: list[JsonSchema] = [{"pattern": _anchored(names.pattern)}]
     if names.reserved:
         reserved = "|".join(reserved.pattern for reserved in names.reserved)
@@ -141,7 +150,7 @@ def _names(names: Names) -> JsonSchema:
     return {
         "type": "object",
         "propertyNames": {"allOf": allowed},
-        "additionalProperties": schema_of(names.value),
+        "additionalProperties": schema_of(names.value, partial=partial),
     }
 
 

@@ -135,6 +135,22 @@ ATTACKS: dict[str, Attack] = {
             "checked": ("HF-GUARD-19", "guard.environments.checked.findings deny → warn"),
         },
     ),
+    "values that decide the environment": (
+        (
+            *(DELETES, (YAML, '"{var.place}"', '"{values.place}"')),
+            (YAML, "targets:", "values: { place: dev, tier: dev }\ntargets:"),
+            ("approved/main.tf", 'input = "x"', 'input = "y"'),
+            (
+                YAML,
+                "module: approved, environment: approved",
+                'module: approved, environment: "{values.tier}"',
+            ),
+        ),
+        {
+            "live/a": ("HF-GUARD-1", f"{MOVED} (live/a)"),
+            "approved": ("HF-GUARD-14", "environment approved → dev (approved)"),
+        },
+    ),
     "an entry removed and added again, a stack in another environment": (
         (
             *(DELETES, (YAML, 'variables: "live/{name}.tfvars"', "variables_files: [live/a.tfvars]")),

@@ -163,3 +163,54 @@ def test_a_workspace_has_a_key_of_its_own(holdfast: Program, s3: str, bucket: An
     )
     holdfast.ok("apply", "--yes")
     assert [one.key for one in bucket.objects.all()] == ["env:/blue/one/db/terraform.tfstate"]
+
+
+def test_backend_settings_come_from_a_file(holdfast: Program, s3: str, bucket: Any) -> None:
+    """One per environment; its change selects the stacks, and two environments cannot share a state."""
+    holdfast.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        environments: { dev: {}, prod: {} }
+        stacks:
+          - name: "{environment}/app"
+            matrix: { environment: [dev, prod] }
+            module: app
+            backend: { files: [backends/all.hcl, "backends/{environment}.hcl"] }
+            variables: { n: 1 }
+        """,
+    )
+    holdfast.write("app/main.tf", CODE)
+    holdfast.write(
+        "backends/all.hcl",
+        f"""
+        bucket         = "{bucket.name}"
+        region         = "eu-west-1"
+        endpoints      = {{ s3 = "{s3}", sts = "{s3}", iam = "{s3}" }}
+        use_path_style = true
+        use_lockfile   = true
+
+        skip_credentials_validation = true
+        skip_requesting_account_id  = true
+        skip_metadata_api_check     = true
+        """,
+    )
+    for environment in ("dev", "prod"):
+        holdfast.write(f"backends/{environment}.hcl", f'key = "{environment}/app.tfstate"\n')
+    holdfast.write(".gitignore", ".holdfast/\n")
+    holdfast.commit_all()
+    holdfast.environment |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+    holdfast.ok("apply", "--yes")
+    assert {one.key for one in bucket.objects.all()} == {"dev/app.tfstate", "prod/app.tfstate"}
+
+    holdfast.write("backends/dev.hcl", 'key = "prod/app.tfstate"\n')
+    (error,) = holdfast.json("plan", code=64)["errors"]
+    assert error["code"] == "HF-STACK-2"
+    holdfast.write("backends/dev.hcl", 'key = "dev/app.tfstate"\naccess_key = "AKIAABCDEFGHIJKLMNOP"\n')
+    document = holdfast.json("stacks", "--since", "main")
+    assert [one["name"] for one in document["stacks"]] == ["dev/app"]
+    assert "its backend file backends/dev.hcl changed" in document["stacks"][0]["reasons"]
+    findings = holdfast.json("check", code=3)["findings"]
+    assert ("backends/dev.hcl", 2) in {
+        (one["file"], one["line"]) for one in findings if one["rule"] == "HF120"
+    }

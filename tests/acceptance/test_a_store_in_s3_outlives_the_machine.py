@@ -142,6 +142,9 @@ def throw_away(machine: Program) -> None:
     shutil.rmtree(machine.folder.parent)
 
 
+LANE = "leases/lanes/env%3Adev"
+
+
 def out_of_sight(store: RunStore, run: str) -> None:
     """What was on this machine was on another one, and was last heard of a while ago."""
     (claim,) = store.claims.all()
@@ -149,11 +152,11 @@ def out_of_sight(store: RunStore, run: str) -> None:
     intent = Intent.from_document(claim.intent)
     moved = structs.replace(intent, process=intent.process._replace(host="runner-7", machine="another"))
     store.claims.take(StoredClaim(claim.stack, claim.run, moved.document()))
-    lease = store.encrypted.read("leases/lanes/default")
+    lease = store.encrypted.read(LANE)
     assert lease is not None
     record: dict[str, Any] = lease.document()
     record["holder"]["process"] = elsewhere(record["holder"]["process"])
-    store.encrypted.write("leases/lanes/default", json.dumps(record).encode())
+    store.encrypted.write(LANE, json.dumps(record).encode())
     store.runs.write(run, "heartbeat", b"2026-01-02T14:02:00+00:00")
 
 

@@ -174,3 +174,22 @@ def test_a_change_killed_before_it_began_anything_leaves_its_lane_to_the_next(
     service.release()
     assert with_lab.results("apply", "a2", "--yes", "--wait", "1m")["a2"]["status"] == "applied"
     none_left(with_lab)
+
+
+def test_without_a_target_each_environment_has_its_lane(with_lab: Program, service: LabService) -> None:
+    """An apply in dev does not block one in prod; two in dev queue."""
+    stacks = {"a": "dev", "a2": "dev", "b": "prod"}
+    repository(
+        with_lab,
+        service,
+        environments={"dev": {}, "prod": {}},
+        stacks=[
+            {"name": name, "module": name, "environment": environment, "env": {"LAB_URL": service.url}}
+            for name, environment in stacks.items()
+        ],
+    )
+    first = at_work(with_lab, service, "a", on="a")
+    assert refused(with_lab, "a2", "--yes")["message"].startswith("lane `env:dev` is held by change")
+    assert with_lab.results("apply", "b", "--yes")["b"]["status"] == "applied"
+    service.release()
+    ended(first, code=0)

@@ -62,6 +62,7 @@ class FakeTerraform:
             home=StateHome(type="http", managed=kept, place="http://there/a"),
             work=SimpleNamespace(folder=folder, module=module),
             variables_files=("a.tfvars",),
+            not_passed=frozenset(),
             engine=self,
         )
         self.hooks = Hooks(cast("ChangeContext", None), cast("StackWorkdir", self.workdir))

@@ -102,8 +102,11 @@ class _Comparison:
         self._old = old
         self._base = base
         self._known = known
+        self._count = 0
+        """How many stacks the change has."""
 
     def judged(self, stacks: Sequence[Stack]) -> Judged:
+        self._count = len(stacks)
         readers = _readers(self._known.values())
         now = _readers(stacks)
         judged: dict[str, tuple[BaseStack, ...]] = {}
@@ -152,7 +155,11 @@ class _Comparison:
             by_folder = twin.kind is stack.kind is RuleKind.FOLDER and twin.module == stack.module
             if twin.name == stack.name or by_file or by_folder:
                 yield twin
-        yield from (twin for twin in self._by_old_environments if twin.name == stack.name)
+        same = [twin for twin in self._by_old_environments if twin.name == stack.name]
+        yield from same
+        if not same and len(self._by_old_environments) < self._count:
+            # Left out, because it needs a value or a default of the change's environments.
+            yield structs.replace(stack, environment=None, production=True)
 
     @functools.cached_property
     def _by_old_entries(self) -> tuple[Stack, ...]:

@@ -14,14 +14,13 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.old_tree import OldFiles, OldTree
 from holdfast.hcl.eval.worktree import PathKind
-from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import OldListing
 from holdfast.stacks.pattern import compile_pattern
 from holdfast.stacks.reads.remote_states import called_folders, derived_dependencies
-from holdfast.stacks.scope import LARGEST, variables_reader
+from holdfast.stacks.scope import LARGEST, parse_values, variables_reader
 from holdfast.stacks.stack import Stack, name_from_path
 from holdfast.system.git import Git, OldVersion
 
@@ -102,7 +101,7 @@ class OldRepository:
     def _values(self, path: str) -> Mapping[str, object]:
         if path not in self.old and self.tree.real(path) not in self.old:
             return variables_reader(self._now.root)(path)
-        return values(read(self.code.content(path) or b"", path))
+        return parse_values(self.code.content(path) or b"", path)
 
     def stack_of(self, path: str) -> Stack | None:
         """The stack that a removed file declared."""

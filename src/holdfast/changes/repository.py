@@ -32,7 +32,7 @@ from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.reads.remote_states import derived_dependencies
-from holdfast.stacks.scope import variables_reader
+from holdfast.stacks.scope import PlaceholderScope, variables_reader
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import open_blobs
 from holdfast.store.run_records import SPOOL
@@ -264,6 +264,21 @@ class Repository(Struct, kw_only=True, dict=True):
             f"--changed {name}: not inside {root}" if name else "--changed without a name",
             hint="Paths are relative to the folder of holdfast.yaml, or to the top of the Git tree.",
         )
+
+
+def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
+    """What the stack was made of."""
+    scopes: dict[str, PlaceholderScope] = {}
+    config = repository.config
+    discover(
+        config,
+        files=FolderTree(config.root),
+        read_values=variables_reader(config.root),
+        code_backend=functools.partial(code_backend, repository.code),
+        lenient=True,
+        scopes=scopes,
+    )
+    return scopes[stack.name]
 
 
 def open_repository(

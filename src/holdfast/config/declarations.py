@@ -32,7 +32,7 @@ from holdfast.config.shapes import (
 from holdfast.kernel.errors import Place
 
 _UNSET: Final[Any] = object()
-_FROM_READER: Final = ("name", "place", "places")
+_FROM_READER: Final = ("name", "place", "places", "written")
 _RESERVED: Final = frozenset(
     {"by_field", "keys", "from_reader", "schema_rules", "groups", "check", "from_keys"}
 )
@@ -103,7 +103,7 @@ class ListOf(Struct, frozen=True):
 
 
 class ScalarOrMapping(Struct, frozen=True):
-    scalar: Scalar
+    scalar: Scalar | ListOf
     mapping: Names | type[Section]
     from_scalar: Callable[[Any], Any] | None = None
     """Makes of a single value what the mapping becomes; without it, the value stays as it is."""
@@ -191,7 +191,8 @@ class SectionType(StructMeta):
     keys: dict[str, Key]
     """By name, as the file has them; those of a group are below the group's own."""
     from_reader: tuple[str, ...]
-    """Fields that the reader fills: the name in the mapping above, the place, the places of all keys."""
+    """Fields that the reader fills: the name in the mapping above, the place, the places of all keys, and
+    everything as it was read."""
     schema_rules: Mapping[str, Any]
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:

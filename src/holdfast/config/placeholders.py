@@ -1,6 +1,7 @@
 """`{name}` in text and in path patterns: finding the placeholders, and filling them in.
 
-`{{` and `}}` are literal braces. `{var.X}` is the value of X in the variables files. A stack's `environment`,
+`{{` and `}}` are literal braces. `{var.X}` is the value of X in the variables files, `{values.X}` that in
+`values`. A stack's `environment`,
 `account`, `region`, `target` and `name` may be written with placeholders that name each other, so they are
 filled in by need; `var` stands for the variables files, whose paths may contain placeholders too.
 
@@ -19,8 +20,11 @@ from typing import Final
 from msgspec import Struct
 
 VAR: Final = "var."
+VALUES: Final = "values."
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|var\.[A-Za-z_][A-Za-z0-9_-]*")
+_NAME: Final = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_]*|var\.[A-Za-z_][A-Za-z0-9_-]*|values(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+"
+)
 
 
 class MalformedError(ValueError):
@@ -100,13 +104,15 @@ def escape(text: str) -> str:
 DERIVED: Final = ("environment", "account", "region", "target", "name")
 FILES: Final = "var"
 """The values in the variables files."""
+SHARED_VALUES: Final = "values"
 
 Needs = Mapping[str, tuple[str, ...]]
 
 
 def direct_needs(texts: Mapping[str, Iterable[str]], captured: Collection[str]) -> Needs:
     """For each derived value the ones that its text names. Names captured by the pattern need nothing."""
-    return {key: tuple(dict.fromkeys(_names(texts.get(key, ()), captured))) for key in (*DERIVED, FILES)}
+    keys = (*DERIVED, FILES, SHARED_VALUES)
+    return {key: tuple(dict.fromkeys(_names(texts.get(key, ()), captured))) for key in keys}
 
 
 def _names(texts: Iterable[str], captured: Collection[str]) -> Iterable[str]:
@@ -116,9 +122,9 @@ def _names(texts: Iterable[str], captured: Collection[str]) -> Iterable[str]:
         except MalformedError:
             continue
         for name in names:
-            key = FILES if name.startswith(VAR) else name
-            if key not in captured and (key in DERIVED or key == FILES):
-                yield key
+            kind, dot, _ = name.partition(".")
+            if dot or (name in DERIVED and name not in captured):
+                yield kind
 
 
 def all_needs(needs: Needs, start: str) -> frozenset[str]:
@@ -227,8 +233,8 @@ def _segment(parts: list[Literal | Placeholder]) -> Segment:
 
 def _pieces(part: Literal | Placeholder) -> list[Piece]:
     if isinstance(part, Placeholder):
-        if part.name.startswith(VAR):
-            raise MalformedError(f"{{{part.name}}} is read from the file that the pattern should find")
+        if "." in part.name:
+            raise MalformedError(f"{{{part.name}}}, but a pattern only has names that it gives values to")
         return [part]
     pieces: list[Piece] = []
     for text in filter(None, _GLOB.split(part.text)):

@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast.config import yaml
 from holdfast.config.declarations import BAD
+from holdfast.config.defaults import with_file_env
 from holdfast.config.problems import Problems
 from holdfast.config.reader import Reader, build_fields
 from holdfast.config.settings import Config
@@ -88,4 +89,4 @@ def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
     if top.value is not BAD:
         check_entries(top, reader.fillable, problems=problems)
     problems.raise_any()
-    return Config.from_keys({"file": path, "root": root, **build_fields(Config, top)})
+    return Config.from_keys({"file": path, "root": root, **build_fields(Config, with_file_env(top))})

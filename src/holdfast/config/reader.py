@@ -72,7 +72,9 @@ class Reader:
             case Names():
                 return self._names(shape, node, keys)
             case ScalarOrMapping():
-                is_scalar = isinstance(node, ScalarNode) and node.value is not None
+                is_scalar = isinstance(node, ListNode) or (
+                    isinstance(node, ScalarNode) and node.value is not None
+                )
                 return self._value(shape.scalar if is_scalar else shape.mapping, node, keys)
             case AnyValue(outputs=True) if is_output(node):
                 return self._output(node, keys)
@@ -217,7 +219,7 @@ class Reader:
                 self._add_unknown_key(shape, entry, keys)
                 values[entry.key] = At(value=BAD, place=entry.place, key_place=entry.place, keys=keys)
         for name, key in shape.keys.items():
-            if key.required and name not in values:
+            if key.required and name not in values and not _may_be_elsewhere(keys):
                 version = isinstance(key.shape, FormatVersion)
                 self.problems.add(
                     "HF-CONF-12" if version else "HF-CONF-5",
@@ -238,6 +240,15 @@ class Reader:
             )
         where = f"in {dotted(keys)}" if keys else "at the top level"
         self.problems.add("HF-CONF-4", f"unknown key `{entry.key}` {where}", place=entry.place, hint=hint)
+
+
+def _may_be_elsewhere(keys: KeyPath) -> bool:
+    """Whether defaults may complete this mapping: then `defaults.missing_keys` looks for required keys."""
+    match keys:
+        case ("stacks", int(), *inside) | ("defaults", *inside) | (_, _, "defaults", *inside):
+            return bool(inside) and not any(isinstance(key, int) for key in inside)
+        case _:
+            return False
 
 
 def _kind(node: Node) -> str:
@@ -286,7 +297,8 @@ def build(shape: Shape | Group, at: At, name: str = "") -> Any:  # noqa: PLR0911
         case ScalarOrMapping():
             if isinstance(at.value, Mapping):
                 return build(shape.mapping, at)
-            return at.value if shape.from_scalar is None else shape.from_scalar(at.value)
+            value = build(shape.scalar, at)
+            return value if shape.from_scalar is None else shape.from_scalar(value)
         case _:
             return at.value
 
@@ -305,4 +317,5 @@ _FROM_READER: Final[Mapping[str, Any]] = {
     "name": lambda _at, name: name,
     "place": lambda at, _name: at.place,
     "places": lambda at, _name: MappingProxyType({key: item.place for key, item in at.value.items()}),
+    "written": lambda at, _name: at,
 }

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from holdfast.config.checks import CheckSettings
-from holdfast.config.declarations import At, ListOf, Section, key, named
+from holdfast.config.declarations import At, ListOf, Names, Section, key, named
+from holdfast.config.defaults import EntryDefaults, Shared
 from holdfast.config.engine import EngineSettings
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.problems import Problems, did_you_mean
+from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
     NAME,
+    AnyValue,
     Choice,
     Duration,
     Flag,
@@ -24,11 +27,12 @@ from holdfast.config.shapes import (
     Text,
     path_text,
 )
-from holdfast.config.stack_rules import StackRule
+from holdfast.config.stack_rules import ENV_VARIABLES, PASSED_VARIABLES, StackRule
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
 
 PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
+_VALUES: Final = Names(AnyValue(), r"[A-Za-z0-9_][A-Za-z0-9_-]*", "a name of letters, digits, _ and -")
 _S3_URI: Final = r"s3://[a-z0-9][a-z0-9.-]*(?:/[^\\\x00-\x1f]*)?"
 
 
@@ -43,6 +47,10 @@ class Environment(Section, frozen=True, kw_only=True):
         "Whether it counts as production.",
         default=False,
         default_doc=f"true for {', '.join(f'`{name}`' for name in PRODUCTION_NAMES)}",
+    )
+    values: Mapping[str, Value] = key(_VALUES, "`values` of this environment, merged over those of the file.")
+    defaults: EntryDefaults | None = key(
+        EntryDefaults, "`defaults` of this environment, merged over those of the target.", default=None
     )
 
     @classmethod
@@ -81,11 +89,15 @@ class Target(Section, frozen=True, kw_only=True):
     )
     lane: str | None = key(
         NAME,
-        "The concurrency lane in which its changes queue. A stack without a target uses the lane `default`.",
+        "The concurrency lane in which its changes queue. A stack without a target queues in the lane of its "
+        "environment.",
         default_doc="the target's name",
     )
     contract: ContractUse | None = key(
         ContractUse, "Outputs that its stacks must have: [the output contract](contract.md).", default=None
+    )
+    defaults: EntryDefaults | None = key(
+        EntryDefaults, "`defaults` of this target, merged over those of the file.", default=None
     )
 
 
@@ -149,6 +161,21 @@ class Config(Section, frozen=True, kw_only=True):
     stacks: tuple[StackRule, ...] = key(
         ListOf(StackRule), "A list of entries: how stacks are found and what they consist of."
     )
+    defaults: EntryDefaults | None = key(
+        EntryDefaults,
+        "Keys for every entry of `stacks`: any but `name`, `folder`, `variables`, `module`, `matrix`, "
+        "`environment` and `target`. See [defaults](configuration.md#defaults).",
+        default=None,
+    )
+    values: Mapping[str, Value] = key(
+        _VALUES, "Values for placeholders: `{values.domain}`, `{values.network.cidr}`."
+    )
+    env: Mapping[str, Value] = key(
+        ENV_VARIABLES, "Environment variables of all stacks; `defaults` and entries win."
+    )
+    pass_env: tuple[str, ...] = key(
+        PASSED_VARIABLES, "Names of the caller's environment variables that all stacks get."
+    )
     engine: EngineSettings = key(EngineSettings, "What runs Terraform.")
     store: str = key(
         Text(
@@ -178,6 +205,19 @@ class Config(Section, frozen=True, kw_only=True):
     redaction: RedactionSettings = key(
         RedactionSettings, "What is masked in addition to registered secrets: [redaction](redaction.md)."
     )
+
+    @property
+    def shared(self) -> Shared:
+        """What entries share."""
+        return Shared(
+            file=self.defaults.written if self.defaults is not None else None,
+            targets={one.name: one.defaults.written for one in self.targets if one.defaults is not None},
+            environments={
+                one.name: one.defaults.written for one in self.environments if one.defaults is not None
+            },
+            values=self.values,
+            environment_values={one.name: one.values for one in self.environments if one.values},
+        )
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:

@@ -5,6 +5,7 @@ Text that may contain placeholders is kept as written; `stacks/` fills it in for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -13,9 +14,10 @@ from typing import Any, ClassVar, Final
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
 from holdfast.config.hooks import Hook
+from holdfast.config.matrix import EXCLUDE, MATRIX, MatrixAxis, check_matrix
 from holdfast.config.output_refs import OutputRef
 from holdfast.config.problems import Problems
-from holdfast.config.secret_refs import Value
+from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.shapes import (
     FILLED,
     INSIDE,
@@ -24,6 +26,7 @@ from holdfast.config.shapes import (
     Choice,
     Duration,
     Flag,
+    MistakeError,
     SecretOnly,
     Text,
     path_text,
@@ -55,7 +58,31 @@ OWNED_VARIABLES: Final = (
 BACKEND_TYPES: Final = (
     "azurerm", "consul", "cos", "gcs", "http", "kubernetes", "local", "oci", "oss", "pg", "remote", "s3",
 )  # fmt: skip
+_VARIABLE_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE_EXPECTED: Final = (
+    "the name of an environment variable (letters, digits and _, not starting with a digit)"
+)
 _SECRET_OR_TEXT: Final = Text(fill=True, secret=True)
+
+
+def _free_variable(name: str) -> str:
+    for names in OWNED_VARIABLES:
+        if re.fullmatch(names.pattern, name):
+            raise MistakeError("HF-CONF-14", f"cannot pass `{name}`", hint=names.why)
+    return name
+
+
+ENV_VARIABLES: Final = Names(
+    AnyValue(nested=False, as_text=True),
+    _VARIABLE_NAME,
+    _VARIABLE_EXPECTED,
+    code="HF-CONF-15",
+    reserved=OWNED_VARIABLES,
+    reserved_code="HF-CONF-14",
+)
+PASSED_VARIABLES: Final = ListOf(
+    Text(_VARIABLE_EXPECTED, _VARIABLE_NAME, code="HF-CONF-15", numbers=False, convert=_free_variable)
+)
 
 
 class RuleKind(StrEnum):
@@ -74,7 +101,24 @@ class Backend(Section, frozen=True, kw_only=True):
     )
     settings: Mapping[str, Value] = key(
         Names(AnyValue(), r"[A-Za-z_][A-Za-z0-9_-]*", "the name of a setting"),
-        "A mapping of backend settings, in addition to those in the code.",
+        "A mapping of backend settings, in addition to those in the code and in `files`.",
+    )
+    files: tuple[str, ...] = key(
+        ListOf(path_text(fill=True)),
+        "A list of files with backend settings in HCL or JSON, as for `-backend-config=FILE`. The last one "
+        "wins; `settings` win over all of them.",
+    )
+
+
+class VariablesLayer(Section, frozen=True, kw_only=True):
+    """One of `variables_files`."""
+
+    file: str = key(path_text(fill=True), "The path of the file.", required=True)
+    optional: bool = key(
+        Flag(),
+        "Whether the file is skipped for stacks for which it does not exist or a placeholder in its path has "
+        "no value.",
+        default=False,
     )
 
 
@@ -145,6 +189,8 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     """The path pattern of `variables` or `folder`; None for a stack named by hand."""
     places: Mapping[str, Place] = MappingProxyType({})
     """The place of each key's value, for errors that appear only once stacks are found."""
+    written: At
+    """As it was read, to be merged with defaults."""
     variables: Mapping[str, Value] = key(
         ScalarOrMapping(
             scalar=path_text(
@@ -170,9 +216,21 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         default_doc="the path that matched",
     )
     module: str | None = key(path_text(fill=True), "The folder of the root module.", implied=".")
-    variables_files: tuple[str, ...] = key(
-        ListOf(path_text(fill=True)),
-        "A list of more variables files. The last one wins; the stack's own file comes after them.",
+    matrix: Mapping[str, MatrixAxis] = key(
+        MATRIX,
+        "For an entry by name: one stack for each combination of placeholder values. Each has a list of "
+        "values, or a mapping that says where they come from. `exclude` lists combinations to leave out.",
+    )
+    variables_files: tuple[VariablesLayer, ...] = key(
+        ListOf(
+            ScalarOrMapping(
+                scalar=path_text(fill=True),
+                mapping=VariablesLayer,
+                from_scalar=lambda file: VariablesLayer(file=file),
+            )
+        ),
+        "A list of more variables files: paths, or mappings of `file` and `optional`. The last one wins; the "
+        "stack's own file comes after them.",
     )
     environment: str | None = key(
         FILLED,
@@ -191,15 +249,11 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         default_doc="those of the caller",
     )
     env: Mapping[str, Value] = key(
-        Names(
-            AnyValue(nested=False, as_text=True),
-            r"[A-Za-z_][A-Za-z0-9_]*",
-            "the name of an environment variable (letters, digits and _, not starting with a digit)",
-            code="HF-CONF-15",
-            reserved=OWNED_VARIABLES,
-            reserved_code="HF-CONF-14",
-        ),
-        "A mapping of environment variables for Terraform and its providers.",
+        ENV_VARIABLES, "A mapping of environment variables for Terraform and its providers."
+    )
+    pass_env: tuple[str, ...] = key(
+        PASSED_VARIABLES,
+        "A list of the caller's variables to pass to Terraform, in addition to the file's `pass_env`.",
     )
     workspace: str | None = key(FILLED, "The workspace of the backend.", implied="default")
     depends_on: tuple[str, ...] = key(
@@ -215,8 +269,24 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         default_doc="`engine` of the file",
     )
 
-    def place_of(self, key: str) -> Place:
-        return self.places.get(key, self.place)
+    @property
+    def axes(self) -> Mapping[str, MatrixAxis]:
+        """The placeholders of the matrix."""
+        return {name: axis for name, axis in self.matrix.items() if name != EXCLUDE}
+
+    @property
+    def excluded(self) -> tuple[Mapping[str, str], ...]:
+        """Combinations of the matrix that are no stacks."""
+        listed = self.matrix.get(EXCLUDE, ())
+        return (
+            tuple(item for item in listed if isinstance(item, Mapping)) if isinstance(listed, tuple) else ()
+        )
+
+    def place_of(self, key: str, text: str | None = None) -> Place:
+        """Of a key, or of a text in its value."""
+        at = self.written.value.get(key)
+        exact = _place_of_text(at, text) if at is not None and text is not None else None
+        return exact or self.places.get(key, self.place)
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:
@@ -236,12 +306,35 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
                 place=section.value[excluded].key_place,
                 hint=f"Remove one of `{kind}` and `{excluded}`, or write two entries.",
             )
+        if "matrix" in section.value and kind in _EXCLUDED:
+            problems.add(
+                "HF-CONF-17",
+                f"`matrix` cannot be combined with `{kind}` in {section.where}: the pattern finds the stacks",
+                place=section.value["matrix"].key_place,
+                hint="Use `matrix` in an entry with `name`, or remove it.",
+            )
+        elif "matrix" in section.value and kind is not None:
+            check_matrix(section, problems)
 
     @classmethod
     def from_keys(cls, values: dict[str, Any]) -> StackRule:
         kind = rule_kind(values) or RuleKind.NAMED
         pattern = values.pop("variables") if kind is RuleKind.VARIABLES else values.get("folder")
         return cls(kind=kind, pattern=pattern, **values)
+
+
+def _place_of_text(at: At, text: str) -> Place | None:
+    match at.value:
+        case str() if at.value == text:
+            return at.place
+        case SecretRef() if at.value.locator == text:
+            return at.place
+        case Mapping() | tuple():
+            items = at.value.values() if isinstance(at.value, Mapping) else at.value
+            read = (item for item in items if isinstance(item, At))
+            return next((place for item in read if (place := _place_of_text(item, text))), None)
+        case _:
+            return None
 
 
 _EXCLUDED: Final = {

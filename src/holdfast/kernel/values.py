@@ -17,7 +17,7 @@ class MaskedStruct(Struct, frozen=True, kw_only=True):
 
 
 class PlacedStruct(Struct, frozen=True, kw_only=True):
-    """A value read from a file. Where it was read (`place`, `places`) does not make two values different."""
+    """A value read from a file. Where and how it was written does not make two values different."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._compared() == other._compared()
@@ -31,5 +31,7 @@ class PlacedStruct(Struct, frozen=True, kw_only=True):
 
     def _compared(self) -> tuple[object, ...]:
         return tuple(
-            getattr(self, name) for name in self.__struct_fields__ if name not in {"place", "places"}
+            getattr(self, name)
+            for name in self.__struct_fields__
+            if name not in {"place", "places", "written"}
         )

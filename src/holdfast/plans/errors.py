@@ -12,8 +12,10 @@ HoldfastError
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Protocol
 
+from holdfast.config.stack_rules import OWNED_VARIABLES
 from holdfast.kernel.errors import (
     Busy,
     EngineError,
@@ -31,6 +33,7 @@ from holdfast.terraform.engine.interface import CommandResult, Engine, Product
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.versions import Version
 
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")
@@ -80,6 +83,8 @@ class CommandTarget(Protocol):
     def engine(self) -> Engine: ...
     @property
     def home(self) -> StateHome: ...
+    @property
+    def not_passed(self) -> frozenset[str]: ...
 
 
 def command_error(
@@ -149,7 +154,19 @@ def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagno
         place = Place(file=file, line=diagnostic.place.line, column=diagnostic.place.column)
     # Only a hint: nothing is decided by the text.
     denied = "permission denied" in message.lower() and bool(target.engine.confinement.measures)
-    return Problem(code=code, message=message, hint=_CONFINED if denied else None, place=place)
+    hint = _CONFINED if denied else _variable_hint(message, target.not_passed)
+    return Problem(code=code, message=message, hint=hint, place=place)
+
+
+def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:
+    """For an error that names an environment variable which the caller has and Terraform does not get."""
+    name = next((word for word in _VARIABLE.findall(message) if word in not_passed), None)
+    if name is None or any(re.fullmatch(names.pattern, name) for names in OWNED_VARIABLES):
+        return None
+    return (
+        f"{name} is set where you started Holdfast, but Terraform does not get it. Add it to holdfast.yaml: "
+        f"pass_env: [{name}]"
+    )
 
 
 def _text(answer: CommandResult, output: CommandOutput) -> str:

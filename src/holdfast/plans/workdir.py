@@ -29,6 +29,7 @@ from holdfast.plans.state_continuity import (
     store_errored_states,
     unrelated_states,
 )
+from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
@@ -41,6 +42,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.credentials import Caller, build_identity, profile_settings
 from holdfast.terraform.engine.environment import (
+    INHERITED_PREFIXES,
     child_environment,
     mirrored_providers,
     terraform_variables,
@@ -96,6 +98,8 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     destination: Destination
     """What the environment says about where; the content that is used comes after init."""
     outside_reads: frozenset[OutsideRead]
+    not_passed: frozenset[str] = frozenset()
+    """Names of the caller's variables that Terraform does not get."""
     notes: tuple[str, ...] = ()
     bare: bool = False
     """Without its backend: for commands that need no state."""
@@ -180,6 +184,7 @@ async def open_workdir(
                 laid_out=list_files(work),
                 destination=destination,
                 outside_reads=inputs.outside_reads,
+                not_passed=frozenset(project.environment.variables) - environment.keys(),
                 notes=(
                     *(inputs.reasons if inputs.everything else ()),
                     *inputs.outside,
@@ -262,21 +267,36 @@ def _environment(
         provider: {key: _text(value) for key, value in _resolve_all(context, values).items()}
         for provider, values in stack.credentials.items()
     }
+    identity = _identity(context, settings) if settings else None
+    passed = _passed(context, stack, identity or {})
     environment = child_environment(
         caller=_caller(context, stack),
-        named={**home.variables, **named},
-        credentials=_identity(context, settings) if settings else None,
+        named={**passed, **home.variables, **named},
+        credentials=identity,
         scratch=str(context.engines.scratch),
     )
     references = (value for value in stack.env.values() if isinstance(value, SecretRef))
     destination = variables_destination(
         environment,
-        stack.env,
+        {**{name: value for name, value in passed.items() if _says_where(name)}, **stack.env},
         settings,
         versions={reference: context.secrets.version(reference) for reference in references},
         profile=_profile(context.project, environment),
     )
     return environment, {**destination, **clusters(environment)}
+
+
+def _passed(context: ChangeContext, stack: Stack, identity: Mapping[str, str]) -> dict[str, str]:
+    """The caller's variables that `pass_env` names; those of the stack's own identity win."""
+    caller = context.project.environment.variables
+    passed = {name: caller[name] for name in stack.pass_env if name in caller and name not in identity}
+    context.redactor.register_all(value for name, value in passed.items() if is_secret_name(name))
+    return passed
+
+
+def _says_where(name: str) -> bool:
+    """Credentials, and what a stack without its own inherits anyway, are no part of a destination."""
+    return not is_secret_name(name) and not name.startswith(INHERITED_PREFIXES)
 
 
 def _profile(project: Project, environment: Mapping[str, str]) -> AwsProfile:

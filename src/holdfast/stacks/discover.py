@@ -17,20 +17,24 @@ from holdfast.config.output_refs import OUTPUT_NAME, OutputRef, outputs_in
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.settings import Config, Target
+from holdfast.config.stack_entries import add_missing_keys
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_auto_loaded
+from holdfast.hcl.eval.values import known
 from holdfast.kernel.errors import Place
 from holdfast.stacks import order
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, state_location, type_mismatch
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend
+from holdfast.stacks.duplicates import check_names, check_states
 from holdfast.stacks.listing import Listing, Tree, has_file
+from holdfast.stacks.matrix import combinations
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import (
+    EntryRules,
     MissingValueError,
     PathError,
     PlaceholderScope,
     ReadValues,
     VariablesFiles,
-    needs_of,
 )
 from holdfast.stacks.stack import Derived, Stack, name_problem, printable
 
@@ -62,12 +66,18 @@ def discover(
     code_backend: ReadBackend,
     derive: DeriveDependencies = _derive_none,
     lenient: bool = False,
+    scopes: dict[str, PlaceholderScope] | None = None,
 ) -> tuple[Stack, ...]:
     """The stacks, sorted by name. Raises ConfigError with every mistake; if `lenient`, leaves those out.
 
     `read_values` is called only for stacks whose placeholders or environment need a value from a file.
+    `scopes` receives what each stack was made of, by name.
     """
-    return _Discovery(config, files, read_values, code_backend, derive).run(lenient=lenient)
+    discovery = _Discovery(config, files, read_values, code_backend, derive)
+    stacks = discovery.run(lenient=lenient)
+    if scopes is not None:
+        scopes.update(discovery.scopes)
+    return stacks
 
 
 def has_root_module(listing: Listing | None) -> bool:
@@ -91,7 +101,9 @@ class _Discovery:
         self._code_backend = code_backend
         self._derive = derive
         self._problems = Problems()
-        self._targets = {target.name: target for target in config.targets}
+        # Without defaults, which are in the stack itself.
+        self._targets = {target.name: replace(target, defaults=None) for target in config.targets}
+        self.scopes: dict[str, PlaceholderScope] = {}
         self._broken: set[str | None] = set()
         """Names of stacks with a mistake; None for one whose name is unknown."""
 
@@ -105,8 +117,8 @@ class _Discovery:
         for path, problems in self._files.problems:
             self._problems.extend(problems, place=Place(file=path))
         stacks = [draft.stack for draft in drafts]
-        self._check_names(stacks)
-        self._check_states(stacks)
+        check_names(stacks, self._problems)
+        check_states(stacks, self._code_backend, self._problems)
         finished = self._with_dependencies(drafts)
         if not lenient:
             self._problems.raise_any()
@@ -117,14 +129,14 @@ class _Discovery:
         pattern = compile_pattern(rule.pattern) if rule.pattern is not None else None
         scope = partial(
             PlaceholderScope,
-            rule=rule,
+            rules=EntryRules(rule, self._config, pattern.names if pattern is not None else tuple(rule.axes)),
             config=self._config,
-            needs=needs_of(rule, pattern.names if pattern is not None else ()),
             files=self._files,
             tree=self._tree,
         )
         if pattern is None:
-            yield scope(captured={}, path=None)
+            for combination in combinations(rule, self._tree, self._files.values):
+                yield scope(captured=combination.values, path=None, sources=combination.sources)
             return
         folders = rule.kind is RuleKind.FOLDER
         matches = matching_paths(pattern, self._tree, folders=folders)
@@ -152,12 +164,15 @@ class _Discovery:
             **self._filled(scope, "variables", rule.variables),
             **self._filled(scope, "inputs", plain),
         }
+        files = self._try(scope, "variables_files", lambda: scope.variables_files)
         stack = Stack(
             name=name,
             kind=rule.kind,
             place=rule.place,
             module=module or ".",
-            variables_files=self._try(scope, "variables_files", lambda: scope.variables_files) or (),
+            variables_files=files or (),
+            absent_files=scope.absent_files if files is not None else (),
+            sources=scope.sources,
             variables=variables,
             inputs=inputs,
             environment=decision.environment if decision else None,
@@ -175,6 +190,7 @@ class _Discovery:
                 }
             ),
             env=self._filled(scope, "env", rule.env),
+            pass_env=tuple(dict.fromkeys((*self._config.pass_env, *rule.pass_env))),
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
             or DEFAULT_WORKSPACE,
             hooks=self._try(scope, "hooks", lambda: _hooks(scope)) or (),
@@ -182,6 +198,7 @@ class _Discovery:
         )
         if module is not None:
             self._check_files(stack, rule)
+        add_missing_keys(rule.written, self._problems)
         dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
         place = rule.place_of("inputs")
         reads = tuple(
@@ -195,6 +212,7 @@ class _Discovery:
         if len(self._problems) > before:
             self._broken.add(name)
             return None
+        self.scopes[name] = scope
         return _Draft(stack=stack, dependencies=dependencies, reads=reads)
 
     def _try(self, scope: PlaceholderScope, key: str, make: Callable[[], T]) -> T | None:
@@ -205,7 +223,7 @@ class _Discovery:
             self._problems.add(
                 "HF-STACK-6",
                 f"{key} of {_label(scope)}: {error}",
-                place=scope.rule.place_of(key),
+                place=scope.rule.place_of(key, error.text),
                 hint="Set the value in the entry or in the variables file, or do not use the placeholder.",
             )
         except PathError as error:
@@ -242,7 +260,32 @@ class _Discovery:
         backend = scope.rule.backend
         if backend is None:
             return None
-        return Backend(type=backend.type, settings=self._filled(scope, "backend", backend.settings))
+        files = self._try(scope, "backend", lambda: tuple(map(scope.fill_path, backend.files))) or ()
+        settings: dict[str, Value] = {}
+        for path in files:
+            if has_file(self._tree, path):
+                settings.update(self._settings_in(path))
+            else:
+                self._problems.add(
+                    "HF-STACK-16",
+                    f"{_label(scope)}: the backend file {path} does not exist",
+                    place=scope.rule.place_of("backend"),
+                    hint="Paths are relative to holdfast.yaml.",
+                )
+        settings.update(self._filled(scope, "backend", backend.settings))
+        return Backend(type=backend.type, settings=MappingProxyType(settings), files=files)
+
+    def _settings_in(self, path: str) -> Mapping[str, Value]:
+        """Only constants: a file for `-backend-config` can contain nothing else."""
+        settings = self._files.values(path)
+        if computed := sorted(name for name, value in settings.items() if not known(value)):
+            self._problems.add(
+                "HF-STACK-16",
+                f"`{computed[0]}` in the backend file {path} is not a constant",
+                place=Place(file=path),
+                hint="Write the value itself: backend settings cannot be computed.",
+            )
+        return settings  # type: ignore[return-value] # constants of HCL are values of the configuration
 
     def _target(self, scope: PlaceholderScope, stack: str) -> Target | None:
         name = self._try(scope, "target", lambda: scope.target)
@@ -289,46 +332,6 @@ class _Discovery:
                     hint="Paths are relative to holdfast.yaml.",
                 )
 
-    def _check_names(self, stacks: list[Stack]) -> None:
-        by_name: defaultdict[str, list[Stack]] = defaultdict(list)
-        for stack in stacks:
-            by_name[stack.name].append(stack)
-        for name, same in by_name.items():
-            if len(same) > 1:
-                self._problems.add(
-                    "HF-STACK-1",
-                    f"{len(same)} stacks are named {name}: {_first_two(_origin(stack) for stack in same)}",
-                    place=same[1].place,
-                    hint="Set a unique `name:` in the entry.",
-                )
-
-    def _check_states(self, stacks: list[Stack]) -> None:
-        by_state: defaultdict[object, list[tuple[Stack, str]]] = defaultdict(list)
-        for stack in stacks:
-            code = self._code_backend(stack.module)
-            code_type = type_mismatch(stack, code)
-            if code_type is not None and stack.backend is not None:
-                self._problems.add(
-                    "HF-STACK-11",
-                    f"{stack.name}: holdfast.yaml sets a backend of type {stack.backend.type}, "
-                    f"but the code in {stack.module} has {code_type}",
-                    place=stack.place,
-                    hint="Use the same type in both, or leave out `type`.",
-                )
-                continue
-            location = state_location(stack, code)
-            if location is not None:
-                by_state[location.identity].append((stack, location.shown))
-        for same in by_state.values():
-            if len({stack.name for stack, _ in same}) > 1:
-                self._problems.add(
-                    "HF-STACK-2",
-                    f"{len(same)} stacks share one state ({same[0][1]}): "
-                    f"{_first_two(f'{stack.name} ({_origin(stack)})' for stack, _ in same)}",
-                    place=same[1][0].place,
-                    hint="Give each stack its own state: a placeholder in the backend's key, or a workspace.",
-                )
-
     def _with_dependencies(self, drafts: list[_Draft]) -> tuple[Stack, ...]:
         known = {draft.stack.name for draft in drafts}
         needs = order.resolve(
@@ -362,7 +365,7 @@ def _dependencies(scope: PlaceholderScope, name: str) -> tuple[order.Dependency,
             text=scope.fill(text),
             glob=scope.as_glob(text),
             place=scope.rule.place_of("depends_on"),
-            shared=scope.rule.pattern is not None,
+            shared=scope.rule.pattern is not None or bool(scope.rule.matrix),
         )
         for text in scope.rule.depends_on
     )
@@ -379,19 +382,5 @@ def _label(scope: PlaceholderScope) -> str:
     """How to refer to a stack whose name may be the missing value."""
     if scope.path is not None:
         return printable(scope.path)
-    return scope.rule.name or "the entry"
-
-
-def _origin(stack: Stack) -> str:
-    match stack.kind:
-        case RuleKind.VARIABLES:
-            return f"{stack.own_file}, entry at {stack.place}"
-        case RuleKind.FOLDER:
-            return f"folder {stack.module}, entry at {stack.place}"
-        case RuleKind.NAMED:
-            return f"entry at {stack.place}"
-
-
-def _first_two(texts: Iterator[str]) -> str:
-    first, second, *more = texts
-    return f"{first} and {second}" + (f", and {len(more)} more" if more else "")
+    values = ", ".join(f"{name} {value}" for name, value in scope.captured.items())
+    return f"{scope.rule.name or 'the entry'}{f' ({values})' if values else ''}"

@@ -9,12 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from holdfast.config.defaults import Shared, effective_rule, entry_needs, value_at
 from holdfast.config.output_refs import OutputRef
-from holdfast.config.placeholders import FILES, VAR, Needs, Template, all_needs, direct_needs, parse
+from holdfast.config.placeholders import FILES, VALUES, VAR, Needs, Template, all_needs, parse
+from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.settings import Config
 from holdfast.config.shapes import shortest_path
 from holdfast.config.stack_rules import RuleKind, StackRule
+from holdfast.config.yaml import ListNode, ScalarNode
+from holdfast.config.yaml import read as read_yaml
 from holdfast.hcl.eval.code import auto_loaded
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem
@@ -23,8 +27,10 @@ from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.stack import name_from_path
 
+_DECIDING: Final = ("target", "environment")
 ENVIRONMENT_VARIABLES: Final = ("environment", "env")
-_TEXT_KEYS: Final = ("environment", "account", "region", "target", "name")
+ITEMS: Final = ""
+"""The key of the items of a file that contains a list."""
 _GLOB_CHARACTERS: Final = frozenset("*?[")
 
 LARGEST: Final = 16 * 1024 * 1024
@@ -38,28 +44,52 @@ template = lru_cache(maxsize=4096)(parse)
 class MissingValueError(Exception):
     """A placeholder has no value for this stack."""
 
+    text: str | None = None
+    """The text that contains it."""
+
 
 class PathError(Exception):
     """A path with its placeholders filled in leads out of the repository."""
 
 
 def variables_reader(root: Path) -> ReadValues:
-    """A reader of `.tfvars` and `.tfvars.json` files below this root. A computed value is `UNKNOWN`."""
+    """A reader of files with values below this root. A computed value is `UNKNOWN`."""
 
     def read_values(path: str) -> Mapping[str, object]:
         try:
             with (root / path).open("rb") as handle:
                 content = handle.read(LARGEST + 1)
         except OSError as error:
-            raise _error(path, f"cannot read the variables file {path}: {error.strerror or error}") from None
+            raise _error(path, f"cannot read {path}: {error.strerror or error}") from None
         if len(content) > LARGEST:
-            raise _error(path, f"the variables file {path} is larger than {LARGEST:,} bytes")
-        file = read(content, path)
-        if file.problems:
-            raise ConfigError(file.problems)
-        return values(file)
+            raise _error(path, f"{path} is larger than {LARGEST:,} bytes")
+        return parse_values(content, path)
 
     return read_values
+
+
+def parse_values(content: bytes, path: str) -> Mapping[str, object]:
+    """The values in a variables or backend file, and under `ITEMS` those of a YAML or JSON list."""
+    if path.endswith((".yaml", ".yml")) or content.lstrip()[:1] == b"[":
+        return {ITEMS: _list_items(content, path)}
+    file = read(content, path)
+    if file.problems:
+        raise ConfigError(file.problems)
+    if file.body.blocks:
+        block = file.body.blocks[0]
+        raise _error(path, f"{block.place}: {path} contains a block; Holdfast reads only NAME = VALUE here")
+    return values(file)
+
+
+def _list_items(content: bytes, path: str) -> tuple[str, ...]:
+    problems = Problems()
+    node = read_yaml(content.decode(errors="replace"), file=path, problems=problems)
+    problems.raise_any()
+    items = node.items if isinstance(node, ListNode) else ()
+    texts = tuple(item.text for item in items if isinstance(item, ScalarNode) and item.text)
+    if not isinstance(node, ListNode) or len(texts) != len(items):
+        raise _error(path, f"{path} must contain a list of texts")
+    return texts
 
 
 def _error(path: str, message: str) -> ConfigError:
@@ -68,7 +98,7 @@ def _error(path: str, message: str) -> ConfigError:
 
 
 class VariablesFiles:
-    """The values in variables files. Each file is read, and each error reported, at most once."""
+    """The values in files of variables, backends and matrices. Each is read, and its error reported, once."""
 
     def __init__(self, read_values: ReadValues, tree: Tree) -> None:
         self._read_values = read_values
@@ -91,6 +121,19 @@ class VariablesFiles:
         return tuple(join_path(module, name) for name in auto_loaded(names))
 
 
+class EntryRules:
+    """An entry with the defaults of a target and an environment."""
+
+    def __init__(self, entry: StackRule, config: Config, captured: tuple[str, ...]) -> None:
+        self.entry = entry
+        self.shared: Shared = config.shared
+        self.needs: Needs = entry_needs(entry.written, self.shared, captured)
+        self.merged: Callable[[str | None, str | None], StackRule] = cache(self._merged)
+
+    def _merged(self, target: str | None, environment: str | None) -> StackRule:
+        return effective_rule(self.entry, self.shared.layers(target, environment))
+
+
 class PlaceholderScope:
     """The placeholder values of one stack, from its entry, the pattern's captures and variables files.
 
@@ -100,27 +143,38 @@ class PlaceholderScope:
     def __init__(
         self,
         *,
-        rule: StackRule,
+        rules: EntryRules,
         config: Config,
         captured: Mapping[str, str],
         path: str | None,
-        needs: Needs,
         files: VariablesFiles,
         tree: Tree,
+        sources: tuple[str, ...] = (),
     ) -> None:
-        self.rule = rule
+        self.rules = rules
+        self.entry = rules.entry
         self.config = config
         self.captured = captured
         self.path = path
         """The path that matched the pattern."""
-        self._needs = needs
+        self.sources = sources
+        """The files and folders that gave the matrix its values."""
+        self._needs = rules.needs
         self._files = files
         self._tree = tree
+
+    def values_in(self, path: str) -> Mapping[str, object]:
+        """Of a variables or backend file."""
+        return self._files.values(path)
 
     def fill(self, text: str) -> str:
         if "{" not in text and "}" not in text:
             return text
-        return template(text).fill(self.value_of)
+        try:
+            return template(text).fill(self.value_of)
+        except MissingValueError as error:
+            error.text = error.text or text
+            raise
 
     def fill_value(self, value: Value) -> Value:
         match value:
@@ -159,55 +213,94 @@ class PlaceholderScope:
             return self.captured[name]
         if name.startswith(VAR):
             return self._variable(name.removeprefix(VAR))
-        value: str | None
+        if name.startswith(VALUES):
+            return self._shared_value(name.removeprefix(VALUES))
+        value: str | None = None
         if name == "company":
             value = self.config.company
         elif name == "environment":
             value = self.environment.environment
-        else:
-            value = getattr(self, name)  # name, account, region or target: the reader rejects all others
+        elif name in ("name", "account", "region", "target"):
+            value = getattr(self, name)  # A default may name what only other entries have.
         if value is None:
             raise MissingValueError(f"{{{name}}} has no value")
         return value
 
     @cached_property
     def name(self) -> str:
-        if self.rule.name is not None:
-            return self.fill(self.rule.name)
+        if self.entry.name is not None:
+            return self.fill(self.entry.name)
         path = self.path or ""
-        return path if self.rule.kind is RuleKind.FOLDER else name_from_path(path)
+        return path if self.entry.kind is RuleKind.FOLDER else name_from_path(path)
 
-    def _own(self, key: str, text: str | None) -> str | None:
+    @cached_property
+    def rule(self) -> StackRule:
+        """The entry with its defaults, as far as target and environment are known."""
+        target, environment = self._known("target"), self._known("environment")
+        return self.rules.merged(target, environment)
+
+    def _known(self, name: str) -> str | None:
+        try:
+            return self.target if name == "target" else self.environment.environment
+        except MissingValueError:
+            return None
+
+    def _rule_with(self, key: str) -> StackRule:
+        """The entry with the default of this key: of target and environment only if they decide it."""
+        if key in self.entry.written.value or key in self.captured:
+            return self.entry
+        deciding = self.rules.shared.deciding(key)
+        return self.rules.merged(*(self._known(name) if name in deciding else None for name in _DECIDING))
+
+    def _own(self, key: str) -> str | None:
+        text = getattr(self._rule_with(key), key)
         return self.fill(text) if text is not None else self.captured.get(key)
 
     @cached_property
     def account(self) -> str | None:
-        return self._own("account", self.rule.account)
+        return self._own("account")
 
     @cached_property
     def region(self) -> str | None:
-        return self._own("region", self.rule.region)
+        return self._own("region")
 
     @cached_property
     def target(self) -> str | None:
-        return self._own("target", self.rule.target)
+        return self._own("target")
 
     @cached_property
     def module(self) -> str:
-        if self.rule.kind is RuleKind.FOLDER and self.path is not None:
+        if self.entry.kind is RuleKind.FOLDER and self.path is not None:
             return self.path
-        return self.fill_path(self.rule.module or ".")
+        return self.fill_path(self.entry.module or ".")
 
     @cached_property
     def variables_files(self) -> tuple[str, ...]:
-        shared = tuple(self.fill_path(text) for text in self.rule.variables_files)
-        own = (self.path,) if self.rule.kind is RuleKind.VARIABLES and self.path is not None else ()
-        return (*shared, *own)
+        """Without optional files that do not exist."""
+        missing = self.absent_files
+        own = (self.path,) if self.entry.kind is RuleKind.VARIABLES and self.path is not None else ()
+        return (*(path for path, _ in self._layers if path not in missing), *own)
+
+    @cached_property
+    def absent_files(self) -> tuple[str, ...]:
+        return tuple(path for path, optional in self._layers if optional and not has_file(self._tree, path))
+
+    @cached_property
+    def _layers(self) -> tuple[tuple[str, bool], ...]:
+        """Paths and whether they are optional. An optional one without a value for its path is left out."""
+        layers: list[tuple[str, bool]] = []
+        for layer in self._rule_with("variables_files").variables_files:
+            try:
+                layers.append((self.fill_path(layer.file), layer.optional))
+            except MissingValueError:
+                if not layer.optional:
+                    raise
+        return tuple(layers)
 
     @cached_property
     def environment(self) -> environment.EnvironmentDecision:
         return environment.decide(
-            stated=self._own("environment", self.rule.environment),
+            stated=self._own("environment"),
             account=self.account if self._is_independent("account") else None,
             in_files=self._environment_in_files,
             environments=self.config.environments,
@@ -218,8 +311,9 @@ class PlaceholderScope:
         return "environment" not in all_needs(self._needs, key)
 
     def _environment_in_files(self) -> str | None:
+        rule = self.rules.merged(None, None)
         for name in ENVIRONMENT_VARIABLES:
-            inline = self.rule.inputs.get(name, self.rule.variables.get(name))
+            inline = rule.inputs.get(name, rule.variables.get(name))
             if isinstance(inline, str) and "{" not in inline:
                 return inline
             value = self._lookup(name) if self._is_independent(FILES) else None
@@ -236,6 +330,16 @@ class PlaceholderScope:
                     return values[variable]
         return None
 
+    def _shared_value(self, path: str) -> str:
+        shared = self.rules.shared
+        environment = self.environment.environment if shared.environment_values else None
+        value = value_at(shared.values_of(environment), path)
+        text = self.fill(value) if isinstance(value, str) else plain_text(value)
+        if text is None:
+            why = "`values` does not set it" if value is None else "it is not a string, number or bool"
+            raise MissingValueError(f"{{{VALUES}{path}}} has no value: {why}")
+        return text
+
     def _variable(self, variable: str) -> str:
         value = self._lookup(variable)
         text = plain_text(value)
@@ -243,10 +347,3 @@ class PlaceholderScope:
             why = "is not set in its variables files" if value is None else "is not a string, number or bool"
             raise MissingValueError(f"{{{VAR}{variable}}}: `{variable}` {why}")
         return text
-
-
-def needs_of(rule: StackRule, captured: tuple[str, ...]) -> Needs:
-    """Which values of an entry depend on which placeholders."""
-    texts = {key: (text,) for key in _TEXT_KEYS if (text := getattr(rule, key)) is not None}
-    files = (*rule.variables_files, *((rule.module,) if rule.module is not None else ()))
-    return direct_needs({**texts, FILES: files}, captured)

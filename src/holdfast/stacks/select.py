@@ -39,7 +39,7 @@ def select(
     for stack in stacks:
         reasons = list(_config_reasons(stack, config_file, old_stacks)) if config_file in changed else []
         reasons.extend(reasons_for(stack_inputs(code, stack, env_variables), changed))
-        reasons.extend(_contract_reasons(stack, changed))
+        reasons.extend(_file_reasons(stack, changed))
         if reasons:
             selected.append(Selected(stack=stack, reasons=tuple(dict.fromkeys(reasons))))
     return tuple(selected)
@@ -73,11 +73,18 @@ def _own_part(stack: Stack) -> Stack:
     return replace(stack, derived=(), depends_on=own)
 
 
-def _contract_reasons(stack: Stack, changed: frozenset[str]) -> Iterable[str]:
-    """A plan does not read the contract, but the outputs are compared with it."""
+def _file_reasons(stack: Stack, changed: frozenset[str]) -> Iterable[str]:
+    """Files that are no part of the code. A plan does not read the contract; the outputs must meet it."""
     file = posixpath.normpath(stack.contract.schema) if stack.contract is not None else None
     if file in changed:
         yield f"its contract {file} changed"
+    for path in stack.backend.files if stack.backend is not None else ():
+        if path in changed:
+            yield f"its backend file {path} changed"
+    for path in stack.sources:
+        below = path != stack.module and any(name.startswith(f"{path}/") for name in changed)
+        if below or path in changed:
+            yield f"its matrix takes values from {path}, which changed"
 
 
 def removed_stacks(
@@ -111,9 +118,10 @@ def removed_stacks(
             if by_file
             else f"its folder {stack.module} no longer contains code",
         )
-    if config_file in changed:
-        for name, old in (old_stacks or {}).items():
-            if name not in existing and name not in removed:
-                reason = f"it is no longer in {config_file}"
-                removed[name] = RemovedStack(stack=old, name=name, variables=old.own_file, reason=reason)
+    for name, old in (old_stacks or {}).items():
+        if name not in existing and name not in removed:
+            reason = f"it is no longer in {config_file}"
+            if config_file not in changed:
+                reason = f"no entry of {config_file} finds it any more"
+            removed[name] = RemovedStack(stack=old, name=name, variables=old.own_file, reason=reason)
     return tuple(removed[name] for name in sorted(removed))

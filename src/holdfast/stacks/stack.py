@@ -45,6 +45,10 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """The folder of the root module; `.` for the top of the repository."""
     variables_files: tuple[str, ...] = ()
     """In the order in which Terraform gets them: the last one wins. A stack's own file is last."""
+    absent_files: tuple[str, ...] = ()
+    """Optional variables files that do not exist: they would count if they did."""
+    sources: tuple[str, ...] = ()
+    """Files and folders that give the placeholders of a matrix their values."""
     variables: Mapping[str, Value] = field(default_factory=frozen)
     """Those of `inputs` included, except outputs of other stacks."""
     inputs: Mapping[str, OutputRef] = field(default_factory=dict)
@@ -61,6 +65,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     backend: Backend | None = None
     credentials: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     env: Mapping[str, Value] = field(default_factory=frozen)
+    pass_env: tuple[str, ...] = ()
+    """Names of the caller's variables that Terraform gets, in addition to the usual ones."""
     workspace: str = "default"
     depends_on: tuple[str, ...] = ()
     """Names of existing stacks, those that follow from what it reads included."""
@@ -70,7 +76,10 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
 
     @property
     def lane(self) -> str:
-        return "default" if self.target is None else self.target.lane or self.target.name
+        """Of the target, otherwise of the environment. The lane of a target has no colon in its name."""
+        if self.target is not None:
+            return self.target.lane or self.target.name
+        return "default" if self.environment is None else f"env:{self.environment}"
 
     @property
     def own_file(self) -> str | None:

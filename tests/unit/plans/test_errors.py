@@ -27,7 +27,28 @@ def test_a_denied_permission_may_come_from_confinement(
     target = SimpleNamespace(
         engine=SimpleNamespace(confinement=Confinement(measures=measures)),
         stack=SimpleNamespace(module="app"),
+        not_passed=frozenset(),
     )
     diagnostic = Diagnostic(severity="error", summary="local-exec provisioner error", detail=detail)
     problem = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-4", diagnostic)
     assert ("holdfast doctor" in (problem.hint or "")) is hinted
+
+
+@pytest.mark.parametrize(
+    ("detail", "hinted"),
+    [
+        ("Set VAULT_ADDR in the environment.", "pass_env: [VAULT_ADDR]"),
+        ("Set VAULT_NAMESPACE in the environment.", None),
+        ("The HOLDFAST_KEY of this machine", None),
+    ],
+)
+def test_a_variable_that_is_not_passed_is_named(detail: str, hinted: str | None) -> None:
+    """Only one that the caller has, Terraform has not, and a stack may have."""
+    target = SimpleNamespace(
+        engine=SimpleNamespace(confinement=Confinement()),
+        stack=SimpleNamespace(module="app"),
+        not_passed=frozenset({"VAULT_ADDR", "HOLDFAST_KEY", "EDITOR"}),
+    )
+    diagnostic = Diagnostic(severity="error", summary="no address", detail=detail)
+    hint = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-3", diagnostic).hint
+    assert (hint is None) if hinted is None else (hinted in (hint or ""))

@@ -40,6 +40,8 @@ class BackendView(Struct, frozen=True, kw_only=True):
     """Settings that come from one of these variables, with its name."""
     entry: Place | None = None
     """The stack's entry in the configuration."""
+    in_files: Mapping[str, Attribute] = field(default_factory=dict)
+    """Settings in the backend files of the entry."""
     tofu: bool = False
     client_encrypted: bool = False
     """OpenTofu encrypts the state before it reaches the backend."""
@@ -86,6 +88,8 @@ class BackendView(Struct, frozen=True, kw_only=True):
         first = name.partition(".")[0]
         if first in self.by_variable and self.entry is not None:
             return self.entry
+        if first in self.in_files:
+            return self.in_files[first]
         if self.block is not None and first not in self.given:
             body = self.block.body
             argument = body.attribute(first) or next(body.blocks_of(first), None)
@@ -138,6 +142,12 @@ def _backend_of_stack(stack: CheckedStack) -> BackendView:
         env=frozenset(stack.stack.env),
         by_variable=variables,
         entry=stack.stack.place,
+        in_files={
+            attribute.name: attribute
+            for path in (configured.files if configured is not None else ())
+            if (file := stack.checkout.code.file(path)) is not None
+            for attribute in file.body.attributes
+        },
         tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
         client_encrypted=_is_client_encrypted(stack.module),
     )

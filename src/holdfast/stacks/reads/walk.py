@@ -40,6 +40,8 @@ def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = froze
             collector.add_files(".", glob)
         if not hook.files:
             collector.add_files(stack.module, "**")
+    for path in stack.absent_files:
+        collector.add_variables_file(path)
     _Walk(collector).visit(root)
     return collector.inputs()
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.hcl.eval.code import Code, auto_loaded
+from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import constant, values
 from holdfast.terraform.plan.values import marked_texts, part_of_mask, texts
 from holdfast.terraform.statefile.model import (
@@ -63,6 +64,17 @@ def sensitive_in_shown(raw: bytes) -> frozenset[str]:
     return frozenset(_of_marks(document))
 
 
+def declared_sensitive(code: Code, module: str) -> dict[str, Block]:
+    """The blocks of the root module's sensitive variables, by name."""
+    return {
+        block.labels[0]: block
+        for block in code.module(module).blocks("variable")
+        if block.labels
+        and (mark := block.body.attribute("sensitive"))
+        and constant(mark.expression) is not False
+    }
+
+
 def sensitive_variables(
     code: Code, module: str, files: Iterable[str], assigned: Mapping[str, object]
 ) -> frozenset[str]:
@@ -71,13 +83,7 @@ def sensitive_variables(
     `assigned` are those of the configuration and the environment, by name and as plain text. Which of several
     values wins does not matter: none of them may be shown.
     """
-    declared = {
-        block.labels[0]: block
-        for block in code.module(module).blocks("variable")
-        if block.labels
-        and (mark := block.body.attribute("sensitive"))
-        and constant(mark.expression) is not False
-    }
+    declared = declared_sensitive(code, module)
     if not declared:
         return frozenset()
     secrets = {text for name in declared for text in texts(assigned.get(name))}

@@ -1,0 +1,52 @@
+"""The combinations of a matrix: one stack each, with the files and folders that its values come from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from holdfast.config.matrix import MatrixAxis, MatrixSource
+from holdfast.config.stack_rules import StackRule
+from holdfast.stacks.listing import Tree
+from holdfast.stacks.pattern import compile_pattern, matching_paths
+from holdfast.stacks.scope import ITEMS
+
+ReadFile = Callable[[str], Mapping[str, object]]
+
+
+class Combination(Struct, frozen=True, kw_only=True):
+    values: Mapping[str, str]
+    sources: tuple[str, ...]
+
+
+def combinations(rule: StackRule, tree: Tree, read: ReadFile) -> Iterator[Combination]:
+    """One without values for an entry without a matrix."""
+    axes = {name: tuple(_values(name, axis, tree, read)) for name, axis in rule.axes.items()}
+    for chosen in itertools.product(*axes.values()):
+        values = dict(zip(axes, (value for value, _ in chosen), strict=True))
+        if not any(_matches(values, pattern) for pattern in rule.excluded):
+            sources = dict.fromkeys(source for _, source in chosen if source is not None)
+            yield Combination(values=values, sources=tuple(sources))
+
+
+def _matches(values: Mapping[str, str], pattern: Mapping[str, str]) -> bool:
+    return all(values.get(name) == value for name, value in pattern.items())
+
+
+def _values(name: str, axis: MatrixAxis, tree: Tree, read: ReadFile) -> Iterator[tuple[str, str | None]]:
+    """Each value once, with the path that it comes from."""
+    if not isinstance(axis, MatrixSource):
+        yield from ((value, None) for value in axis if isinstance(value, str))
+    elif axis.file is not None:
+        items = read(axis.file).get(ITEMS)
+        yield from ((str(item), axis.file) for item in items) if isinstance(items, tuple) else ()
+    else:
+        folders = axis.folders is not None
+        pattern = compile_pattern(axis.folders or axis.files or "")
+        found: dict[str, str] = {}
+        for path, captured in sorted(matching_paths(pattern, tree, folders=folders)):
+            last = path.rpartition("/")[2]
+            found.setdefault(captured.get(name) or (last if folders else last.partition(".")[0]), path)
+        yield from found.items()
