@@ -177,3 +177,74 @@ def test_mocks_are_marked_and_never_applied(holdfast: Program) -> None:
     assert done["dev/app"]["mocks"] == []
     # Once there is a value, it is never replaced by the mock.
     assert holdfast.results("plan")["dev/app"]["status"] == "unchanged"
+
+
+LOCAL = 'terraform {\n  backend "local" {}\n}\n'
+READERS = """
+    version: 1
+    environments: {dev: {match: [dev]}}
+    stacks:
+      - { name: dev/net, module: net, environment: dev }
+      - { name: dev/app, module: app, environment: dev }
+      - { name: dev/dns, module: dns, environment: dev, inputs: { zone: { output: dev/app.name } } }
+"""
+
+
+def three_stacks(holdfast: Program) -> None:
+    """`dev/dns` reads an output of `dev/app`, whose code reads the state of `dev/net`. No `depends_on`."""
+    holdfast.write("holdfast.yaml", READERS)
+    holdfast.write(
+        "net/main.tf", LOCAL + 'output "vpc_id" { value = "vpc-1" }\noutput "unread" { value = 1 }\n'
+    )
+    holdfast.write(
+        "app/main.tf",
+        LOCAL
+        + 'data "terraform_remote_state" "net" {\n  backend = "local"\n'
+        + '  config = { path = "${path.module}/../net/terraform.tfstate" }\n}\n'
+        + 'output "name" { value = "app-${data.terraform_remote_state.net.outputs.vpc_id}" }\n'
+        + 'resource "terraform_data" "app" {}\n',
+    )
+    holdfast.write("dns/main.tf", 'variable "zone" {}\noutput "zone" { value = var.zone }\n')
+
+
+def test_what_is_read_decides_order_selection_and_who_is_named(holdfast: Program) -> None:
+    """Dependencies follow from inputs and remote states; a change of an output names its readers."""
+    three_stacks(holdfast)
+    listed = {stack["name"]: stack for stack in holdfast.json("stacks", "--json")["stacks"]}
+    assert listed["dev/app"]["depends_on"] == ["dev/net"]
+    assert listed["dev/app"]["derived"] == [
+        {"stack": "dev/net", "source": "data.terraform_remote_state.net", "file": "app/main.tf", "line": 4}
+    ]
+    assert [one["source"] for one in listed["dev/dns"]["derived"]] == ["input zone"]
+    below = holdfast.json("stacks", "dev/net", "--dependents", "--json")["stacks"]
+    assert {one["name"]: one["reasons"][0] for one in below} == {
+        "dev/app": "depends on dev/net",
+        "dev/dns": "depends on dev/app",
+        "dev/net": "matches dev/net",
+    }
+    above = holdfast.json("stacks", "dev/app", "--dependencies", "--json")["stacks"]
+    assert {one["name"]: one["reasons"][0] for one in above} == {
+        "dev/app": "matches dev/app",
+        "dev/net": "dev/app depends on it",
+    }
+
+    done = holdfast.ok("apply", "dev/net", "--dependents", "--yes").text
+    assert "1 of 3 stacks, 2 more by dependencies" in done
+    assert done.index("dev/net: applied") < done.index("dev/app: applied") < done.index("dev/dns: applied")
+    assert 'zone = "app-vpc-1"' in done
+    refused = holdfast.json("destroy", "dev/net", "--yes-destroy", "dev/net", "--json", code=3)
+    assert "dev/app depends on it and still has resources" in refused["errors"][0]["message"]
+
+    net = (holdfast.folder / "net/main.tf").read_text()
+    holdfast.write("net/main.tf", net.replace("vpc-1", "vpc-2").replace("value = 1", "value = 2"))
+    planned = holdfast.ok("plan", "dev/net").text
+    assert "changes outputs that others read: vpc_id (dev/app)" in planned
+    footer = "Not selected, but reading outputs that change: dev/app (vpc_id). Add them with --dependents."
+    assert planned.splitlines()[-1].strip() == footer
+    (readers,) = (result["readers"] for result in holdfast.results("plan", "dev/net").values())
+    assert readers == [{"stack": "dev/app", "outputs": ["vpc_id"], "selected": False}]
+
+    holdfast.write("net/main.tf", LOCAL + 'output "unread" { value = 2 }\n')
+    markdown = holdfast.ok("plan", "dev/net", "--format", "markdown").out
+    assert "removes outputs that others read: vpc_id (dev/app)" in markdown
+    assert footer in markdown

@@ -16,6 +16,7 @@ from holdfast.changes.old_repository import OldRepository, old_files
 from holdfast.changes.selection import (
     Selection,
     changed_policies,
+    expand_selection,
     matches_removed,
     parse_path_list,
     select_changed,
@@ -128,12 +129,27 @@ class Repository(Struct, kw_only=True, dict=True):
         return self.select([name], [], None).single(name)
 
     def select(
-        self, arguments: list[str], changed: list[str], since: str | None, *, base: str | None = None
+        self,
+        arguments: list[str],
+        changed: list[str],
+        since: str | None,
+        *,
+        base: str | None = None,
+        dependents: bool = False,
+        dependencies: bool = False,
     ) -> Selection:
         """All stacks, the named ones, those that a change affects, or the named ones among those.
 
         `base` is a reference whose rules count too; without it, that of `since`.
         """
+        selection = self._select(arguments, changed, since, base)
+        if not (dependents or dependencies):
+            return selection
+        return expand_selection(selection, self.stacks, dependents=dependents, dependencies=dependencies)
+
+    def _select(
+        self, arguments: list[str], changed: list[str], since: str | None, base: str | None
+    ) -> Selection:
         rules = self._rules_of(base) if base is not None and since is None else None
         if not changed and since is None:
             named = select_named(self.stacks, arguments)

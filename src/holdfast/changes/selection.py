@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.changes.old_repository import OldRepository
 from holdfast.config.checks import Use
@@ -40,6 +40,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Changed Rego policies. They select no stack, but may concern any."""
     base: BaseRules | None = None
     """With `--since`: the rules of the base, unless they are those of the change."""
+    added: int = 0
+    """How many of `selected` are there only as dependents or dependencies of others."""
 
     @property
     def unchecked(self) -> str | None:
@@ -53,12 +55,13 @@ class Selection(Struct, frozen=True, kw_only=True):
         return f"{what}: run holdfast plan without --since and --changed"
 
     def headline(self) -> str:
-        count, stacks = len(self.selected), plural(self.total, "stack")
+        count, stacks = len(self.selected) - self.added, plural(self.total, "stack")
+        more = f", {self.added} more by dependencies" if self.added else ""
         if self.changed is not None:
             verb = "is" if count == 1 else "are"
             files = plural(len(self.changed), "changed file")
-            return f"{count} of {stacks} {verb} affected by {files}"
-        return f"{count} of {stacks}" if self.named else stacks
+            return f"{count} of {stacks} {verb} affected by {files}{more}"
+        return f"{count} of {stacks}{more}" if self.named else stacks
 
     def single(self, name: str) -> Stack:
         if len(self.selected) != 1:
@@ -126,6 +129,43 @@ def select_named(
     return tuple(
         Selected(stack=stack, reasons=tuple(reasons[stack.name])) for stack in stacks if stack.name in reasons
     )
+
+
+def expand_selection(
+    selection: Selection, stacks: Iterable[Stack], *, dependents: bool, dependencies: bool
+) -> Selection:
+    """Also everything that depends on the selection, or that it depends on, directly or through others.
+
+    With both, the dependencies of the dependents too: what is selected can then be applied.
+    """
+    by_name = {stack.name: stack for stack in stacks}
+    reasons = {selected.stack.name: selected.reasons for selected in selection.selected}
+    forward = {name: stack.depends_on for name, stack in by_name.items()}
+    backward: dict[str, list[str]] = {}
+    for name, needs in forward.items():
+        for other in needs:
+            backward.setdefault(other, []).append(name)
+    if dependents:
+        _follow(reasons, backward, "depends on {}")
+    if dependencies:
+        _follow(reasons, forward, "{} depends on it")
+    return structs.replace(
+        selection,
+        selected=tuple(
+            Selected(stack=stack, reasons=reasons[name]) for name, stack in by_name.items() if name in reasons
+        ),
+        added=len(reasons) - len(selection.selected),
+    )
+
+
+def _follow(reasons: dict[str, tuple[str, ...]], edges: Mapping[str, Iterable[str]], reason: str) -> None:
+    waiting = list(reasons)
+    while waiting:
+        name = waiting.pop(0)
+        for other in edges.get(name, ()):
+            if other not in reasons:
+                reasons[other] = (reason.format(name),)
+                waiting.append(other)
 
 
 def select_changed(

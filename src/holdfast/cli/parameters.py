@@ -36,6 +36,12 @@ Since = Annotated[
     str | None,
     Option("--since", metavar="REF", help="Only stacks affected by changes since the merge-base with REF."),
 ]
+Dependents = Annotated[
+    bool, Option("--dependents", help="Also the stacks that depend on these, directly or through others.")
+]
+Dependencies = Annotated[
+    bool, Option("--dependencies", help="Also the stacks that these depend on, directly or through others.")
+]
 Targets = Annotated[
     list[str] | None, Option("--target", metavar="ADDR", help="Only this resource address; repeatable.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from msgspec import field
+from msgspec import Struct, field
 
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Problem, most_severe
@@ -19,6 +19,15 @@ from holdfast.terraform.plan.model import Plan
 class Output(MaskedStruct, frozen=True, kw_only=True):
     value: object
     sensitive: bool
+
+
+class Reader(Struct, frozen=True, kw_only=True):
+    """A stack that reads outputs which a plan changes."""
+
+    stack: str
+    outputs: tuple[str, ...]
+    selected: bool
+    """Whether it is part of the change."""
 
 
 class StackResult(MaskedStruct, frozen=True, kw_only=True):
@@ -36,6 +45,7 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     """All errors; `error` is the first or sums them up."""
     mocks: Mapping[str, object] = field(default_factory=dict)
     """Variables with a mock value: the output did not exist when it was planned."""
+    readers: tuple[Reader, ...] = ()
     notes: tuple[str, ...] = ()
     """For the user: a pending dependency, a changed lock file."""
     saved: bool = False

@@ -57,6 +57,7 @@ def result_document(result: StackResult) -> Document:
         "errors": [error_document(error) for error in result.problems],
         "notes": list(result.notes),
         "mocks": mocks_document(result),
+        "readers": to_builtins(result.readers),
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
     }
 

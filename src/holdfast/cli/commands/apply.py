@@ -8,6 +8,8 @@ from typing import Annotated
 from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import (
     Changed,
+    Dependencies,
+    Dependents,
     NotARename,
     Reason,
     Replace,
@@ -29,6 +31,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
     stacks: Stacks = None,
     changed: Changed = None,
     since: Since = None,
+    dependents: Dependents = False,
+    dependencies: Dependencies = False,
     plan: Annotated[
         Path | None, Option("--plan", metavar="DIR", help="Apply the saved plans of this bundle.")
     ] = None,
@@ -55,8 +59,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
 
-    if plan is not None and (
-        stacks or changed or since or target or replace or var or var_file or not_a_rename
+    if plan is not None and any(
+        (stacks, changed, since, dependents, dependencies, target, replace, var, var_file, not_a_rename)
     ):
         raise UsageError(
             "HF-USE-3",
@@ -74,7 +78,12 @@ def apply(  # noqa: PLR0917 - one parameter per option
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
     )
-    change = Change(invocation, stacks, changed, since, wait=seconds)
+    change = Change(
+        *(invocation, stacks, changed, since),
+        dependents=dependents,
+        dependencies=dependencies,
+        wait=seconds,
+    )
     return change.apply(options, yes=yes, allow_blocked=allow_blocked)
 
 

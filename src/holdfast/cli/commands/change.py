@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.changes import preconditions
 from holdfast.changes.bundles import results_without_plan, stacks_of_bundles
 from holdfast.changes.change import apply_bundles, apply_change, plan_change
+from holdfast.changes.readers import unselected_readers, with_readers
 from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import Report, ReportedFinding, redact_report
 from holdfast.cli.command import Invocation
@@ -65,6 +66,8 @@ class Change:
         since: str | None = None,
         *,
         base: str | None = None,
+        dependents: bool = False,
+        dependencies: bool = False,
         wait: float = 0.0,
     ) -> None:
         self.invocation = invocation
@@ -72,7 +75,9 @@ class Change:
         self.context = CommandContext(invocation, wait=wait)
         self.repository = self.context.repository
         preconditions.require_store_key(self.repository)
-        self.selection = self.repository.select(stacks or [], changed or [], since, base=base)
+        self.selection = self.repository.select(
+            *(stacks or [], changed or [], since), base=base, dependents=dependents, dependencies=dependencies
+        )
         rules = self.context.base = self.selection.base
         self._stacks = tuple(
             selected.stack if rules is None else rules.stricter(selected.stack)
@@ -144,7 +149,8 @@ class Change:
         """The plan as Markdown, in the log of GitHub Actions, or as a comment on the pull request."""
         from holdfast.cli.views import github_report
 
-        headline = "; ".join(filter(None, (self.selection.headline(), self.selection.unchecked)))
+        parts = (self.selection.headline(), self.selection.unchecked, unselected_readers(results))
+        headline = "; ".join(filter(None, parts))
         report = github_report.PlanReport(
             self.invocation, results, headline, self._findings, weakened=self._weakened
         )
@@ -249,11 +255,14 @@ class Change:
                 await self._collect_findings(change_context)
                 return results
 
-            return self.context.run(with_findings, tell=progress.handle)
+            return self._with_readers(self.context.run(with_findings, tell=progress.handle))
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
         return exit_code(results, blocked=blocked)
+
+    def _with_readers(self, results: Results) -> Results:
+        return with_readers(results, self.repository.code, self.repository.stacks)
 
     def _take_checks(self, checks: PlanChecks) -> None:
         self._checks = checks
@@ -281,7 +290,7 @@ class Change:
         async def confirm(results: Results) -> bool:
             await self._collect_findings(change_context, so_far=True)
             with progress.paused():
-                self._show_plans(results)
+                self._show_plans(self._with_readers(results))
                 ready = (result.stack.name for result in results if result.status is Status.PLANNED)
                 return await ask(change_context, tuple(ready))
 
@@ -306,6 +315,8 @@ class Change:
         if write_folded is not None:
             write_folded()
         show_footer(self.console, results, clock.monotonic() - self._started, destroys=self._destroys)
+        if (unselected := unselected_readers(results)) is not None:
+            self.console.line(f" {unselected}")
         cleanup = self.context.cleaned
         if cleanup is not None and cleanup.freed:
             freed, used = format_size(cleanup.freed), format_size(cleanup.used)

@@ -8,6 +8,8 @@ from typing import Annotated
 from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import (
     Changed,
+    Dependencies,
+    Dependents,
     NotARename,
     Replace,
     Since,
@@ -26,6 +28,8 @@ def plan(  # noqa: PLR0917 - one parameter per option
     stacks: Stacks = None,
     changed: Changed = None,
     since: Since = None,
+    dependents: Dependents = False,
+    dependencies: Dependencies = False,
     destroy: Annotated[
         bool, Option("--destroy", help="Plan the destruction of every resource in the stack.")
     ] = False,
@@ -78,6 +82,8 @@ def plan(  # noqa: PLR0917 - one parameter per option
         change = Change(
             *(invocation, stacks, changed, since),
             base=f"origin/{branch}" if branch else None,
+            dependents=dependents,
+            dependencies=dependencies,
             wait=wait_from(None, ci=invocation.environment.ci),
         )
         return change.plan(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.cli.command import Invocation, fields
-from holdfast.cli.parameters import Changed, Since, Stacks
+from holdfast.cli.parameters import Changed, Dependencies, Dependents, Since, Stacks
 from holdfast.kernel.errors import Exit, HoldfastError
 
 if TYPE_CHECKING:
@@ -17,14 +17,21 @@ if TYPE_CHECKING:
 
 
 def stacks(
-    invocation: Invocation, stacks: Stacks = None, changed: Changed = None, since: Since = None
+    invocation: Invocation,
+    stacks: Stacks = None,
+    changed: Changed = None,
+    since: Since = None,
+    dependents: Dependents = False,
+    dependencies: Dependencies = False,
 ) -> Exit:
     """List stacks: all, the named ones, or those a change affects. Shows the reasons."""
     from holdfast.changes.repository import open_repository
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
-    selection = repository.select(stacks or [], changed or [], since)
+    selection = repository.select(
+        stacks or [], changed or [], since, dependents=dependents, dependencies=dependencies
+    )
     removed: tuple[RemovedStackReport, ...] = ()
     if selection.removed:
         from holdfast.changes.removed_stacks import inspect_removed
@@ -87,7 +94,7 @@ def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedSt
         environment = (stack.environment or "no environment") + (" *" if stack.production else "")
         module = "" if stack.module == "." else stack.module
         console.line(f"  {stack.name:<{width}}  {environment:<16} {module}".rstrip())
-        if selection.changed is not None or invocation.verbose:
+        if selection.changed is not None or selection.added or invocation.verbose:
             for reason in selected.reasons:
                 console.line(("      ", ""), (reason, "dim"))
         for dependency in _dependencies(stack) if invocation.verbose else ():
