@@ -22,6 +22,7 @@ from holdfast.plans.saved_plan import DigestParts, StateIdentity, sha256
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir
+from holdfast.store.kept_files import KeptFiles
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import CommandResult, EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import read_plan
@@ -60,7 +61,8 @@ class FakeTerraform:
         self.workdir = SimpleNamespace(
             stack=STACK,
             home=StateHome(type="http", managed=kept, place="http://there/a"),
-            work=SimpleNamespace(folder=folder, module=module),
+            work=SimpleNamespace(folder=folder, module=module, tree=folder),
+            kept=KeptFiles(),
             variables_files=("a.tfvars",),
             not_passed=frozenset(),
             engine=self,

@@ -34,7 +34,7 @@ from holdfast.plans.workdir import StackWorkdir
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
-from holdfast.terraform.workdirs.workdir import new_files
+from holdfast.terraform.workdirs.created_files import new_files
 
 _BACKEND = Path(".terraform/terraform.tfstate")
 _MODULES = Path(".terraform/modules/modules.json")

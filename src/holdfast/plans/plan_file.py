@@ -30,13 +30,14 @@ from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import State, StateFile, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
-from holdfast.terraform.workdirs.workdir import archive_files, hash_of_file, new_files
+from holdfast.terraform.workdirs.created_files import archive_files, hash_of_file, new_files
 
 _GONE = (
     "none of its resources was found, so the destroy only removes them from the state: "
@@ -260,7 +261,11 @@ def to_saved_plan(
         options=plan_file.options,
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
         lock=plan_file.terraform.lock,
-        made=archive_files(workdir.work, plan_file.parts.files),
+        made=archive_files(
+            workdir.work,
+            plan_file.parts.files,
+            ForbiddenFiles(plan_file.terraform.context.project.environment),
+        ),
         base=base.seal(stack.name) if base is not None else None,
     )
 

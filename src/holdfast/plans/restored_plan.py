@@ -27,7 +27,7 @@ from holdfast.terraform.plan.archive import (
     read_archive,
 )
 from holdfast.terraform.plan.values import sensitive_values
-from holdfast.terraform.workdirs.workdir import new_files, restore_files
+from holdfast.terraform.workdirs.created_files import new_files, restore_files
 
 
 async def from_saved_plan(

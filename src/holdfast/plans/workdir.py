@@ -22,6 +22,7 @@ from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, 
 from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues, Project
 from holdfast.plans.destination import AwsProfile, Destination, aws_profile, variables_destination
 from holdfast.plans.events import PhaseStarted
+from holdfast.plans.kept_files import left_out_note, restore_kept_files
 from holdfast.plans.outside_content import clusters
 from holdfast.plans.state_continuity import (
     require_no_leftover_state,
@@ -36,6 +37,7 @@ from holdfast.secrets.stack_secrets import references_of
 from holdfast.stacks.reads.inputs import OutsideRead, StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
+from holdfast.store.kept_files import KeptFiles
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.system.access_rules import ForbiddenFiles
@@ -51,14 +53,13 @@ from holdfast.terraform.engine.environment import (
 )
 from holdfast.terraform.engine.interface import Engine, Product
 from holdfast.terraform.statefile.sensitive import sensitive_variables
+from holdfast.terraform.workdirs.created_files import FileStamps, list_files
 from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
     CopiedSources,
-    FileStamps,
     WorkDirectory,
     copy_sources,
     hold_workdir,
-    list_files,
     remove_files,
     remove_state_copies,
 )
@@ -95,6 +96,8 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     """Folders of the root module and of every local module it calls."""
     source_lock: bytes | None
     laid_out: FileStamps
+    kept: KeptFiles
+    """Files that Terraform wrote beside the code in earlier applies."""
     destination: Destination
     """What the environment says about where; the content that is used comes after init."""
     outside_reads: frozenset[OutsideRead]
@@ -157,6 +160,7 @@ async def open_workdir(
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
         layout = _copy_sources(project, stack, work, inputs, home)
+        kept = restore_kept_files(context.store, work, stack.name) if bare_home is None else KeptFiles()
         remove_files(work, (WORKSPACE_FILE,))
         try:
             if home.override is not None:
@@ -177,11 +181,13 @@ async def open_workdir(
                     layout.digest,
                     json.dumps(inline, sort_keys=True),
                     *(f"{hook.when} {hook.time_limit} {json.dumps(hook.run)}" for hook in stack.hooks),
+                    *(f"{name} {content}" for name, content in sorted(kept.files.items())),
                 ),
                 code_digest=layout.digest if inputs.everything else _code_digest(work, inputs),
                 modules=frozenset(inputs.modules.values()),
                 source_lock=files.content_of(project.root / stack.module / LOCK_FILE),
                 laid_out=list_files(work),
+                kept=kept,
                 destination=destination,
                 outside_reads=inputs.outside_reads,
                 not_passed=frozenset(project.environment.variables) - environment.keys(),
@@ -191,6 +197,7 @@ async def open_workdir(
                     *(f"{link} leads out of the repository and was not copied" for link in layout.links_out),
                     *unrelated_states(project.root, stack, home),
                     *read.notes,
+                    *left_out_note(kept),
                 ),
                 read=read,
                 bare=bare_home is not None,

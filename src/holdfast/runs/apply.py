@@ -22,18 +22,20 @@ from holdfast.plans.errors import (
     unfinished_apply,
 )
 from holdfast.plans.events import Listener, Resource
+from holdfast.plans.kept_files import keep_files
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import applied_as, state_of
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
-from holdfast.plans.workdir import state_without_terraform
+from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, write_backup
 from holdfast.runs.run import Run
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.files import file_error
 from holdfast.terraform import stream
 from holdfast.terraform.apply_log import is_forced_exit, is_provider_crash
@@ -47,6 +49,7 @@ from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.transient import RefusedCreate, shipped_refused
+from holdfast.terraform.workdirs.created_files import FileStamps, list_files
 
 
 async def apply_plan(
@@ -136,7 +139,9 @@ async def _apply_marked(
     watch = ApplyWatch(context.control.tell, stack.name, plan_file.plan)
     output = CommandOutput(on_event=watch.event)
     variables_files = terraform.workdir.variables_files if plan_file.ephemeral else ()
+    files_before = list_files(terraform.workdir.work)
     answer = await terraform.apply(variables_files, output, run)
+    kept_notes = await asyncio.to_thread(_keep_files, context, terraform.workdir, files_before)
     left = terraform.workdir.work.module / UNSAVED_FILE
     if left.exists():
         raise _unsaved(context.store, stack, run, left, output, answer)
@@ -157,7 +162,20 @@ async def _apply_marked(
             name: Output(value=value.value, sensitive=value.sensitive)
             for name, value in output.outputs.items()
         },
-        notes=(*planned.notes, *notes),
+        notes=(*planned.notes, *kept_notes, *notes),
+    )
+
+
+def _keep_files(context: ChangeContext, workdir: StackWorkdir, before: FileStamps) -> tuple[str, ...]:
+    """Whatever the outcome: what was written is in the state, if that was saved."""
+    return keep_files(
+        context.store,
+        context.project.root,
+        workdir.work,
+        workdir.stack.name,
+        before=before,
+        kept=workdir.kept,
+        forbidden=ForbiddenFiles(context.project.environment),
     )
 
 

@@ -28,6 +28,7 @@ from holdfast.system import clock
 if TYPE_CHECKING:
     from holdfast.store.applied import AppliedRecords
     from holdfast.store.approvals import Approvals
+    from holdfast.store.kept_files import KeptFileStore
     from holdfast.store.leases import Leases
     from holdfast.store.stack_names import StackNames
 
@@ -152,6 +153,12 @@ class RunStore:
         from holdfast.store.stack_names import StackNames  # noqa: PLC0415 - only needed for new stacks
 
         return StackNames(self.encrypted)
+
+    @functools.cached_property
+    def kept_files(self) -> KeptFileStore:
+        from holdfast.store.kept_files import KeptFileStore  # noqa: PLC0415 - the supervisor needs no msgspec
+
+        return KeptFileStore(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:

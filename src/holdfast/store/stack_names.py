@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Busy
 from holdfast.store.applied import applied_name
 from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
 
-_MOVED = ("states", "backups", "errored")
+_MOVED = ("states", "backups", "errored", "files")
 """What is stored of a stack by name and moves with it, beside its record and what it was applied as."""
 
 

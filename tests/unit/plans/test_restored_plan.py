@@ -27,10 +27,12 @@ from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import Plan, read_plan
-from holdfast.terraform.workdirs.workdir import WorkDirectory, archive_files, list_files, new_files
+from holdfast.terraform.workdirs.created_files import archive_files, list_files, new_files
+from holdfast.terraform.workdirs.workdir import WorkDirectory
 
 CODE = b'resource "lab_object" "it" {}'
 DESTROY = bytes([17 << 3 & 0x7F | 0x80, 1, 1])
@@ -150,7 +152,7 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     before = list_files(other)
     (other.module / "built.zip").write_bytes(b"an archive")
     names = new_files(other, tmp_path / "empty", before)
-    made = archive_files(other, names)
+    made = archive_files(other, names, ForbiddenFiles(case.context.project.environment))
     case.bundle = structs.replace(case.bundle, made=made)
     assert case.refused().problem.code == "HF-BUND-3", "the digest does not cover them"
     parts = structs.replace(case.bundle.parts, files=names)

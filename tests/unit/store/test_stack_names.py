@@ -7,9 +7,11 @@ from memory_blobs import MemoryBlobs
 
 from holdfast.kernel.errors import Busy
 from holdfast.secrets.keys import Key
+from holdfast.store.kept_files import KeptFiles, KeptFileStore
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.store.states import StateSnapshot
 
+KEPT = KeptFiles(files={"a/x": "hash"}, archive=b"archive", left_out=("a/y",))
 RECORD = StateRecord(place="p", lineage="l", serial=2, resources=1, seen="")
 
 
@@ -31,6 +33,7 @@ def filled() -> RunStore:
     one.states.drop("a/old", 1)
     one.backups.add("a/old", version(7), name="b1")
     one.keep_errored("a/old", b"unsaved")
+    one.kept_files.write("a/old", KEPT)
     one.record("a/old", RECORD)
     return one
 
@@ -46,6 +49,8 @@ def test_a_rename_moves_versions_backups_and_unsaved_states(filled: RunStore) ->
     assert (current.number, current.state) == (2, b"2")
     assert filled.backups.names("new") == ("b1",)
     assert filled.errored("new") == b"unsaved"
+    assert KeptFileStore(filled.encrypted).of("new") == KEPT
+    assert KeptFileStore(filled.encrypted).of("a/old") == KeptFiles()
     assert filled.states.stacks() == ("new",)
     assert filled.errored("a/old") is None
 

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import functools
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -32,7 +31,6 @@ _KEPT = ".terraform"
 _SKIPPED_FOLDERS = frozenset({".git", ".terraform"})
 _STATES = (".tfstate", ".tfstate.backup")
 _MAX_SLOTS = 64
-_MAX_ARCHIVE = 500_000_000
 WORKSPACE_FILE = ".terraform/environment"
 """Where Terraform remembers the last workspace; a stack names its own."""
 WORK_FILE = "work.json"
@@ -40,8 +38,6 @@ WORK_FILE = "work.json"
 IN_USE_FILE = "in-use"
 """Locked while a run holds the directory; never removed, so that the lock stays valid."""
 
-FileStamps = frozenset[tuple[str, int, int]]
-"""Files with size and modification time."""
 _BUNDLES = "change.sealed"
 """A folder with this file is a bundle: made from the tree, and not part of it."""
 
@@ -291,78 +287,6 @@ def _stat(path: Path) -> os.stat_result | None:
         return path.lstat()
     except FileNotFoundError:
         return None
-
-
-def new_files(work: WorkDirectory, root: Path, before: FileStamps) -> dict[str, str]:
-    """The hashes of files that a plan created, or that it changed: they differ from those in `root`."""
-    hashes = {}
-    for name in sorted(name for name, _, _ in list_files(work) - before):
-        content = hash_of_file(work.tree / name)
-        if content != hash_of_file(root / name):
-            hashes[name] = content
-    return hashes
-
-
-def hash_of_file(file: Path) -> str:
-    """Empty if there is none."""
-    try:
-        with file.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError:
-        return ""
-
-
-def archive_files(work: WorkDirectory, names: Iterable[str]) -> bytes | None:
-    """Files that a plan created or changed (such as an archive), as a tar file for the apply."""
-    names = sorted(names)
-    if not names:
-        return None
-    size = sum((work.tree / name).stat().st_size for name in names)
-    if size > _MAX_ARCHIVE:
-        raise Failed(
-            "HF-WORK-2",
-            f"the plan created {size} bytes of files; a bundle can hold at most {_MAX_ARCHIVE}",
-            hint="Build large artefacts before the plan, and refer to them by path.",
-        )
-    import tarfile  # noqa: PLC0415 - few plans create files
-
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", dereference=True) as archive:
-        for name in names:
-            archive.add(work.tree / name, arcname=name, recursive=False)
-    return buffer.getvalue()
-
-
-def restore_files(work: WorkDirectory, archive: bytes) -> None:
-    """Inside the tree, and nothing that `new_files` leaves out."""
-    import tarfile  # noqa: PLC0415
-
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files_archive:
-        members = [
-            member
-            for member in files_archive
-            if member.isreg() and not any(map(_is_ours, member.name.split("/")))
-        ]
-        files_archive.extractall(work.tree, members, filter="data")
-
-
-def list_files(work: WorkDirectory) -> FileStamps:
-    """Every file, except Terraform's own and ours."""
-    stamps: set[tuple[str, int, int]] = set()
-    start = len(str(work.tree)) + 1
-    for folder, folders, names in os.walk(work.tree):
-        folders[:] = [name for name in folders if name != _KEPT]
-        for name in names:
-            path = f"{folder}/{name}"
-            if not _is_ours(name) and os.path.isfile(path):  # noqa: PTH113 - strings, because this runs for every run
-                about = os.stat(path)  # noqa: PTH116 - as above
-                stamps.add((path[start:], about.st_size, about.st_mtime_ns))
-    return frozenset(stamps)
-
-
-def _is_ours(name: str) -> bool:
-    """Written by Holdfast or Terraform."""
-    return name.startswith(("holdfast.", "zz_holdfast", ".terraform")) or name == UNSAVED_FILE
 
 
 def remove_state_copies(work: WorkDirectory) -> None:

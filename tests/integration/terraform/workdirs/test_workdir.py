@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.system.access_rules import ForbiddenFiles
+from holdfast.system.environment import Environment
+from holdfast.terraform.workdirs.created_files import archive_files, list_files, new_files, restore_files
 from holdfast.terraform.workdirs.workdir import (
     WorkDirectory,
-    archive_files,
     copy_sources,
     hold_unsaved_states,
     hold_workdir,
-    list_files,
-    new_files,
     remove_state_copies,
-    restore_files,
 )
+
+NONE = ForbiddenFiles(Environment({"HOLDFAST_HOME": "/nowhere"}))
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_files_that_a_plan_created_are_restored_for_the_apply(root: Path, tmp_pa
     """An archive that a plan packs survives into another machine's apply. What it only touched is not new."""
     work = laid_out(tmp_path / "one", root)
     before = list_files(work)
-    assert archive_files(work, new_files(work, root, before)) is None
+    assert archive_files(work, new_files(work, root, before), NONE) is None
     (work.module / "build").mkdir()
     (work.module / "build/lambda.zip").write_bytes(b"packed")
     (work.module / "build/run.sh").write_text("#!/bin/sh")
@@ -50,7 +51,7 @@ def test_files_that_a_plan_created_are_restored_for_the_apply(root: Path, tmp_pa
     (work.module / ".terraform/providers").write_bytes(b"not ours")
     names = new_files(work, root, before)
     assert sorted(names) == ["app/build/lambda.zip", "app/build/run.sh", "app/old.zip"]
-    made = archive_files(work, names)
+    made = archive_files(work, names, NONE)
     assert made is not None
     again = laid_out(tmp_path / "two", root)
     assert (again.module / "old.zip").read_bytes() == b"from an earlier build"
@@ -60,6 +61,28 @@ def test_files_that_a_plan_created_are_restored_for_the_apply(root: Path, tmp_pa
     assert os.access(again.module / "build/run.sh", os.X_OK)
     assert not (again.module / "holdfast.tfplan").exists()
     assert not (again.module / ".terraform").exists()
+
+
+def test_a_key_behind_a_link_is_in_no_archive(root: Path, tmp_path: Path) -> None:
+    """Code in a plan can leave a link to a file that it cannot read, and Holdfast can."""
+    work = laid_out(tmp_path / "one", root)
+    before = list_files(work)
+    (tmp_path / "key").write_text("the key")
+    (work.module / "link").symlink_to(tmp_path / "key")
+    names = new_files(work, root, before)
+    with pytest.raises(PermissionError, match="not a file for stacks"):
+        archive_files(work, names, ForbiddenFiles(Environment({"HOLDFAST_HOME": str(tmp_path)})))
+
+
+def test_kept_files_never_replace_those_of_the_repository(root: Path, tmp_path: Path) -> None:
+    work = laid_out(tmp_path / "one", root)
+    (work.module / "old.zip").write_bytes(b"kept")
+    (work.module / "new.zip").write_bytes(b"kept")
+    made = archive_files(work, ["app/old.zip", "app/new.zip"], NONE) or b""
+    again = laid_out(tmp_path / "two", root)
+    restore_files(again, made, replace=False)
+    assert (again.module / "old.zip").read_bytes() == b"from an earlier build"
+    assert (again.module / "new.zip").read_bytes() == b"kept"
 
 
 def test_a_work_directory_keeps_only_terraforms_own_folder(root: Path, tmp_path: Path) -> None:
