@@ -19,8 +19,9 @@ from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.saved_plan import canonical, sha256
+from holdfast.plans.stack_environment import resolve
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import home_of, open_workdir, resolve, state_at
+from holdfast.plans.workdir import home_of, open_workdir, state_at
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.values import texts
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, UnreadableState, read_state

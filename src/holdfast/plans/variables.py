@@ -32,7 +32,13 @@ def with_variables(code: Code, stack: Stack, options: Iterable[VariableOption]) 
         elif option.name in declared:
             given[option.name] = _value(option, declared[option.name])
     given = {name: value for name, value in given.items() if name in declared}
-    return replace(stack, variables=MappingProxyType({**stack.variables, **given})) if given else stack
+    if not given:
+        return stack
+    return replace(
+        stack,
+        variables=MappingProxyType({**stack.variables, **given}),
+        inputs={name: output for name, output in stack.inputs.items() if name not in given},
+    )
 
 
 def _value(option: VariableOption, variable: Variable) -> object:

@@ -8,29 +8,26 @@ import hashlib
 import json
 import posixpath
 from collections.abc import AsyncIterator, Iterable, Mapping
-from pathlib import Path
 
 from msgspec import field
 from msgspec.structs import replace
 
-from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import LOCK_FILE, Code
-from holdfast.kernel.errors import ConfigError, EngineError, Problem, Refused, UsageError
-from holdfast.kernel.secret import Secret, reveal_all
+from holdfast.kernel.errors import ConfigError, EngineError, HoldfastError, Problem, Refused, UsageError
+from holdfast.kernel.secret import reveal_all
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues, Project
-from holdfast.plans.destination import AwsProfile, Destination, aws_profile, variables_destination
+from holdfast.plans.destination import Destination
 from holdfast.plans.events import PhaseStarted
 from holdfast.plans.kept_files import left_out_note, restore_kept_files
-from holdfast.plans.outside_content import clusters
+from holdfast.plans.stack_environment import digest_of, resolve_all, stack_environment
 from holdfast.plans.state_continuity import (
     require_no_leftover_state,
     require_state_saved,
     store_errored_states,
     unrelated_states,
 )
-from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
@@ -42,16 +39,10 @@ from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE
-from holdfast.terraform.engine.credentials import Caller, build_identity, profile_settings
 from holdfast.terraform.engine.environment import (
-    INHERITED_PREFIXES,
-    child_environment,
-    mirrored_providers,
     terraform_variables,
-    user_config_file,
-    with_mirror,
 )
-from holdfast.terraform.engine.interface import Engine, Product
+from holdfast.terraform.engine.interface import Engine
 from holdfast.terraform.statefile.sensitive import sensitive_variables
 from holdfast.terraform.workdirs.created_files import FileStamps, list_files
 from holdfast.terraform.workdirs.workdir import (
@@ -139,14 +130,14 @@ async def open_workdir(
         # Requests over a network take time; other stacks continue meanwhile.
         await asyncio.to_thread(context.secrets.read_all, references)
     choice = context.engines.choose(stack)
-    settings = _resolve_all(context, stack.backend.settings if stack.backend else {})
+    settings = resolve_all(context, stack.backend.settings if stack.backend else {})
     home = bare_home or _home(project, stack, settings)
     store_errored_states(project, context.store, stack)
     if not for_state:
         require_no_leftover_state(project.root, context.store, stack, home)
         require_state_saved(context.store, stack)
-    environment, destination = _environment(context, stack, home)
-    inline = {key: reveal_all(value) for key, value in _resolve_all(context, stack.variables).items()}
+    environment, destination = stack_environment(context, stack, home)
+    inline = {key: reveal_all(value) for key, value in resolve_all(context, stack.variables).items()}
     inline.update(read.values)
     _register_variables(project.code, context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
@@ -160,7 +151,9 @@ async def open_workdir(
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
         layout = _copy_sources(project, stack, work, inputs, home)
-        kept = restore_kept_files(context.store, work, stack.name) if bare_home is None else KeptFiles()
+        kept = KeptFiles()
+        with contextlib.suppress(*((HoldfastError, OSError) if for_state else ())):
+            kept = restore_kept_files(context.store, work, name)
         remove_files(work, (WORKSPACE_FILE,))
         try:
             if home.override is not None:
@@ -177,7 +170,7 @@ async def open_workdir(
                     *(work.path_of(file) for file in stack.variables_files),
                     *((INLINE_FILE,) if inline else ()),
                 ),
-                inputs=_digest(
+                inputs=digest_of(
                     layout.digest,
                     json.dumps(inline, sort_keys=True),
                     *(f"{hook.when} {hook.time_limit} {json.dumps(hook.run)}" for hook in stack.hooks),
@@ -265,117 +258,6 @@ def _copy_sources(
     )
 
 
-def _environment(
-    context: ChangeContext, stack: Stack, home: StateHome
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The environment of Terraform, and what it says about where."""
-    named = {key: _text(value) for key, value in _resolve_all(context, stack.env).items()}
-    settings = {
-        provider: {key: _text(value) for key, value in _resolve_all(context, values).items()}
-        for provider, values in stack.credentials.items()
-    }
-    identity = _identity(context, settings) if settings else None
-    passed = _passed(context, stack, identity or {})
-    environment = child_environment(
-        caller=_caller(context, stack),
-        named={**passed, **home.variables, **named},
-        credentials=identity,
-        scratch=str(context.engines.scratch),
-    )
-    references = (value for value in stack.env.values() if isinstance(value, SecretRef))
-    destination = variables_destination(
-        environment,
-        {**{name: value for name, value in passed.items() if _says_where(name)}, **stack.env},
-        settings,
-        versions={reference: context.secrets.version(reference) for reference in references},
-        profile=_profile(context.project, environment),
-    )
-    return environment, {**destination, **clusters(environment)}
-
-
-def _passed(context: ChangeContext, stack: Stack, identity: Mapping[str, str]) -> dict[str, str]:
-    """The caller's variables that `pass_env` names; those of the stack's own identity win."""
-    caller = context.project.environment.variables
-    passed = {name: caller[name] for name in stack.pass_env if name in caller and name not in identity}
-    context.redactor.register_all(value for name, value in passed.items() if is_secret_name(name))
-    return passed
-
-
-def _says_where(name: str) -> bool:
-    """Credentials, and what a stack without its own inherits anyway, are no part of a destination."""
-    return not is_secret_name(name) and not name.startswith(INHERITED_PREFIXES)
-
-
-def _profile(project: Project, environment: Mapping[str, str]) -> AwsProfile:
-    """The AWS profile that Terraform finds; read once for all stacks."""
-    name = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
-    places = _aws_files(environment)
-    return project.code.once(
-        ("AWS profile", name, places), lambda: aws_profile(profile_settings(name, *map(_text_of, places)))
-    )
-
-
-def _aws_files(variables: Mapping[str, str]) -> tuple[Path, Path]:
-    """The AWS configuration and the credentials of a user."""
-    user = Path(variables.get("HOME", "/"))
-    return (
-        Path(variables.get("AWS_CONFIG_FILE") or user / ".aws/config"),
-        Path(variables.get("AWS_SHARED_CREDENTIALS_FILE") or user / ".aws/credentials"),
-    )
-
-
-def _caller(context: ChangeContext, stack: Stack) -> dict[str, str]:
-    """The caller's variables, with the CLI configuration to use.
-
-    A missing one is left out: Terraform would warn on every command.
-    """
-    caller = dict(context.project.environment.variables)
-    tofu = context.engines.choose(stack).engine.product is Product.TOFU
-    own = user_config_file(caller, tofu=tofu)
-    if named := context.project.config.engine.mirror:
-        mirror = (context.project.root / named).absolute()
-        text = with_mirror(_text_of(own) if own is not None else "", mirror, mirrored_providers(mirror))
-        file = context.engines.scratch / f"cli-{_digest(text)[:12]}.tfrc"
-        files.write(file, text, durable=False)
-        own = file
-    caller.pop("TF_CLI_CONFIG_FILE", None)
-    if own is not None and own.is_file():
-        caller["TF_CLI_CONFIG_FILE"] = str(own.absolute())
-    return caller
-
-
-def _identity(context: ChangeContext, settings: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Credential files are in a folder named by their content: stacks with the same ones share a process."""
-    variables = context.project.environment.variables
-    config, credentials = map(_text_of, _aws_files(variables))
-    caller = Caller(variables=variables, aws_config=config, aws_credentials=credentials)
-    identity = build_identity(settings, caller)
-    digest = _digest(*(f"{name}\0{text}" for name, text in sorted(identity.files.items())))
-    folder = files.private_folder(context.engines.scratch / digest[:16])
-    for name, text in identity.files.items():
-        files.write(folder / name, text, durable=False)
-    return {name: value.replace("{folder}", str(folder)) for name, value in identity.variables.items()}
-
-
-def _resolve_all(context: ChangeContext, values: Mapping[str, Value]) -> dict[str, object]:
-    return {key: resolve(context, value) for key, value in values.items()}
-
-
-def resolve(context: ChangeContext, value: Value) -> object:
-    """References become secrets, which the redactor knows from then on."""
-    match value:
-        case SecretRef():
-            secret = context.secrets.read(value)
-            context.redactor.register(secret.reveal())
-            return secret
-        case Mapping():
-            return _resolve_all(context, value)
-        case tuple():
-            return [resolve(context, item) for item in value]
-        case _:
-            return value
-
-
 def _register_variables(
     code: Code, redactor: Redactor, stack: Stack, environment: Mapping[str, str], inline: Mapping[str, object]
 ) -> None:
@@ -386,18 +268,6 @@ def _register_variables(
     )
 
 
-def _text(value: object) -> str:
-    match value:
-        case Secret():
-            return value.reveal()
-        case bool():
-            return "true" if value else "false"
-        case Mapping() | list():
-            return json.dumps(reveal_all(value))
-        case _:
-            return str(value)
-
-
 def _code_digest(work: WorkDirectory, inputs: StackInputs) -> str:
     """Paths are relative to the root module: the same code in another folder has the same digest."""
     parts = []
@@ -405,20 +275,4 @@ def _code_digest(work: WorkDirectory, inputs: StackInputs) -> str:
         if file.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")):
             content = hashlib.sha256(files.content_of(work.tree / file) or b"").hexdigest()
             parts.append(f"{posixpath.relpath(file, work.module_path)}\0{content}")
-    return _digest(*parts)
-
-
-def _digest(*parts: str) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode(errors="surrogateescape")
-        digest.update(f"{len(data)}:".encode())
-        digest.update(data)
-    return digest.hexdigest()
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
+    return digest_of(*parts)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from results_made import stack
 
+from holdfast.config.output_refs import OutputRef
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.variables import undeclared, variables_note, with_variables
@@ -88,3 +89,11 @@ def test_the_last_one_wins_over_the_stacks_own(code: Code) -> None:
 def test_no_value_is_shown() -> None:
     """Options are part of plans and of errors in the program itself."""
     assert "hunter2" not in repr(PlanOptions(variables=(VariableOption("a", "hunter2"),)))
+
+
+def test_it_wins_over_an_input_from_another_stack(code: Code) -> None:
+    """The output need not even exist then."""
+    reference = OutputRef(text="network.id")
+    stack_ = structs.replace(STACK, inputs={"text": reference, "plain": reference})
+    changed = with_variables(code, stack_, [VariableOption("text", "given")])
+    assert (changed.variables["text"], set(changed.inputs)) == ("given", {"plain"})
