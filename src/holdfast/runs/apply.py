@@ -33,6 +33,7 @@ from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, write_backup
 from holdfast.runs.run import Run
+from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.access_rules import ForbiddenFiles
@@ -71,10 +72,7 @@ async def apply_plan(
     )
     try:
         # Each of these waits for the disk; other stacks continue meanwhile.
-        secrets = tuple(context.redactor.registered())
-        await asyncio.to_thread(
-            _prepare_apply, context.store, context.identity.who, run.id, plan_file, digest, secrets
-        )
+        await asyncio.to_thread(_prepare_apply, context, run.id, plan_file, digest)
         if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
             # The first apply may fail or be killed: what it creates is protected from the start.
             await asyncio.to_thread(_remember, context, stack, plan_file)
@@ -116,18 +114,18 @@ def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
     return structs.replace(planned, status=status, error=error.problem)
 
 
-def _prepare_apply(
-    store: RunStore, who: str, run: str, plan_file: PlanFile, digest: str, secrets: tuple[str, ...]
-) -> None:
+def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digest: str) -> None:
     """The last checks and records before Terraform starts.
 
     The journal will hold Terraform's output: the secrets that later readers must hide are stored beside it.
     """
+    store, who = context.store, context.identity.who
     stack = plan_file.terraform.workdir.stack.name
     plan_file.require_intact(stack, digest)
     write_backup(store, who, run, plan_file)
-    if secrets:
+    if secrets := context.redactor.registered():
         store_run_secrets(store, run, secrets)
+    write_plan(store, run, plan_file.plan, context.redactor)
     if not store.mark_used(digest, run=run, stack=stack, who=who):
         raise already_applied(stack, store.used(digest) or {})
 

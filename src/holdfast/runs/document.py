@@ -17,7 +17,12 @@ from holdfast.plans.result import StackResult
 from holdfast.plans.status import RESULTS
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
-from holdfast.terraform.plan.model import Counts, Plan
+from holdfast.terraform.plan.actions import ChangeKind
+from holdfast.terraform.plan.effects import PlanDrift, ordered_effects
+from holdfast.terraform.plan.model import Change, Counts, Plan, ResourceChange
+from holdfast.terraform.plan.moves import suggested_moves
+from holdfast.terraform.plan.value_text import read_json
+from holdfast.terraform.plan.values import any_true, masked_value
 
 Document = dict[str, object]
 
@@ -37,8 +42,7 @@ def result_document(result: StackResult) -> Document:
         "engine": engine_document(result.engine),
         "run": result.run,
         "digest": result.digest,
-        "changes": result.plan.counts.document() if result.plan is not None else None,
-        "resources": resources_document(result.plan),
+        **plan_document(result.plan),
         "guard": {
             "decision": NAMES[type(result.decision)],
             "reasons": [
@@ -63,25 +67,87 @@ def result_document(result: StackResult) -> Document:
 
 
 def resources_document(plan: Plan | None) -> list[Document]:
-    """Every change that has an effect, deletions first."""
+    """Every change that has an effect, deletions first; then what changed outside Terraform only."""
     if plan is None:
         return []
+    drift = PlanDrift(plan)
+    unmanaged = "changed outside Terraform, no action planned"
     effects = sorted(
         plan.effects, key=lambda effect: (not effect.change.destroys, address_order(effect.change.address))
     )
     return [
-        {
-            "address": change.address,
-            "actions": list(change.actions),
-            "reason": change.reason,
-            "previous_address": change.previous_address,
-            "importing": str(change.importing) if change.importing is not None else None,
-            "deposed": change.deposed,
-            "explanation": explanation,
-            "drift": state_only,
-        }
-        for change, explanation, state_only in effects
+        *(
+            _resource_document(change, explanation, drift=state_only or drift.of(effect) is not None)
+            for effect in effects
+            for change, explanation, state_only in [effect]
+        ),
+        *(
+            {**_resource_document(change, unmanaged, drift=True), "actions": ["no-op"]}
+            for change in drift.without_action
+        ),
     ]
+
+
+def _resource_document(change: ResourceChange, explanation: str, *, drift: bool) -> Document:
+    return {
+        "address": change.address,
+        "actions": list(change.actions),
+        "reason": change.reason,
+        "previous_address": change.previous_address,
+        "importing": str(change.importing) if change.importing is not None else None,
+        "deposed": change.deposed,
+        "explanation": explanation,
+        "drift": drift,
+        **values_document(change.change),
+    }
+
+
+def values_document(change: Change) -> Document:
+    """Sensitive values are null on both sides; one that is known only after apply is `{"unknown": true}`."""
+    masks = read_json(change.before_sensitive), read_json(change.after_sensitive)
+    unknown: Document = {"unknown": True}
+    return {
+        "before": masked_value(read_json(change.before), masks, None, unknown_as=unknown),
+        "after": masked_value(
+            read_json(change.after), masks, read_json(change.after_unknown), unknown_as=unknown
+        ),
+    }
+
+
+def output_changes_document(plan: Plan | None) -> Document:
+    return {
+        output.name: {
+            "actions": list(output.actions),
+            "sensitive": any_true(read_json(output.change.before_sensitive))
+            or any_true(read_json(output.change.after_sensitive)),
+            **values_document(output.change),
+        }
+        for output in (plan.outputs if plan is not None else ())
+        if output.kind is not ChangeKind.NO_OP
+    }
+
+
+def suggestions_document(plan: Plan | None) -> list[Document]:
+    return [
+        {
+            "kind": "moved",
+            "from": move.old,
+            "to": move.new,
+            "resources": move.resources,
+            "code": "\n".join(move.block),
+        }
+        for move in (suggested_moves(plan) if plan is not None else ())
+    ]
+
+
+def plan_document(plan: Plan | None) -> Document:
+    """What a plan does: also that of a stored plan."""
+    return {
+        "changes": plan.counts.document() if plan is not None else None,
+        "resources": resources_document(plan),
+        "output_changes": output_changes_document(plan),
+        "suggestions": suggestions_document(plan),
+    }
 
 
 def mocks_document(result: StackResult) -> list[Document]:
@@ -134,8 +200,12 @@ def summary_document(result: StackResult) -> Document:
         "changes": plan.counts.document() if plan is not None else None,
         "mocks": mocks_document(result),
         "resources": [
-            {name: resource[name] for name in ("address", "actions", "reason")}
-            for resource in resources_document(plan)
+            {
+                "address": effect.change.address,
+                "actions": list(effect.change.actions),
+                "reason": effect.change.reason,
+            }
+            for effect in (ordered_effects(plan) if plan is not None else ())
         ],
     }
 

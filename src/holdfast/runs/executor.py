@@ -29,6 +29,7 @@ from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
 from holdfast.runs.auto_replan import extra_changes, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.run import Run, new_run, redact_run, write_run
+from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import ApprovalKind
 from holdfast.system import clock
@@ -89,6 +90,7 @@ class RunExecutor:
         with contextlib.suppress(HoldfastError, OSError):
             record = redact_run(self.run.with_result(self.result), self.context.redactor.clean)
             write_run(self.context.store, record, durable=False)
+            write_plan(self.context.store, self.run.id, self.result.plan, self.context.redactor)
 
     async def plan(self, options: PlanOptions) -> StackResult:
         self._options = options

@@ -248,8 +248,13 @@ OURS: Final = Structure(
             "a time": "started ended created at",
         }
     ),
-    values=frozenset({"value"}),
-    addresses=frozenset({"address", "previous_address", "resources", "removed_resources", "attributes.path"}),
+    values=frozenset({"value", "before", "after"}),
+    addresses=frozenset(
+        {
+            *("address", "previous_address", "resources", "removed_resources", "attributes.path"),
+            *("suggestions.from", "suggestions.to"),
+        }
+    ),
 )
 TERRAFORM: Final = Structure(
     fields=reasons_by_field(

@@ -21,12 +21,15 @@ from holdfast.secrets.signing import BadSignature, Grant, Signer, Verifier, unsi
 _UNSIGNED = ("audit/", "authors/", "planning/")
 """A plan job writes these: the audit log, who saved a plan, markers of running plans."""
 OUTCOME = "outcome"
+PLAN = "plan"
 
 
 def needs_signature(name: str) -> bool:
-    """The outcome of a plan counts without a signature, that of an apply does not: `runs/run.py`."""
-    own_outcome = name.startswith("runs/") and name.endswith(f"/{OUTCOME}")
-    return not name.startswith(_UNSIGNED) and not own_outcome
+    """The outcome of a plan and the plan itself count without a signature, those of an apply do not:
+    `runs/run.py`, `runs/stored_plan.py`.
+    """
+    own = name.startswith("runs/") and name.endswith((f"/{OUTCOME}", f"/{PLAN}"))
+    return not name.startswith(_UNSIGNED) and not own
 
 
 def scope_of(name: str) -> str:

@@ -120,8 +120,11 @@ class RunRecords:
         self._encrypted.write(f"runs/{run}/{name}", data, durable=durable)
 
     def read(self, run: str, name: str) -> bytes | None:
-        blob = self._encrypted.read(f"runs/{run}/{name}")
+        blob = self.read_blob(run, name)
         return blob.data if blob is not None else None
+
+    def read_blob(self, run: str, name: str) -> StoredBlob | None:
+        return self._encrypted.read(f"runs/{run}/{name}")
 
     def remove(self, run: str) -> None:
         for name in self._encrypted.names(f"runs/{run}"):

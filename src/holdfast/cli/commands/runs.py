@@ -36,11 +36,50 @@ def list_(
     return invocation.answer(document, lambda: _show_list(invocation.console, runs))
 
 
-def show(invocation: Invocation, run: OneRun) -> Exit:
-    """Show the details of a run."""
+def show(
+    invocation: Invocation,
+    run: OneRun,
+    plan: Annotated[bool, Option("--plan", help="Show everything that its plan changes.")] = False,
+) -> Exit:
+    """Show the details of a run, or its plan."""
+    if plan:
+        return _show_plan(invocation, run)
     details = _details(invocation, run)
     document = {"version": 1, "run": details.document()}
     return invocation.answer(document, lambda: _show_details(invocation.console, details))
+
+
+def _show_plan(invocation: Invocation, wanted: str) -> Exit:
+    from holdfast.cli.views.plan_diff import FULL, show_plan
+    from holdfast.runs import history
+    from holdfast.runs.document import plan_document
+    from holdfast.runs.stored_plan import StoredPlan, read_stored_plan
+
+    def read(context: ChangeContext) -> tuple[Run, StoredPlan]:
+        run = history.run_details(context, wanted).run
+        return run, read_stored_plan(context.store, run)
+
+    run, stored = _read(invocation, read)
+
+    def show_stored() -> None:
+        console = invocation.console
+        console.line(
+            f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {_status(run)}"
+        )
+        show_plan(console, stored.plan, FULL, more="")
+        if stored.left_out:
+            them = plural(stored.left_out, "more resource or output", "more resources and outputs")
+            console.line((f"   … {them} were too large to store with the run", "yellow"))
+
+    document = {
+        "version": 1,
+        "run": run.id,
+        "stack": run.stack,
+        "digest": run.digest,
+        **plan_document(stored.plan),
+        "left_out": stored.left_out,
+    }
+    return invocation.answer(document, show_stored)
 
 
 def log(invocation: Invocation, run: OneRun) -> Exit:

@@ -42,6 +42,7 @@ _STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "cyan", " ": "dim"}
 _GONE = frozenset({ChangeKind.DELETE, ChangeKind.FORGET})
 _WIDEST_ADDRESS = 44
 _WIDEST_PATH = 28
+_RESERVED = 8
 
 
 class Detail(Struct, frozen=True, kw_only=True):
@@ -118,6 +119,11 @@ class _PlanView:
         clean = self._console.redactor.clean_field
         self._show_all(differences(change, clean=clean, limits=self._limits(), drift=drift))
 
+    def _reserve(self) -> None:
+        """Outputs and drift are shown however long the resources were."""
+        if self._room is not None:
+            self._room = max(self._room, _RESERVED)
+
     def _limits(self) -> Limits:
         limits, room = self._detail.limits, self._room
         if room is None or limits.attributes is None or limits.lines is None:
@@ -165,6 +171,7 @@ class _PlanView:
 
     def _show_outputs(self) -> None:
         changed = [output for output in self._plan.outputs if output.kind is not ChangeKind.NO_OP]
+        self._reserve()
         clean, limits = self._console.redactor.clean_field, self._limits()
         compared = [
             value_differences(output.name, output.change, clean=clean, limits=limits)
@@ -188,6 +195,7 @@ class _PlanView:
     def _show_drift(self) -> None:
         if not self._drift.without_action:
             return
+        self._reserve()
         shown = self._drift.without_action[: self._detail.resources]
         self._console.line(("   Changed outside Terraform, no action planned:", "magenta"))
         for change in shown:

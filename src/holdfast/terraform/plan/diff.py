@@ -18,6 +18,7 @@ from holdfast.terraform.addresses import Path, Step, path_text
 from holdfast.terraform.plan.model import Change, ResourceChange
 from holdfast.terraform.plan.value_text import (
     TextLine,
+    common_prefix,
     cut,
     encode,
     line_count,
@@ -353,14 +354,14 @@ class _Writer:
         return self._both_sides(old, new)
 
     def _cleaned(self, name: str, value: Any) -> Any:
-        """A value that is no text is redacted as JSON; if that changes it, it is shown as that text."""
+        """A value that is no text is redacted as JSON, and is a text if what is left is none."""
         if isinstance(value, str):
             return self._clean(name, value)
         if value is None or isinstance(value, bool | _Nothing):
             return value
         text = encode(value).decode()
         cleaned = self._clean(name, text)
-        return value if cleaned == text else cleaned
+        return value if cleaned == text else _json_document(cleaned) or cleaned
 
     def _text(self, value: Any) -> str | None:
         return None if isinstance(value, _Nothing) else cut(value_text(value), self._limits.width)
@@ -378,11 +379,12 @@ class _Writer:
         if expanded := self._expanded(old, new):
             return expanded
         before, after = pair_text(old, new, self._limits.width)
-        form = ""
-        if self._limits.width is not None and (before[:1] == "…" or "…" in {before[-1:], after[-1:]}):
-            sizes = dict.fromkeys(str(len(side)) for side in (old, new) if isinstance(side, str))
-            form = f"{' → '.join(sizes)} characters" if sizes else ""
-        return {"before": before, "after": after, "form": form}
+        sizes = [len(side) for side in (old, new) if isinstance(side, str)]
+        if len(sizes) < 2 or max(sizes) <= (self._limits.width or _WIDEST):  # noqa: PLR2004 - both are texts
+            return {"before": before, "after": after}
+        size = " → ".join(map(str, dict.fromkeys(sizes)))
+        place = f", different from {common_prefix(old, new) + 1}" if self._limits.width is None else ""
+        return {"before": before, "after": after, "form": f"{size} characters{place}"}
 
     def _expanded(self, old: Any, new: Any) -> dict[str, Any] | None:
         """A JSON document by path, a text of several lines by line; None: neither."""

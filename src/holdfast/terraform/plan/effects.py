@@ -10,12 +10,13 @@ _DRIFT = frozenset({ChangeKind.UPDATE, ChangeKind.DELETE})
 
 
 def ordered_effects(plan: Plan) -> list[PlanEffect]:
-    """What destroys first, reads last."""
+    """What destroys first, then what changes, then what is new; reads last."""
     return sorted(
         plan.effects,
         key=lambda effect: (
             not effect.change.destroys,
             effect.change.kind is ChangeKind.READ,
+            effect.change.kind is ChangeKind.CREATE,
             address_order(effect.change.address),
         ),
     )
