@@ -37,6 +37,8 @@ _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
 _IGNORED_BLOCKS = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
 _RESOURCES = frozenset(("resource", "data"))
 _LONGEST_PATH = 1024
+_LONGEST_NAME = 255
+"""Bytes, as on every common file system."""
 _KUBECONFIGS = ("config_path", "config_paths")
 _KUBECONFIG = "~/.kube/config"
 
@@ -49,6 +51,7 @@ def may_be_path(text: str) -> bool:
         and "\0" not in text
         and "://" not in text
         and bool(text.strip("./"))
+        and all(len(name.encode(errors="replace")) <= _LONGEST_NAME for name in text.split("/"))
     )
 
 
