@@ -154,3 +154,41 @@ def test_a_lost_state_without_a_copy_is_not_replaced_by_less(holdfast: Program, 
     given.write_text(json.dumps(whole))
     holdfast.ok("state", "push", "s", str(given))
     assert addresses(holdfast) == {"terraform_data.a", "terraform_data.b"}
+
+
+def test_what_state_rm_removes_is_a_loss_that_can_be_undone(holdfast: Program) -> None:
+    """In production only by an override of exactly this removal; elsewhere confirmed. The resources stay."""
+    repository(holdfast, environment="prod")
+    applied(holdfast)
+    remove = ("state", "rm", "s", "terraform_data.b")
+    problem = refusal(holdfast, *remove, "--yes")
+    assert problem["code"] == "HF-GUARD-1"
+    digest = problem["hint"].split("--override ")[1].split()[0]
+    other = ("state", "rm", "s", "terraform_data.a", "--override", digest, "--reason", "x")
+    assert refusal(holdfast, *other)["code"] == "HF-STATE-12"
+    assert refusal(holdfast, "state", "rm", "s", "terraform_data.c", code=64)["code"] == "HF-STATE-14"
+    done = holdfast.json(*remove, "--override", digest, "--reason", "b is gone")
+    assert (done["removed"], done["resources"]) == (["terraform_data.b"], 1)
+    entries = [one for one in holdfast.json("audit", "show")["entries"] if one["what"] == "rm"]
+    assert {(one["reason"], one["break_glass"], one["details"]["removed"]) for one in entries} == {
+        ("b is gone", True, "terraform_data.b")
+    }
+    holdfast.ok("state", "rollback", "s", done["backup"], "--yes")
+    assert addresses(holdfast) == {"terraform_data.a", "terraform_data.b"}
+    repository(holdfast, environment="dev", targets={"aws": {"owner": "ci"}})
+    assert refusal(holdfast, *remove, "--yes")["code"] == "HF-OWN-1"
+
+
+def test_state_rm_asks_elsewhere_and_removes_from_a_local_state(holdfast: Program) -> None:
+    """Without a terminal it needs --yes. The state before is a backup."""
+    repository(holdfast, environment="dev")
+    holdfast.write("app/main.tf", 'terraform {\n  backend "local" {}\n}\n' + BOTH)
+    holdfast.ok("apply", "--yes")
+    remove = ("state", "rm", "s", "terraform_data.b")
+    assert refusal(holdfast, *remove, code=64)["code"] == "HF-USE-5"
+    code, shown, _ = on_a_terminal(holdfast, list(remove), answers=["y"])
+    assert (code, "terraform_data.b" in shown, "holdfast state rollback s" in shown) == (0, True, True)
+    assert addresses(holdfast) == {"terraform_data.a"}
+    assert [one["why"] for one in holdfast.json("state", "versions", "s")["versions"]] == [
+        "before a state rm"
+    ]

@@ -18,7 +18,7 @@ from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
-    "accept-loss", "accept-sink",
+    "accept-loss", "accept-sink", "mv", "rm", "import",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""

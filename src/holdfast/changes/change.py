@@ -170,17 +170,25 @@ async def apply_change(
     *,
     confirm: Confirm | None,
     what: What = "apply",
+    plan: Plan | None = None,
+    reason: str | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, each stack when it can.
 
     A destroy runs in reverse order. Nothing is planned before the lanes are held: another change could make
-    the plan stale.
+    the plan stale. `plan` plans a stack in its own way, and `reason` is recorded in the audit log.
     """
     stacks = _with_variables(context, stacks, options)
     require_homes(context, stacks)
     return await _apply(
-        context, stacks, lambda run: run.plan(options), confirm=confirm, what=what, on_checks=on_checks
+        context,
+        stacks,
+        plan or (lambda run: run.plan(options)),
+        confirm=confirm,
+        what=what,
+        reason=reason,
+        on_checks=on_checks,
     )
 
 
@@ -239,13 +247,14 @@ async def _apply(
     confirm: Confirm | None = None,
     what: What = "apply",
     saved: str | None = None,
+    reason: str | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     context.store.require_apply_key(what)
     ours, reverse = applicable_stacks(context.project, stacks), what == "destroy"
     audit, tell = context.identity.audit, context.control.tell
     async with lanes.hold_lanes(context.store, context.control, context.identity, ours) as held:
-        audit_trail.record_start(audit, ours, what=what, weakened=context.project.weakened)
+        audit_trail.record_start(audit, ours, what=what, weakened=context.project.weakened, reason=reason)
         runs = _open_runs(context, stacks, what, code=not reverse, saved=saved, on_checks=on_checks)
         needed = needs(stacks, context.project.stacks.values())
         needed = reversed_dependencies(needed) if reverse else needed

@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Exit, UsageError
 app = Group(
     "holdfast",
     (
-        *("init", "stacks", "check", "policy", "plan", "apply", "destroy", "output", "config"),
+        *("init", "stacks", "check", "policy", "plan", "apply", "destroy", "import", "output", "config"),
         *("state", "runs", "audit", "secrets", "keys", "doctor", "terraform", "tools", "clean"),
     ),
     help="Run Terraform and OpenTofu for a team: find the stacks a change affects, plan and apply them.\n\n"

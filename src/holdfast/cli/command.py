@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import keyword
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +101,8 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Loaded when it is used: a function of its module, or a module that names its own in COMMANDS."""
         if cmd_name in self._names and cmd_name not in self.commands:
-            module = importlib.import_module(self._module or f"holdfast.cli.commands.{cmd_name}")
+            name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+            module = importlib.import_module(self._module or f"holdfast.cli.commands.{name}")
             if not self._module and hasattr(module, "COMMANDS"):
                 self.add_command(Group(cmd_name, module.COMMANDS, module.__name__, help=module.HELP))
             else:

@@ -96,7 +96,7 @@ def provisioners(given: RuleInput) -> Iterator[Reason]:
 
 
 def partial_plans(given: RuleInput) -> Iterator[Reason]:
-    if not given.has_changes:
+    if not given.has_changes or given.context.imports:
         return
     if given.context.targeted:
         message = "the plan was made with --target and does not cover the rest of the stack"

@@ -40,6 +40,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """None of the resources to destroy was found. The plan then lists nothing, but empties the state."""
     targeted: bool = False
     """The plan was made with `--target`."""
+    imports: bool = False
+    """The plan was made to import resources, and is limited to them on purpose."""
     read_outputs: frozenset[str] = frozenset()
     """Outputs of this stack that other stacks read."""
     findings: tuple[StackFinding, ...] = ()

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +25,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.supervisor.request import StateWriter, supervision_request
 from holdfast.system import files
 from holdfast.terraform import argv
+from holdfast.terraform.addresses import import_blocks
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.environment import cli_config
 from holdfast.terraform.engine.interface import Command, CommandResult, Product
@@ -52,6 +54,11 @@ _INIT_NEEDED = (
     "Module version requirements have changed",
 )
 """Errors that an init fixes."""
+
+_IMPORTS = "zz_holdfast_imports.tf"
+_TARGETING = "Resource targeting is in effect"
+"""A warning that does not help where Holdfast itself limits the plan to an import."""
+_EDITED = "holdfast.states"
 
 _SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
 """Commands that print values of the state, also sensitive ones."""
@@ -91,17 +98,22 @@ class Terraform:
         providers: str | None = None,
         cancel_level: int = 1,
         writes: StateWriter | None = None,
+        folder: Path | None = None,
         must_succeed: bool = False,
     ) -> CommandResult:
-        """Run one command. `output` gets its lines as they come; `writes` names the run that may write."""
+        """Run one command. `output` gets its lines as they come; `writes` names the run that may write.
+
+        `folder` is another place than the module, without code.
+        """
         workdir = self.workdir
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
-        if self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE:
+        tofu = self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE
+        if tofu and folder is None:
             words = argv.with_variables(words, workdir.variables_files)
         command = Command(
             phase=phase,
             argv=words,
-            folder=workdir.work.module,
+            folder=folder or workdir.work.module,
             environment=self._environment,
             providers=providers,
             seconds=limit,
@@ -308,14 +320,18 @@ class Terraform:
             lock=not self.workdir.home.managed,
         )
         try:
+            if options.imports:
+                self.workdir.work.private_file(_IMPORTS, import_blocks(options.imports))
             result = await self._run("plan", words, output=output, providers=self.providers)
         finally:
             # A plan saves no state: only code that it runs can have written one.
-            remove_files(self.workdir.work, (argv.UNSAVED_FILE,))
+            remove_files(self.workdir.work, (argv.UNSAVED_FILE, _IMPORTS))
         # Terraform 1.15 plans with defaults if a variables file cannot be read, and exits with 0 or 2.
         has_errors = any(diagnostic.is_error for diagnostic in output.diagnostics)
         if result.code not in (0, 2) or result.interrupted or has_errors:
             raise command_error(self.workdir, "plan", result, output)
+        if options.imports:
+            output.diagnostics[:] = [found for found in output.diagnostics if found.summary != _TARGETING]
         self.warnings = self._warnings(output)
         return result.code
 
@@ -365,9 +381,21 @@ class Terraform:
         state = (await self.retrying.run(Phase.PLAN, "state pull", pull)).out
         return b"" if is_blank_state(state) else state
 
-    async def state_push(self, file: str, run: str) -> None:
-        writes = StateWriter(run=run, why="push")
-        await self._run("state", argv.state_push(file), writes=writes, must_succeed=True)
+    async def state_push(self, file: str, writes: StateWriter) -> None:
+        """With a journal, only a second Ctrl-C interrupts it, and its process counts for the claim."""
+        level = 1 if writes.journal is None else 2
+        await self._run("state", argv.state_push(file), writes=writes, cancel_level=level, must_succeed=True)
+
+    async def edit_states(self, words: argv.Argv, states: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Copies of states after `state mv` or `state rm`. Neither a backend nor code is involved."""
+        folder = files.private_folder(self.workdir.work.module / _EDITED)
+        try:
+            for name, content in states.items():
+                files.write(folder / name, content, durable=False)
+            await self._run("state", words, folder=folder, must_succeed=True)
+            return {name: (folder / name).read_bytes() for name in states}
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def force_unlock(self, lock: str) -> None:
         """Release a lock whose holder is proved or declared dead; Terraform compares the id."""

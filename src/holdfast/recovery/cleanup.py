@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from holdfast.kernel.errors import Busy
 from holdfast.plans.context import ChangeContext, Identity
-from holdfast.plans.errors import StateLocked
+from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.stale_locks import is_lock_taken_on
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir
@@ -30,6 +30,7 @@ from holdfast.store.run_records import IMPORTING, IMPORTS_FOR
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, process_table, processes
 from holdfast.system.process_table import Liveness, ProcessId
+from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.diagnostics import LockInfo
 from holdfast.terraform.statefile.model import State, StateFile, read_state
 
@@ -110,6 +111,17 @@ async def retry_past_stale_lock(
             raise
         await terraform.force_unlock(error.lock.id if error.lock is not None else claim.run)
     return await work()
+
+
+async def release_stale_lock(terraform: Terraform, claim: Claim, *, declared: bool) -> None:
+    """Of a remote backend, after `init`. A lock that others hold is reported by the next plan."""
+    home = terraform.workdir.home
+    if home.managed or home.file is not None:
+        return
+    with contextlib.suppress(StateLocked, TerraformFailed):
+        await retry_past_stale_lock(
+            terraform, claim, lambda: terraform.plan(PlanOptions()), declared=declared
+        )
 
 
 class RestoredState(NamedTuple):

@@ -15,6 +15,7 @@ from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
 from holdfast.runs.intent import PlanIntent
 from holdfast.runs.outcome import UnknownRun, was_forced
 from holdfast.stacks.stack import Stack
+from holdfast.states.moves import moved_text
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.statefile.model import Contents, State, read_contents, read_state
@@ -120,12 +121,21 @@ _FRACTION = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 async def explain_unknown_run(context: ChangeContext, error: UnknownRun) -> UnknownOutcome:
     """The error of an interrupted run, with everything that is known of it."""
     claim = error.claim
+    if (move := claim.intent.move) is not None:
+        text = (
+            f"It was to move resources from {move.source} to {move.destination}; they may be in both states"
+        )
+        return _explained(error, [started(claim), f"{text}: {moved_text(move)}."])
     try:
         report = await inspect(context, error.stack, claim, error.journal)
     except HoldfastError as failure:
         lines = [started(claim), f"Its plan and journal cannot be read: {failure.problem.message}"]
     else:
         lines = [started(claim, report), *known(report)]
+    return _explained(error, lines)
+
+
+def _explained(error: UnknownRun, lines: list[str]) -> UnknownOutcome:
     return UnknownOutcome(
         error.problem.code, "\n   ".join((error.problem.message, *lines)), hint=error.problem.hint
     )

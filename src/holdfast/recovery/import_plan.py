@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import PlanFile, plan_with
 from holdfast.plans.terraform import Terraform
-from holdfast.recovery.imports import Import, import_blocks
+from holdfast.recovery.imports import Import
 from holdfast.review.decide import decide
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.workdirs.workdir import remove_files
 
-_BLOCKS = "zz_holdfast_imports.tf"
 _STATE_ONLY = frozenset({ChangeKind.NO_OP, ChangeKind.READ})
 
 
@@ -41,12 +37,11 @@ async def plan_imports(
     """A plan of exactly these imports, which may be applied."""
     workdir = terraform.workdir
     seen = context.store.last_seen(workdir.stack.name)
-    options = PlanOptions(targets=tuple(item.address for item in wanted))
-    try:
-        workdir.work.private_file(_BLOCKS, import_blocks(wanted))
-        plan_file = await with_lock(lambda: plan_with(context, workdir.stack, terraform, options, seen))
-    finally:
-        remove_files(workdir.work, (_BLOCKS,))
+    options = PlanOptions(
+        targets=tuple(item.address for item in wanted),
+        imports=tuple((item.address, item.id) for item in wanted),
+    )
+    plan_file = await with_lock(lambda: plan_with(context, workdir.stack, terraform, options, seen))
     require_only_imports(workdir.stack, plan_file.plan, wanted)
     if updates := updated_imports(plan_file.plan):
         await _require_allowed(context, workdir.stack, plan_file, updates)
@@ -89,10 +84,9 @@ def require_only_imports(stack: Stack, plan: Plan, wanted: tuple[Import, ...]) -
 async def _require_allowed(
     context: ChangeContext, stack: Stack, plan_file: PlanFile, updates: tuple[str, ...]
 ) -> None:
-    """As for any plan; `--target` is only how the imports are selected."""
+    """As for any plan."""
     checks = PlanChecks(context.project, context.engines, context.control, (stack,), form=False)
-    plan = replace(plan_file, targeted=False)
-    decision = await decide(context.project, context.store, checks, stack, plan)
+    decision = await decide(context.project, context.store, checks, stack, plan_file)
     if not isinstance(decision, Allow):
         reason = decision.reasons[0]
         raise Refused(

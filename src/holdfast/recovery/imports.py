@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from holdfast.recovery.change_outcome import CREATED, MAY_EXIST, ChangeOutcome, OutcomeKind, StateConflict
 from holdfast.recovery.evidence import Evidence
 from holdfast.runs.intent import PlannedChange
-from holdfast.terraform.addresses import key_text
 from holdfast.terraform.tables.import_ids import ImportId, NotImportable, NotKnown, find_import_id
 
 _RUNS_AGAIN = "its provisioner has run and would run again if it were created again"
@@ -63,13 +62,6 @@ def imports(evidence: Evidence, given: Mapping[str, str]) -> Resolution:
         imports=tuple(item for item in resolved if isinstance(item, Import)),
         unresolved=tuple(item for item in resolved if isinstance(item, Unresolved)),
         unneeded=tuple(sorted(left)),
-    )
-
-
-def import_blocks(wanted: Iterable[Import]) -> str:
-    """The `import` blocks. Nothing in an id is interpreted as a template."""
-    return "\n".join(
-        f"import {{\n  to = {item.address}\n  id = {key_text(item.id)[1:-1]}\n}}\n" for item in wanted
     )
 
 

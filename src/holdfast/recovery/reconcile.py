@@ -7,7 +7,6 @@ until every resource is accounted for; what was never started is left to the nex
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
@@ -18,7 +17,7 @@ from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageE
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.errors import StateLocked, TerraformFailed, terraform_error
+from holdfast.plans.errors import terraform_error
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
@@ -27,6 +26,7 @@ from holdfast.recovery.change_outcome import InstanceKey, OutcomeKind
 from holdfast.recovery.cleanup import (
     hold_reconcile_lock,
     kill_orphans,
+    release_stale_lock,
     require_holder_dead,
     resolve_unsaved,
     restore_state,
@@ -34,6 +34,7 @@ from holdfast.recovery.cleanup import (
     start_import_journal,
 )
 from holdfast.recovery.crash_report import CrashReport, collect, require_plan_intent, state_now
+from holdfast.recovery.finish_move import finish_move
 from holdfast.recovery.import_plan import plan_imports, updated_imports
 from holdfast.recovery.imports import Resolution, imports
 from holdfast.runs import audit_trail
@@ -43,7 +44,6 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.operations import push_content
 from holdfast.store.journal import Journal
 from holdfast.store.states import StateSnapshot
-from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.edit import (
     InstanceRecord,
@@ -132,6 +132,8 @@ async def _reconcile(
         # The run is over; its last lines may have arrived in the meantime.
         journal = collect_journal(context.store, claim)
         proved = finish_from_journal(context.store, context.control.tell, claim, journal)
+    if proved is None and claim.intent.move is not None:
+        return Reconciled(claim=claim, report=None, notes=await finish_move(context, claim, request.declared))
     if proved is None and claim.intent.plan is None:
         # An operation of one step: there is nothing to import, the stack is freed.
         what = f"the {claim.intent.operation} of run {claim.run}"
@@ -276,11 +278,8 @@ class _Work:
 
     async def _release_stale_lock(self) -> None:
         """Also without imports: the next plan needs the lock, and reports a lock held by others."""
-        home = self._workdir.home
-        if self._resolution.imports or home.managed or home.file is not None:
-            return
-        with contextlib.suppress(StateLocked, TerraformFailed):
-            await self._with_lock(lambda: self._terraform.plan(PlanOptions()))
+        if not self._resolution.imports:
+            await release_stale_lock(self._terraform, self._report.claim, declared=self._declared)
 
     def _to_remove(self) -> tuple[InstanceKey, ...]:
         instances = [key for item in self._resolution.imports for key in item.conflict.taken_out]

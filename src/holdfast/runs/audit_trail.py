@@ -22,10 +22,22 @@ from holdfast.store.run_store import RunStore
 BEGUN = "begun"
 
 
-def record_start(audit: Audit, stacks: Iterable[Stack], *, what: What, weakened: Sequence[str] = ()) -> None:
+def record_start(
+    audit: Audit,
+    stacks: Iterable[Stack],
+    *,
+    what: What,
+    weakened: Sequence[str] = (),
+    reason: str | None = None,
+) -> None:
     """Durably, before anything is changed: a kill leaves this trace."""
     details = _details(weakened)
-    audit.record_all([Entry(what=what, stack=stack.name, outcome=BEGUN, details=details) for stack in stacks])
+    audit.record_all(
+        [
+            Entry(what=what, stack=stack.name, outcome=BEGUN, reason=reason, details=details)
+            for stack in stacks
+        ]
+    )
 
 
 def _details(weakened: Sequence[str]) -> dict[str, str]:

@@ -92,11 +92,16 @@ class RunExecutor:
             write_run(self.context.store, record, durable=False)
             write_plan(self.context.store, self.run.id, self.result.plan, self.context.redactor)
 
-    async def plan(self, options: PlanOptions) -> StackResult:
+    async def plan(
+        self, options: PlanOptions, review: Callable[[StackResult], StackResult] | None = None
+    ) -> StackResult:
+        """`review` may refuse a plan for reasons of its own."""
         self._options = options
         await self._obtain(
             lambda workdir: create_plan(self.context, self.stack, workdir, options, self._retrying)
         )
+        if review is not None:
+            self._set(review(self.result))
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
 

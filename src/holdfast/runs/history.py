@@ -119,6 +119,8 @@ def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:
     if claim is not None:
         dead = holder_liveness(store, claim, journal).proved_dead
         status = unrecorded_status(journal, working=is_working(store, claim), dead=dead)
+        if claim.intent.move is not None and status is not Status.APPLYING:
+            status = Status.UNKNOWN  # Only the two states tell.
         return structs.replace(run_from_claim(claim), status=status)
     started = journal.started.get("at") if journal.started is not None else None
     times = {Status.APPLYING: started} if isinstance(started, str) else {}

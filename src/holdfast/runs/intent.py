@@ -89,6 +89,20 @@ class PlanIntent(Struct, frozen=True, kw_only=True):
     """Made with `--destroy`: what is left is destroyed too."""
 
 
+class MoveIntent(Struct, frozen=True, kw_only=True):
+    """Resources that move from the state of one stack to that of another; each has its own run and claim.
+
+    The destination is written first: a crash in between leaves them in both states, never in none.
+    """
+
+    source: str
+    destination: str
+    source_run: str
+    destination_run: str
+    moved: tuple[tuple[str, str, str | None], ...]
+    """Address in the source, address in the destination, and the key of a deposed instance."""
+
+
 class Intent(Struct, frozen=True, kw_only=True):
     """What a claim says of the run that holds it."""
 
@@ -100,6 +114,8 @@ class Intent(Struct, frozen=True, kw_only=True):
     """The change that the run belongs to; None for an operation of one step, outside any change."""
     plan: PlanIntent | None = None
     """None for an operation of one step that applies no plan."""
+    move: MoveIntent | None = None
+    """Of `state mv` to another stack, which writes two states."""
 
     def document(self) -> dict[str, object]:
         return {"version": _VERSION, **msgspec.to_builtins(self)}

@@ -39,11 +39,12 @@ async def hold_lanes(
     identity: Identity,
     stacks: Iterable[Stack],
     *,
+    operation: str = "apply",
     beat: float = BEAT_SECONDS,
 ) -> AsyncIterator[HeldLanes]:
     """Hold all lanes of these stacks, or raise `Busy` with the holder. Waits as long as the caller allows."""
     wanted = tuple(stacks)
-    lanes = HeldLanes(store, control, _holder(identity, f"apply of {plural(len(wanted), 'stack')}"))
+    lanes = HeldLanes(store, control, _holder(identity, f"{operation} of {plural(len(wanted), 'stack')}"))
     heartbeat = asyncio.create_task(lanes.keep(beat))
     try:
         end = clock.monotonic() + control.wait

@@ -32,7 +32,7 @@ from holdfast.terraform.apply_log import OperationStatus, parse_apply_log
 from holdfast.terraform.engine.worker import NOT_STARTED
 
 _FAILED = 1
-_STATE_ONLY = frozenset({"push", "rollback", "adopt", "rename", "retire"})
+_STATE_ONLY = frozenset({"push", "rollback", "adopt", "rename", "retire", "mv", "rm"})
 """These write a state in one step and create no resource."""
 
 
@@ -133,6 +133,8 @@ def require_ended(store: RunStore, claim: Claim, *, declared: bool = False) -> N
 def proven_status(claim: Claim, journal: Journal, *, dead: bool) -> tuple[Status, str] | None:
     """How a run ended whose Holdfast is gone, and a note on it. Pure."""
     operation = claim.intent.operation
+    if claim.intent.move is not None:
+        return None  # Only the two states tell.
     if dead and operation in _STATE_ONLY:
         return Status.FAILED, f"run {claim.run}: the {operation} was interrupted; check the state"
     outcome = outcome_from_journal(journal, dead=dead)

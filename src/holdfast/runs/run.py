@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct, field, structs
 
 from holdfast.audit.chain import End
+from holdfast.kernel.errors import Exit, HoldfastError, UnknownOutcome
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
-from holdfast.plans.status import Status
+from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import HookRun
 from holdfast.runs.claims import Claim
 from holdfast.secrets.encryption import WrongKey
@@ -115,6 +117,27 @@ def write_run(store: RunStore, run: Run, *, durable: bool = True) -> None:
     """The only writer of a run's record. A later one replaces an earlier one."""
     document = {"version": _VERSION, **msgspec.to_builtins(run)}
     store.runs.finish(run.id, document, durable=durable)
+
+
+@contextlib.contextmanager
+def recorded(store: RunStore, run: Run, note: str | None = None) -> Iterator[None]:
+    """Record the outcome of an operation on a state. What it refuses changed nothing.
+
+    Only of an `UnsettledRun` none is recorded.
+    """
+    try:
+        yield
+    except UnsettledRun:
+        raise
+    except HoldfastError as error:
+        status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]
+        write_run(store, run.to(status, error.problem.message))
+        raise
+    write_run(store, run.to(Status.APPLIED, note))
+
+
+class UnsettledRun(UnknownOutcome):
+    """It is unknown what was written: the claim stays, and `runs reconcile` finds out."""
 
 
 _PLAN = "plan"

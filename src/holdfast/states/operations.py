@@ -22,6 +22,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
 from holdfast.states.surgery import Override, StateChange
 from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.supervisor.request import StateWriter
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.edit import blank_state, raise_serial, with_lineage
 from holdfast.terraform.statefile.losses import lost_resources
@@ -176,11 +177,22 @@ async def _hold_for_push(
 
 
 async def push_content(
-    context: ChangeContext, workdir: StackWorkdir, content: bytes, *, run: str | None = None
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    content: bytes,
+    *,
+    run: str | None = None,
+    why: str = "push",
+    journalled: bool = False,
 ) -> State:
-    """Push under a claim, and check that the backend returns what was pushed."""
+    """Push under a claim, and check that the backend returns what was pushed.
+
+    With the journal of the run, the claim counts as held until the push has ended, whatever is killed.
+    """
     stack, state = workdir.stack, read_state(content)
-    pushing = _Pushing(context, workdir, run or context.identity.change)
+    run = run or context.identity.change
+    writes = StateWriter(run=run, why=why, journal=run if journalled else None)
+    pushing = _Pushing(context, workdir, writes)
     with _damage_aside(workdir.home.file):
         await pushing.terraform.init()
         if (
@@ -207,17 +219,19 @@ async def push_content(
 
 
 class _Pushing:
-    def __init__(self, context: ChangeContext, workdir: StackWorkdir, run: str) -> None:
+    def __init__(self, context: ChangeContext, workdir: StackWorkdir, writes: StateWriter) -> None:
         self._context = context
         self._workdir = workdir
-        self._run = run
+        self._writes = writes
         self.terraform = Terraform(context, workdir)
 
-    async def push(self, content: bytes) -> None:
+    async def push(self, content: bytes, *, journalled: bool = True) -> None:
+        """A journal belongs to one command: of several pushes, the one that counts has it."""
         work = self._workdir.work
+        writes = self._writes if journalled else self._writes._replace(journal=None)
         try:
             files.write(work.module / _PUSHED, content)
-            await self.terraform.state_push(_PUSHED, self._run)
+            await self.terraform.state_push(_PUSHED, writes)
         finally:
             remove_files(work, (_PUSHED,))
 
@@ -235,14 +249,14 @@ class _Pushing:
         Terraform gives a new lineage to whatever it pushes there, but lets any lineage follow a state
         without content. A backend that does not gets the content under the lineage that is there now.
         """
-        await self.push(blank_state())
+        await self.push(blank_state(), journalled=False)
         try:
             await self.push(content)
         except TerraformFailed:
             blank = read_state(await self.terraform.state_pull())
             if not isinstance(blank, State) or blank.managed != 0:
                 raise
-            await self.push(with_lineage(content, blank.lineage))
+            await self.push(with_lineage(content, blank.lineage), journalled=False)
 
 
 def _same_content(pushed: State, now: State) -> bool:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from holdfast.kernel.errors import Busy, Exit, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
+from holdfast.kernel.errors import Busy, Failed, Refused, UnknownOutcome, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext, Engines
-from holdfast.plans.status import STATUS_OF_EXIT, Status
+from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs.claims import hold_claim
 from holdfast.runs.outcome import require_previous_finished
-from holdfast.runs.run import new_run, write_run
+from holdfast.runs.run import new_run, recorded
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
@@ -108,14 +108,8 @@ async def rollback(
         hold_claim(context.store, context.control, context.identity, stack, "rollback"),
         open_workdir(context, stack) as workdir,
     ):
-        try:
+        with recorded(context.store, run, f"back to {goal.entry.shown}"):
             done = await _under_claim(context, workdir, goal, seen, override)
-        except HoldfastError as error:
-            # A refusal changed nothing, so the outcome is known.
-            status = Status.FAILED if error.exit is Exit.UNKNOWN else STATUS_OF_EXIT[error.exit]
-            write_run(context.store, run.to(status, error.problem.message))
-            raise
-        write_run(context.store, run.to(Status.APPLIED, f"back to {goal.entry.shown}"))
     prune_states(context.store, stack.name, context.project.config.backups)
     return done
 

@@ -52,6 +52,8 @@ class StateChange(MaskedStruct, frozen=True, kw_only=True):
     digest: str
     saves: bool = False
     """It saves the state that a run of this stack could not save."""
+    weaker: tuple[str, ...] = ()
+    """How resources that move to another stack are guarded less there."""
 
     @property
     def lost_addresses(self) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ def decide(project: Project, store: RunStore, stack: Stack, change: StateChange)
     state = read_state(change.before)
     lineage = state.lineage if isinstance(state, State) else ""
     lowered = lowered_rules(project, store, stack, lineage)
-    if not change.loses and not lowered:
+    if not change.loses and not lowered and not change.weaker:
         return Allow()
     policy = policy_of(project.config, stack)
     forgets = tuple(
@@ -113,9 +115,8 @@ def decide(project: Project, store: RunStore, stack: Stack, change: StateChange)
         now=clock.now(),
         prior_resources=state.managed if isinstance(state, State) else None,
     )
-    decision = with_reasons(
-        evaluate_plan(Plan(changes=forgets), policy, context), weaker_than_applied(lowered)
-    )
+    weaker = (*weaker_than_applied(lowered), *_guarded_less(change))
+    decision = with_reasons(evaluate_plan(Plan(changes=forgets), policy, context), weaker)
     if change.lost is not None:
         return decision
     unknown = Reason(
@@ -125,6 +126,15 @@ def decide(project: Project, store: RunStore, stack: Stack, change: StateChange)
         effect=policy.destroy,
     )
     return with_reasons(decision, (unknown,))
+
+
+def _guarded_less(change: StateChange) -> Iterator[Reason]:
+    if change.weaker:
+        yield Reason(
+            code="HF-GUARD-20",
+            message="the resources would be guarded less in the other stack: " + "; ".join(change.weaker),
+            rule="move to weaker rules",
+        )
 
 
 def require_allowed(
@@ -158,6 +168,7 @@ def audited_change(
     *,
     seen: str | None,
     command: str,
+    reason: str | None = None,
     **details: str,
 ) -> Iterator[None]:
     """Under the claim: the change must still be allowed, and be the one that the user saw."""
@@ -178,7 +189,7 @@ def audited_change(
         context.control.tell,
         stack.name,
         what=change.operation,
-        reason=override.reason if override is not None else None,
+        reason=override.reason if override is not None else reason,
         digest=change.digest,
         break_glass=overridden,
         **details,

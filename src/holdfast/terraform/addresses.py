@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 Step = str | int
 Path = tuple[Step, ...]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _KEY = re.compile(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
+_ADDRESS = re.compile(
+    rf"(?:{_NAME.pattern}(?:{_KEY.pattern})?\.)+{_NAME.pattern}(?:{_KEY.pattern})?", re.DOTALL
+)
 _NUMBERS = re.compile(r"([^0-9]*)([0-9]*)", re.ASCII)
 _BEYOND_FOUR_DIGITS = 0x10000
 _ESCAPES = (
@@ -26,6 +29,23 @@ _ESCAPES = (
 def without_keys(address: str) -> str:
     """The address in the configuration: `module.a["x"].b.c[0]` is `module.a.b.c`."""
     return _KEY.sub("", address)
+
+
+def is_address(text: str) -> bool:
+    """Whether it can be the address of a resource, an instance or a module."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def covers(address: str, other: str) -> bool:
+    """Whether `other` is this instance, an instance of this resource, or something in this module."""
+    return other == address or other.startswith((f"{address}.", f"{address}["))
+
+
+def import_blocks(imports: Iterable[tuple[str, str]]) -> str:
+    """The `import` blocks for addresses and ids. Nothing in an id is interpreted as a template."""
+    return "\n".join(
+        f"import {{\n  to = {address}\n  id = {key_text(id_)[1:-1]}\n}}\n" for address, id_ in imports
+    )
 
 
 def address_order(address: str) -> tuple[tuple[str, int], ...]:

@@ -50,6 +50,8 @@ class PlanOptions(NamedTuple):
     """The user says that a new stack is not one that is gone. Terraform does not see this one."""
     variables: tuple[VariableOption, ...] = ()
     """In the order of the command line. Terraform gets them in a private file: `plans.variables`."""
+    imports: tuple[tuple[str, str], ...] = ()
+    """Addresses and ids of resources to import, for which the plan gets `import` blocks."""
 
 
 def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:
@@ -125,6 +127,16 @@ def with_variables(argv: Argv, variables_files: tuple[str, ...]) -> Argv:
 
 def state_push(file: str) -> Argv:
     return ("state", "push", file)
+
+
+def state_mv(state: str, source: str, target: str, *, into: str | None = None) -> Argv:
+    """In a state file, or from it into another one. What Terraform backs up is named like a state."""
+    other = (f"-state-out={into}", "-backup-out=backup-out.tfstate") if into is not None else ()
+    return ("state", "mv", "-no-color", f"-state={state}", "-backup=backup.tfstate", *other, source, target)
+
+
+def state_rm(state: str, addresses: tuple[str, ...]) -> Argv:
+    return ("state", "rm", "-no-color", f"-state={state}", "-backup=backup.tfstate", *addresses)
 
 
 def force_unlock(lock: str) -> Argv:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from evidence_made import CREATE, A, B, look
 from recovery_made import complete, created, planned, provisioning, start
 
-from holdfast.recovery.imports import Import, import_blocks, imports
+from holdfast.recovery.imports import imports
 
 
 def test_an_id_that_a_person_gives_wins() -> None:
@@ -40,19 +40,3 @@ def test_what_only_lives_in_the_state_is_made_again() -> None:
     again = imports(look(change, lines), {})
     assert "would run again" in again.unresolved[0].reason
     assert not again.complete
-
-
-def test_import_blocks_are_plain_text() -> None:
-    """No id is ever read as a template, an escape or the end of its own quotes."""
-    blocks = import_blocks(
-        [
-            Import(address='module.m["x"].lab_object.a[0]', id="i-1"),
-            Import(address=A, id='a"b\\c${x}%{if}\n\x07é'),
-        ]
-    )
-    assert blocks == (
-        'import {\n  to = module.m["x"].lab_object.a[0]\n  id = "i-1"\n}\n'
-        "\n"
-        'import {\n  to = lab_object.a\n  id = "a\\"b\\\\c$${x}%%{if}\\n\\u0007é"\n}\n'
-    )
-    assert import_blocks([]) == ""

@@ -27,6 +27,7 @@ from holdfast.review import decide
 from holdfast.review.plan_checks import PlanFindings
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
+from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.plan.model import Plan
 
 NET = structs.replace(stack("net"), production=True, environment="prod")
@@ -49,7 +50,9 @@ def ready(of: Plan, **more: Any) -> PlanFile:
             plan=of,
             prior=StateIdentity(lineage="", serial=0),
             **(
-                {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True} | more
+                {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True}
+                | {"options": PlanOptions()}
+                | more
             ),
         ),
     )

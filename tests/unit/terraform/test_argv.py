@@ -88,6 +88,24 @@ def test_apply_gives_variables_files_before_the_plan() -> None:
         (argv.OUTPUT, ("output", "-json", "-no-color")),
         (argv.STATE_PULL, ("state", "pull")),
         (argv.state_push("/a b/state"), ("state", "push", "/a b/state")),
+        (
+            argv.state_mv("s.tfstate", "a.b", "c.d"),
+            ("state", "mv", "-no-color", "-state=s.tfstate", "-backup=backup.tfstate", "a.b", "c.d"),
+        ),
+        (
+            argv.state_mv("s.tfstate", "a.b", "c.d", into="t.tfstate")[4:],
+            (
+                "-backup=backup.tfstate",
+                "-state-out=t.tfstate",
+                "-backup-out=backup-out.tfstate",
+                "a.b",
+                "c.d",
+            ),
+        ),
+        (
+            argv.state_rm("s.tfstate", ("a.b", "c.d")),
+            ("state", "rm", "-no-color", "-state=s.tfstate", "-backup=backup.tfstate", "a.b", "c.d"),
+        ),
         (argv.select_workspace("blue"), ("workspace", "select", "-or-create=true", "blue")),
         (argv.VERSION, ("version", "-json")),
     ],

@@ -28,6 +28,7 @@ from holdfast.plans.result import StackResult, exit_code
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.document import change_document
+from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.workdirs.gc_policy import format_size
@@ -178,6 +179,26 @@ class Change:
             return (*results, *await self._removed(change_context))
 
         return self._finish(self._run(work), blocked=_blocked(allow=allow_blocked))
+
+    def import_resource(self, stack: Stack, address: str, id_: str, *, yes: bool, reason: str | None) -> Exit:
+        from holdfast.changes.imports import import_resource
+
+        self._start()
+
+        async def confirm_import(change_context: ChangeContext, _: tuple[str, ...]) -> bool:
+            self.console.question(f"Import {address}?")
+            return (await _read_line(change_context)).strip().lower() in {"y", "yes"}
+
+        async def work(change_context: ChangeContext, progress: Progress) -> Results:
+            confirm = None if yes else self._confirmation(change_context, progress, confirm_import)
+            return await import_resource(
+                *(change_context, stack, address, id_),
+                confirm=confirm,
+                reason=reason,
+                on_checks=self._take_checks,
+            )
+
+        return self._finish(self._run(work))
 
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""

@@ -36,10 +36,10 @@ Unsaved = Annotated[
         "--unsaved", help="A state that Terraform could not save; VERSION is a name from `state versions`."
     ),
 ]
-HELP = "Read, compare, push, roll back, adopt, rename, retire and unlock states."
+HELP = "Read, compare, edit, push, roll back, adopt, rename, retire and unlock states."
 COMMANDS = (
-    "list", "versions", "show", "diff", "pull", "unlock", "push", "backup", "rollback", "adopt", "rename",
-    "retire",
+    "list", "versions", "show", "diff", "pull", "unlock", "push", "mv", "rm", "backup", "rollback", "adopt",
+    "rename", "retire",
 )  # fmt: skip
 
 
@@ -221,6 +221,44 @@ def push(
 
     source = file.absolute() if file is not None else None
     return run_push(invocation, name, source, override=override_from(override, reason), yes=yes)
+
+
+def mv(
+    invocation: Invocation,
+    name: OneStack,
+    address: Annotated[str, Argument(metavar="FROM", help="Address of a resource, an instance or a module.")],
+    target: Annotated[str, Argument(metavar="TO", help="Its new address.")],
+    to: Annotated[
+        str | None, Option("--to", metavar="STACK", help="Move it to the state of this stack.")
+    ] = None,
+    yes: Yes = False,
+    override: AcceptLoss = None,
+    reason: Reason = None,
+) -> Exit:
+    """Move resources to another address, or to another stack's state.
+
+    Changes only states, no real resource. Afterwards the code must declare the new address.
+    """
+    from holdfast.cli.commands.state_edits import Decisions, run_mv
+
+    return run_mv(invocation, name, to or name, address, target, Decisions(override, reason, yes=yes))
+
+
+def rm(
+    invocation: Invocation,
+    name: OneStack,
+    addresses: Annotated[
+        list[str],
+        Argument(metavar="ADDR", help="Address of a resource, an instance or a module; repeatable."),
+    ],
+    yes: Yes = False,
+    override: AcceptLoss = None,
+    reason: Reason = None,
+) -> Exit:
+    """Remove resources from a state without destroying them. Nothing manages them any more."""
+    from holdfast.cli.commands.state_edits import Decisions, run_rm
+
+    return run_rm(invocation, name, tuple(addresses), Decisions(override, reason, yes=yes))
 
 
 def adopt(

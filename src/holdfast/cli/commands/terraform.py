@@ -23,7 +23,7 @@ INSTEAD = {
     "apply": "holdfast apply",
     "destroy": "holdfast destroy STACK",
     "plan": "holdfast plan",
-    "import": "an import block in the code, then holdfast plan",
+    "import": "holdfast import STACK ADDR ID",
     "taint": "holdfast plan --replace ADDR",
     "untaint": "holdfast plan",
     "refresh": "holdfast plan --refresh-only",
@@ -31,8 +31,8 @@ INSTEAD = {
     "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
     "state pull": "holdfast state pull STACK (here the output would be redacted)",
     "state push": "holdfast state push STACK FILE",
-    "state mv": "a moved block in the code, then holdfast plan",
-    "state rm": "a removed block in the code, then holdfast plan",
+    "state mv": "holdfast state mv STACK FROM TO",
+    "state rm": "holdfast state rm STACK ADDR",
     "state replace-provider": "a change of required_providers, then holdfast plan",
 }
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
     from rich.table import Table
 
 _MOST_ROWS = 12
-_OPERATIONS = {"plan": "planning", "apply": "applying", "destroy": "destroying"}
+_OPERATIONS = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"}
 
 
 class _Row:

@@ -1,0 +1,33 @@
+"""`holdfast import`: put an existing resource under the management of a stack."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from holdfast.cli.command import Argument, Invocation
+from holdfast.cli.parameters import OneStack, Reason, Wait, Yes, wait_from
+from holdfast.kernel.errors import Exit, UsageError
+
+
+def import_(
+    invocation: Invocation,
+    name: OneStack,
+    address: Annotated[str, Argument(metavar="ADDR", help="Its address; the code must declare it.")],
+    id_: Annotated[str, Argument(metavar="ID", help="Its import id, as the provider documents it.")],
+    yes: Yes = False,
+    reason: Reason = None,
+    wait: Wait = None,
+) -> Exit:
+    """Import an existing resource into a stack's state: plan, guard, confirm, apply.
+
+    Applied only if the plan imports this resource and changes nothing else.
+    """
+    from holdfast.cli.commands.change import Change
+    from holdfast.states.edits import require_address
+
+    require_address(address)
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
+    change = Change(invocation, [name], wait=wait_from(wait, ci=invocation.environment.ci))
+    return change.import_resource(change.repository.stack(name), address, id_, yes=yes, reason=reason)
