@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from program import Program
+from program import Program, eventually, interrupt
 from state_server import StateServer
 
 TOKEN = "tok-9f31c7-never-shown"
@@ -30,7 +32,7 @@ APP = """
     variable "token" { type = string }
     variable "domain" { type = string }
     resource "terraform_data" "app" {
-      input = { vpc = var.vpc_id, count = length(var.subnets), more = var.size.cpus + 1, token = var.token }
+      input = { vpc = var.vpc_id, count = length(var.subnets), more = var.size.cpus + 1, note = var.token }
     }
     output "app" { value = "${var.vpc_id} ${length(var.subnets)} ${var.size.cpus + 1} ${var.domain}" }
 """
@@ -63,6 +65,7 @@ def repository(holdfast: Program, backend: str = "", network: str = "", inputs: 
         "holdfast.yaml",
         f"""
         version: 1
+        engine: {{parallelism: 1}}
         environments: {{dev: {{match: [dev]}}}}
         stacks:
           - name: dev/network
@@ -117,6 +120,9 @@ def test_outputs_reach_the_stack_that_reads_them(holdfast: Program, kind: str, s
         assert "dev/network.token is sensitive, but the variable token is not" in shown[-2].text
         run = done["dev/app"]["run"]
         shown += [holdfast.ok("runs", "show", run), holdfast.ok("runs", "log", run)]
+    if kind == "managed":
+        # The reader's state does not mark it, and another command has read no input.
+        shown += [holdfast.ok("terraform", "dev/app", "--", "show"), holdfast.ok("state", "show", "dev/app")]
     assert [ran for ran in shown if TOKEN in ran.text] == []
     assert holding(holdfast.folder / ".holdfast", TOKEN) == []
     assert holding(holdfast.home, TOKEN) == []
@@ -135,6 +141,12 @@ def test_a_state_that_cannot_be_read_is_never_a_missing_output(
     assert "the outputs of dev/network cannot be read" in failed["error"]["message"]
     assert "holdfast output dev/network" in failed["error"]["hint"]
 
+    # The backend knows nothing of the state that it had.
+    holdfast.environment["NET_PASSWORD"] = "only-for-the-network"
+    server.forget = True
+    failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
+    assert "its backend reports no state; it last had 1 resource" in failed["error"]["message"]
+
     # A local state that is gone was there before: that is known, too.
     repository(holdfast, BACKENDS["local"], "", mocked)
     holdfast.ok("state", "adopt", "dev/network", "--start-empty", "--yes", code=0)
@@ -142,6 +154,19 @@ def test_a_state_that_cannot_be_read_is_never_a_missing_output(
     (holdfast.folder / "network/state/net.tfstate").unlink()
     failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
     assert "is missing" in failed["error"]["message"]
+
+
+def test_a_read_stops_with_the_change(holdfast: Program) -> None:
+    """Ctrl-C while the other stack's backend does not answer."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/net"
+        repository(holdfast, BACKENDS["http"], f'backend: {{ settings: {{ address: "{address}" }} }}')
+        process = holdfast.start("plan", "dev/app", "--json")
+        eventually(lambda: bool(select.select([silent], [], [], 0)[0]), what="a request for the state")
+        interrupt(process)
+    out, _ = process.communicate()
+    assert process.returncode == 1
+    assert json.loads(out)["stacks"][0]["status"] == "cancelled"
 
 
 def test_an_output_that_does_not_exist_is_named_with_those_that_do(holdfast: Program) -> None:
@@ -161,7 +186,7 @@ def test_mocks_are_marked_and_never_applied(holdfast: Program) -> None:
     repository(holdfast, inputs=mocks)
     planned = holdfast.ok("plan", "--out", "bundle")
     assert "with mocks: vpc_id" in planned.text
-    note = "vpc_id is a mock: dev/network has no state yet"
+    note = "vpc_id is a mock, because dev/network has no state yet"
     assert note in planned.text
     expected = [{"variable": "vpc_id", "output": "dev/network.vpc_id", "value": "vpc-mock"}]
     assert json.loads((holdfast.folder / "bundle/dev/app/summary.json").read_text())["mocks"] == expected

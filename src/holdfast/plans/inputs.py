@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from holdfast.config.output_refs import OutputRef
 from holdfast.config.problems import did_you_mean
 from holdfast.config.secret_refs import SecretRef
@@ -18,6 +20,7 @@ from holdfast.kernel.secret import reveal_all
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled
+from holdfast.plans.events import ignore_events
 from holdfast.plans.saved_plan import canonical, sha256
 from holdfast.plans.stack_environment import resolve
 from holdfast.plans.terraform import Terraform
@@ -52,7 +55,8 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
                 notes += _sensitive_note(context, stack, variable, reference)
         elif mocks and reference.mock is not None:
             values[variable] = mocked[variable] = reveal_all(resolve(context, reference.mock))
-            notes.append(f"{variable} is a mock: {_why_missing(state, reference)}; it is never applied")
+            why = _why_missing(state, reference)
+            notes.append(f"{variable} is a mock, because {why}; a plan with mocks is never applied")
         else:
             raise _missing_error(context, stack, variable, reference, state)
     return InputValues(values=values, mocks=mocked, outputs=outputs, notes=tuple(notes))
@@ -89,8 +93,10 @@ async def read_state_of(context: ChangeContext, stack: Stack) -> StateFile:
         content = state_at(context.store, stack.name, home)
     state = read_state(content) if content is not None else None
     if state is None or (isinstance(state, State) and state.encrypted):
-        async with context.engines.slots, open_workdir(context, stack, for_state=True) as workdir:
-            terraform, home = Terraform(context, workdir), workdir.home
+        # The reader's change shows no progress of a stack that may not be part of it.
+        quiet = replace(context, control=replace(context.control, tell=ignore_events))
+        async with context.engines.slots, open_workdir(quiet, stack, for_state=True) as workdir:
+            terraform, home = Terraform(quiet, workdir), workdir.home
             await terraform.init()
             state = read_state(await terraform.state_pull())
     if isinstance(state, UnreadableState):

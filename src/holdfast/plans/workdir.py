@@ -43,7 +43,8 @@ from holdfast.terraform.engine.environment import (
     terraform_variables,
 )
 from holdfast.terraform.engine.interface import Engine
-from holdfast.terraform.statefile.sensitive import sensitive_variables
+from holdfast.terraform.statefile.model import read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state, sensitive_variables
 from holdfast.terraform.workdirs.created_files import FileStamps, list_files
 from holdfast.terraform.workdirs.workdir import (
     WORKSPACE_FILE,
@@ -139,6 +140,8 @@ async def open_workdir(
     environment, destination = stack_environment(context, stack, home)
     inline = {key: reveal_all(value) for key, value in resolve_all(context, stack.variables).items()}
     inline.update(read.values)
+    if read is NO_INPUTS:
+        _register_read_outputs(context, stack)
     _register_variables(project.code, context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
     if inputs.broken and not for_state:
@@ -266,6 +269,15 @@ def _register_variables(
     redactor.register_all(
         sensitive_variables(code, stack.module, stack.variables_files, {**caller, **inline})
     )
+
+
+def _register_read_outputs(context: ChangeContext, stack: Stack) -> None:
+    """What it read when it was applied may be in its state and outputs: as far as no Terraform is needed."""
+    for name in {reference.stack for reference in stack.inputs.values()}:
+        with contextlib.suppress(HoldfastError, OSError):
+            other = context.project.stacks[name]
+            content = state_at(context.store, name, home_of(context.project, other))
+            context.redactor.register_all(sensitive_in_state(read_state(content or b"")))
 
 
 def _code_digest(work: WorkDirectory, inputs: StackInputs) -> str:

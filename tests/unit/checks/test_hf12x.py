@@ -584,6 +584,17 @@ def test_production_is_not_read_from_outside() -> None:
     assert [one.waived for one in of(report, ACROSS)] == [True]
 
 
+def test_an_input_from_the_other_side_of_production_is_found() -> None:
+    """At `inputs` of the entry: it reads that state, too."""
+    inputs = ", inputs: { v: { output: net.vpc } }"
+    report = reads("", inputs, app="dev")
+    assert messages(report) == [
+        "`app` is not production and its input v is an output of `net`, which is production"
+    ]
+    assert lines(report, ACROSS) == [("holdfast.yaml", 5)]
+    assert messages(reads("", inputs)) == []
+
+
 # HF128: two backends.
 
 

@@ -77,6 +77,17 @@ def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
                     address=remote.address,
                 )
 
+    by_name = {other.name: other for other in stack.checkout.all_stacks}
+    for read in stack.stack.derived:
+        owner = by_name.get(read.stack, stack.stack)
+        if read.output is not None and owner.production != stack.stack.production:
+            yield finding(
+                read.place,
+                f"`{stack.name}` is {here} and its {read.source} is an output of `{owner.name}`, "
+                f"which is {'production' if owner.production else 'not'}",
+                stack=stack.name,
+            )
+
 
 HF127 = Rule(
     id="HF127",
