@@ -7,6 +7,7 @@ this stack had. A state that cannot be read is an error, never a missing output.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.secret import reveal_all
 from holdfast.plans import state_continuity
-from holdfast.plans.context import ChangeContext, InputValues
+from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import ignore_events
 from holdfast.plans.saved_plan import canonical, sha256
@@ -60,6 +61,13 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
         else:
             raise _missing_error(context, stack, variable, reference, state)
     return InputValues(values=values, mocks=mocked, outputs=outputs, notes=tuple(notes))
+
+
+async def inputs_or_none(context: ChangeContext, stack: Stack) -> InputValues:
+    """For commands that work without them, as far as they can."""
+    with contextlib.suppress(HoldfastError, OSError):
+        return await read_inputs(context, stack, mocks=False)
+    return NO_INPUTS
 
 
 async def _read(context: ChangeContext, reader: Stack, name: str) -> StateFile:

@@ -18,6 +18,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import terraform_error
+from holdfast.plans.inputs import inputs_or_none
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
@@ -157,7 +158,9 @@ async def _import_unrecorded(
     ask: Ask | None,
 ) -> Reconciled:
     notes = [*await kill_orphans(journal)]
-    async with open_workdir(context, stack, for_state=True) as workdir:
+    # Imports are planned with them. A state is restored also where they cannot be read.
+    read = await inputs_or_none(context, stack)
+    async with open_workdir(context, stack, read=read, for_state=True) as workdir:
         restored = await restore_state(context, workdir, claim, declared=request.declared is not None)
         notes += restored.notes
         content = await state_now(context, workdir)
