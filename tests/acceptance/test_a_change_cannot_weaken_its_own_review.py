@@ -140,11 +140,7 @@ ATTACKS: dict[str, Attack] = {
             *(DELETES, (YAML, '"{var.place}"', '"{values.place}"')),
             (YAML, "targets:", "values: { place: dev, tier: dev }\ntargets:"),
             ("approved/main.tf", 'input = "x"', 'input = "y"'),
-            (
-                YAML,
-                "module: approved, environment: approved",
-                'module: approved, environment: "{values.tier}"',
-            ),
+            (YAML, "environment: approved }", 'environment: "{values.tier}" }'),
         ),
         {
             "live/a": ("HF-GUARD-1", f"{MOVED} (live/a)"),

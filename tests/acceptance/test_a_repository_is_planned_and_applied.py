@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from program import ROOT, Program
@@ -25,13 +26,40 @@ def test_the_accounts_example_is_applied_and_then_unchanged(holdfast: Program) -
     assert again["summary"]["unchanged"] == 12
 
 
-@pytest.mark.parametrize("example", ["accounts", "regions"])
+@pytest.mark.parametrize("example", ["accounts", "regions", "services"])
 def test_the_examples_are_as_the_checks_want_them(holdfast: Program, example: str) -> None:
     """Not even a note; in the plans neither."""
     shutil.copytree(ROOT / "examples" / example, holdfast.folder, dirs_exist_ok=True)
     holdfast.ok("check", "--engine", "--fail-on", "note")
     planned = holdfast.json("plan")
     assert [one for one in planned["checks"]["findings"] if not one["waived"]] == []
+
+
+def test_the_services_example_is_shorter_than_with_terragrunt(holdfast: Program) -> None:
+    """Twelve stacks with outputs as inputs, in order; the page states the lines of both configurations."""
+    shutil.copytree(ROOT / "examples/services", holdfast.folder, dirs_exist_ok=True)
+    applied = holdfast.results("apply", "--yes")
+    assert len(applied) == 12
+    assert {one["status"] for one in applied.values()} == {"applied"}
+    site = applied["prod/web"]["outputs"]["site"]["value"]
+    assert site == "https://prod.acme.example in vpc-prod with https://api.prod.acme.example"
+    assert {one["status"] for one in holdfast.results("plan").values()} == {"unchanged"}
+    ours = _lines(holdfast.folder / "holdfast.yaml")
+    theirs = _lines(*(holdfast.folder / "terragrunt").rglob("*.hcl"))
+    assert len(ours) * 3 < len(theirs)
+    page = (ROOT / "docs/terragrunt.md").read_text()
+    assert f"| {len(ours)} | {len(theirs)} |" in page
+    assert f"| {_characters(ours):,} | {_characters(theirs):,} |" in page
+
+
+def _lines(*files: Path) -> list[str]:
+    """Without comments and blank lines."""
+    lines = (line.strip() for file in files for line in file.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _characters(lines: list[str]) -> int:
+    return sum(len("".join(line.split())) for line in lines)
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,15 @@ CODE = """
       value = terraform_data.it.output
     }
     """
+ENVIRONMENT = """
+data "lab_environment" "it" {
+  names = ["LAB_DIRECTORY", "LAB_TOKEN", "LAB_UNSET", "LAB_OTHER"]
+}
+
+output "given" {
+  value = data.lab_environment.it.values
+}
+"""
 SERVICES = ("api", "database", "network", "web")
 
 
@@ -144,12 +154,17 @@ def test_the_callers_variables_are_passed_by_name(with_lab: Program, tmp_path: P
         stacks: [{{ name: a, module: a, environment: dev }}]
         """
     with_lab.write("holdfast.yaml", config.format(""))
-    with_lab.write("a/main.tf", lab_module('resource "lab_object" "it" {\n  name = "it"\n}\n'))
+    with_lab.write("a/main.tf", lab_module('resource "lab_object" "it" {\n  name = "it"\n}\n' + ENVIRONMENT))
     failed = with_lab.results("plan", code=1)["a"]
     assert "pass_env: [LAB_DIRECTORY]" in failed["error"]["hint"]
-    with_lab.write("holdfast.yaml", config.format("pass_env: [LAB_DIRECTORY]"))
-    with_lab.ok("plan", "--out", "bundle")
+    with_lab.write("holdfast.yaml", config.format("pass_env: [LAB_DIRECTORY, LAB_TOKEN, LAB_UNSET]"))
+    with_lab.environment |= {"LAB_TOKEN": "the-callers-own-token", "LAB_OTHER": "not passed"}
+    assert "the-callers-own-token" not in with_lab.ok("plan", "--out", "bundle", "--json").text
     elsewhere = {"LAB_DIRECTORY": str(tmp_path / "elsewhere")}
     refused = with_lab.results("apply", "--plan", "bundle", code=3, env=elsewhere)["a"]
     assert "LAB_DIRECTORY" in refused["error"]["message"]
-    assert with_lab.results("apply", "--plan", "bundle")["a"]["status"] == "applied"
+    # A credential may be another one by then, and is shown nowhere.
+    ran = with_lab.ok("apply", "--plan", "bundle", "--json", env={"LAB_TOKEN": "a-newer-token-of-theirs"})
+    assert "a-newer-token-of-theirs" not in ran.text
+    (applied,) = json.loads(ran.out)["stacks"]
+    assert set(applied["outputs"]["given"]["value"]) == {"LAB_DIRECTORY", "LAB_TOKEN"}

@@ -88,7 +88,10 @@ def configurations(draw: st.DrawFn, *names: str) -> tuple[str, str]:
         "backend": {"type": "local", "settings": {"path": "../s.tfstate"}},
         **draw(
             st.sampled_from(
-                ({}, {"environment": "{var.where}"}, {"environment": "green"}, {"account": "red"})
+                (
+                    *({}, {"environment": "{var.where}"}, {"environment": "green"}, {"account": "red"}),
+                    {"environment": "{values.where}"},
+                )
             )
         ),
     }
@@ -104,6 +107,13 @@ def configurations(draw: st.DrawFn, *names: str) -> tuple[str, str]:
         "stacks": [entry],
     }
     values = st.sampled_from(("red", "green", "prod", "blue", "unknown"))
+    defaults: tuple[dict[str, Any], ...] = (
+        {},
+        {"account": "red"},
+        {"account": "green"},
+        {"inputs": {"environment": "prod"}},
+    )
+    document |= {"values": {"where": draw(values)}, "defaults": draw(st.sampled_from(defaults))}
     return json.dumps(document), f'where = "{draw(values)}"\nenvironment = "{draw(values)}"\n'
 
 
@@ -191,6 +201,23 @@ def test_a_changed_configuration_never_allows_more(
         if rank(decided(folder, config, stack, None, changes)) < rank(before):
             assert found is not None
             assert found.weakened
+
+
+def test_a_new_stack_cannot_hide_behind_what_only_the_change_has(tmp_path: Path) -> None:
+    """Without its value it would not exist with the base's environments, and not be judged by them."""
+    base = {"version": 1, "environments": {"prod": {"match": ["live-*"]}}}
+    hidden = {"match": ["live-9"], "values": {"v": "x"}, "defaults": {"region": "r"}}
+    new = {"name": "new", "module": "m", "environment": "live-9", "workspace": "{values.v}-{region}"}
+    change = {**base, "environments": {**base["environments"], "cheap": hidden}, "stacks": [new]}  # type: ignore[dict-item]
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/main.tf").write_text("")
+    config, code, stacks = discovered(tmp_path, json.dumps(change), "")
+    assert [stack.production for stack in stacks] == [False]
+    found = base_rules(
+        config, code, stacks, OldRepository(config, code, {YAML: json.dumps(base).encode()}), "x"
+    )
+    assert found is not None
+    assert "environment prod (production) → cheap (new)" in found.weakened
 
 
 LEVELS = st.sampled_from(("off", "note", "warning", "error"))

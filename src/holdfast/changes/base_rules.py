@@ -14,7 +14,8 @@ from holdfast.checks.engine.new_waivers import without_new_waivers
 from holdfast.checks.model.report import Waiver
 from holdfast.checks.tools.rego.policies import FOLDER, changes_policies, policy_files
 from holdfast.config.checks import Use
-from holdfast.config.settings import Config, Target
+from holdfast.config.defaults import EntryDefaults, merge, merge_values
+from holdfast.config.settings import Config, Environment, Target
 from holdfast.config.stack_rules import RuleKind
 from holdfast.guard.policy import policy_for
 from holdfast.hcl.eval.code import Code
@@ -102,11 +103,8 @@ class _Comparison:
         self._old = old
         self._base = base
         self._known = known
-        self._count = 0
-        """How many stacks the change has."""
 
     def judged(self, stacks: Sequence[Stack]) -> Judged:
-        self._count = len(stacks)
         readers = _readers(self._known.values())
         now = _readers(stacks)
         judged: dict[str, tuple[BaseStack, ...]] = {}
@@ -157,8 +155,7 @@ class _Comparison:
                 yield twin
         same = [twin for twin in self._by_old_environments if twin.name == stack.name]
         yield from same
-        if not same and len(self._by_old_environments) < self._count:
-            # Left out, because it needs a value or a default of the change's environments.
+        if not same:
             yield structs.replace(stack, environment=None, production=True)
 
     @functools.cached_property
@@ -167,7 +164,7 @@ class _Comparison:
 
     @functools.cached_property
     def _by_old_environments(self) -> tuple[Stack, ...]:
-        return self._discover(structs.replace(self._config, environments=self._old.environments))
+        return self._discover(_with_environments(self._config, self._old.environments))
 
     def _discover(self, config: Config) -> tuple[Stack, ...]:
         """On the current files; entries with mistakes are left out."""
@@ -178,6 +175,19 @@ class _Comparison:
             code_backend=functools.partial(code_backend, self._code),
             lenient=True,
         )
+
+
+def _with_environments(config: Config, environments: tuple[Environment, ...]) -> Config:
+    """Every stack still has the values and defaults that the change's environments give it."""
+    layers = [environment.defaults for environment in config.environments] + [config.defaults]
+    written = [layer.written for layer in layers if layer is not None]
+    values = [environment.values for environment in config.environments] + [config.values]
+    return structs.replace(
+        config,
+        environments=tuple(structs.replace(one, values={}, defaults=None) for one in environments),
+        defaults=EntryDefaults(written=functools.reduce(merge, written)) if written else None,
+        values=functools.reduce(merge_values, values),
+    )
 
 
 def _readers(stacks: Iterable[Stack]) -> dict[str, set[str]]:

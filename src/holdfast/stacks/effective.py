@@ -32,15 +32,8 @@ class Setting(Struct, frozen=True, kw_only=True):
     """Text, numbers, bools, lists and mappings; a secret is only its reference."""
     source: str
     place: Place | None = None
-
-
-class VariableValue(Struct, frozen=True, kw_only=True):
-    name: str
-    value: Any
-    """None if it is sensitive."""
-    sensitive: bool
-    source: str
-    place: Place | None = None
+    sensitive: bool = False
+    """Of a variable: the value is then None."""
 
 
 def effective_settings(stack: Stack, scope: PlaceholderScope) -> Iterator[Setting]:
@@ -80,28 +73,22 @@ def _passed(stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Se
 
 
 def _derived(key: str, stack: Stack, scope: PlaceholderScope, at: At | None) -> Iterator[Setting]:
-    value = (
-        (stack.target.name if stack.target is not None else None) if key == "target" else getattr(stack, key)
-    )
+    value = getattr(stack, key)
+    if key == "target" and stack.target is not None:
+        value = stack.target.name
     if value is None:
         return
+    source, place = "built-in default", None
     if at is not None:
-        yield Setting(key=key, value=value, source=_source(at.keys), place=at.place)
+        source, place = _source(at.keys), at.place
     elif key in scope.captured:
-        yield Setting(key=key, value=value, source=_capture(scope), place=scope.entry.place)
-    elif scope.path is not None and key in ("name", "module") and not (key == "module" and _by_file(scope)):
-        yield Setting(key=key, value=value, source=f"path {scope.path}", place=scope.entry.place)
-    else:
-        source = stack.environment_reason if key == "environment" else "built-in default"
-        yield Setting(key=key, value=value, source=source)
-
-
-def _by_file(scope: PlaceholderScope) -> bool:
-    return scope.entry.kind is RuleKind.VARIABLES
-
-
-def _capture(scope: PlaceholderScope) -> str:
-    return "matrix" if scope.entry.pattern is None else f"pattern {scope.entry.pattern}"
+        source = "matrix" if scope.entry.pattern is None else f"pattern {scope.entry.pattern}"
+        place = scope.entry.place
+    elif key == "environment":
+        source = stack.environment_reason
+    elif key == "name" or (key == "module" and scope.entry.kind is RuleKind.FOLDER):
+        source, place = f"path {scope.path}", scope.entry.place
+    yield Setting(key=key, value=value, source=source, place=place)
 
 
 def _leaves(key: str, at: At, scope: PlaceholderScope) -> Iterator[Setting]:
@@ -166,7 +153,7 @@ def shown(value: object) -> Any:
             return value if known(value) else COMPUTED
 
 
-def effective_variables(stack: Stack, code: Code, scope: PlaceholderScope) -> Iterator[VariableValue]:
+def effective_variables(stack: Stack, code: Code, scope: PlaceholderScope) -> Iterator[Setting]:
     """The root module's variables by name, each with the value that wins before `-var`."""
     module = code.module(stack.module)
     winners: dict[str, tuple[Any, str, Place | None]] = {}
@@ -192,6 +179,5 @@ def effective_variables(stack: Stack, code: Code, scope: PlaceholderScope) -> It
     for name in sorted(winners):
         value, source, place = winners[name]
         hidden = name in sensitive
-        yield VariableValue(
-            name=name, value=None if hidden else shown(value), sensitive=hidden, source=source, place=place
-        )
+        value = None if hidden else shown(value)
+        yield Setting(key=name, value=value, source=source, place=place, sensitive=hidden)

@@ -10,7 +10,8 @@ from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit
 
 if TYPE_CHECKING:
-    from holdfast.kernel.errors import Place
+    from holdfast.secrets.redact import Redactor
+    from holdfast.stacks.effective import Setting
 
 HELP = "Show the effective configuration of a stack."
 COMMANDS = ("show",)
@@ -20,7 +21,6 @@ _WIDEST = 40
 def show(invocation: Invocation, stack_name: OneStack) -> Exit:
     """Show the effective configuration of a stack and the source of each value. Secrets stay references."""
     from holdfast.changes.repository import open_repository, stack_scope
-    from holdfast.secrets.redact import clean_value
     from holdfast.stacks.effective import effective_settings, effective_variables
 
     repository = open_repository(invocation.config, invocation.environment)
@@ -28,55 +28,47 @@ def show(invocation: Invocation, stack_name: OneStack) -> Exit:
     repository.tune(redactor)
     stack = repository.stack(stack_name)
     scope = stack_scope(repository, stack)
-    settings = [
-        {
-            "key": setting.key,
-            "value": clean_value(redactor, setting.key.rpartition(".")[2], setting.value),
-            "source": setting.source,
-            **_place(setting.place),
-        }
-        for setting in effective_settings(stack, scope)
-    ]
+    settings = [_row(redactor, "key", setting) for setting in effective_settings(stack, scope)]
     variables = [
-        {
-            "name": variable.name,
-            "value": clean_value(redactor, variable.name, variable.value),
-            "sensitive": variable.sensitive,
-            "source": variable.source,
-            **_place(variable.place),
-        }
+        {**_row(redactor, "name", variable), "sensitive": variable.sensitive}
         for variable in effective_variables(stack, repository.code, scope)
     ]
 
     def print_rows() -> None:
         invocation.console.say(f" {stack.name}")
-        _print(invocation, [(str(row["key"]), row) for row in settings])
+        _print(invocation, "key", settings)
         if variables:
             invocation.console.say("")
             invocation.console.say(" Variables, without -var and -var-file")
-            _print(invocation, [(str(row["name"]), row) for row in variables])
+            _print(invocation, "name", variables)
 
     document = {"version": 1, "stack": stack.name, "settings": settings, "variables": variables}
     return invocation.answer(document, print_rows)
 
 
-def _place(place: Place | None) -> dict[str, object]:
-    return {"file": place.file if place else None, "line": place.line if place else None}
+def _row(redactor: Redactor, key: str, setting: Setting) -> dict[str, object]:
+    from holdfast.secrets.redact import clean_value
+
+    place = setting.place
+    return {
+        key: setting.key,
+        "value": clean_value(redactor, setting.key.rpartition(".")[2], setting.value),
+        "source": setting.source,
+        "file": place.file if place is not None else None,
+        "line": place.line if place is not None else None,
+    }
 
 
-def _print(invocation: Invocation, rows: list[tuple[str, dict[str, object]]]) -> None:
-    texts = [(name, _text(row), row) for name, row in rows]
+def _print(invocation: Invocation, key: str, rows: list[dict[str, object]]) -> None:
+    texts = [(str(row[key]), _text(row), row) for row in rows]
     names = max((len(name) for name, _, _ in texts), default=0)
     values = min(max((len(text) for _, text, _ in texts), default=0), _WIDEST)
     for name, text, row in texts:
-        where = str(row["source"])
-        if row["file"] is not None:
-            where += f" ({row['file']}{'' if row['line'] is None else ':' + str(row['line'])})"
+        line = "" if row["line"] is None else f":{row['line']}"
+        where = f"{row['source']} ({row['file']}{line})" if row["file"] is not None else str(row["source"])
         invocation.console.line(f"  {name:<{names}}  {text:<{values}}  ", (where, "dim"))
 
 
 def _text(row: dict[str, object]) -> str:
-    if row.get("sensitive"):
-        return "(sensitive)"
-    value = row["value"]
+    value = "(sensitive)" if row.get("sensitive") else row["value"]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,9 @@
+stack "services" {
+  source = "../../stacks/services"
+  path   = "services"
+  values = {
+    environment = "stage"
+    cidr        = "10.2.0.0/16"
+    size        = 1
+  }
+}
