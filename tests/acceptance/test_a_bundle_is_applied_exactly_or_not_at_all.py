@@ -59,17 +59,19 @@ def test_a_bundle_holds_the_plan_and_is_applied_once(holdfast: Program) -> None:
     assert {name: each["status"] for name, each in one.items()} == {"a": "applied"}
     assert one["a"]["digest"] == planned["a"]["digest"]
     assert one["a"]["outputs"] == {"x": {"value": "a", "sensitive": False}}
-    rest = holdfast.results("apply", "--plan", "out", code=3)
+    rest = holdfast.results("apply", "--plan", "out")
     assert {name: each["status"] for name, each in rest.items()} == {
-        "a": "refused",
+        "a": "unchanged",
         "c": "applied",
         "team/b": "applied",
     }
-    assert rest["a"]["error"]["code"] == "HF-BUND-4"
+    assert rest["a"]["notes"] == ["already applied"]
+    assert rest["a"]["run"] == one["a"]["run"]
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert len(list((holdfast.folder / ".holdfast/used").iterdir())) == 3
     copy = shutil.copytree(out, holdfast.folder.parent / "copy")
-    assert refused(holdfast, str(copy / "c"))["code"] == "HF-BUND-4"
+    assert holdfast.results("apply", "--plan", str(copy / "c"))["c"]["status"] == "unchanged"
+    assert len(list((holdfast.folder / ".holdfast/used").iterdir())) == 3
 
 
 def test_a_changed_byte_is_refused_on_the_command_line(holdfast: Program) -> None:
@@ -341,7 +343,7 @@ resource "lab_object" "it" {
 
 
 def test_a_plan_is_used_up_before_terraform_starts(with_lab: Program) -> None:
-    """Killed in the middle of an apply, the program leaves the mark: the bundle is refused from then on."""
+    """Killed in the middle of an apply, the program leaves the mark: the plan is not applied once more."""
     stacks(with_lab, "a")
     with_lab.write("module/main.tf", LAB.replace("default = 0", "default = 3"))
     with_lab.write("vars/a.tfvars", "")
@@ -357,7 +359,9 @@ def test_a_plan_is_used_up_before_terraform_starts(with_lab: Program) -> None:
         stream.close()
     assert len(list((with_lab.folder / ".holdfast/used").iterdir())) == 1
     none_left(with_lab)
-    assert refused(with_lab, "out")["code"] == "HF-BUND-4"
+    again = with_lab.results("apply", "--plan", "out")["a"]
+    assert again["status"] == "unchanged"
+    assert "already applied" in again["notes"]
     assert len(list(objects.iterdir())) == 1
 
 

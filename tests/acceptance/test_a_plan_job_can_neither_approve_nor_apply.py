@@ -228,6 +228,6 @@ def test_a_bundle_brings_no_other_version_of_a_reviewed_file(
 
     for digests, statuses in (({"/db": plan.digest}, {}), ({}, {"db": "no status"}), ([1], {})):
         job.save(out, plan)
-        saved_plan.write_change(out, statuses=statuses, digests=digests, key=job.key)  # type: ignore[arg-type]
+        saved_plan.write_change(out, plan.change, statuses=statuses, digests=digests, key=job.key)  # type: ignore[arg-type]
         (error,) = holdfast.json("apply", "--plan", str(out), env=APPLY, code=3)["errors"]
         assert error["code"] == "HF-BUND-3", error

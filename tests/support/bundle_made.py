@@ -10,9 +10,11 @@ from pathlib import Path
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.saved_plan import DigestParts, SavedPlan, StateIdentity, sha256
 from holdfast.secrets.keys import Key
+from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions, VariableOption
 
 KEY = Key.of(bytes(range(32)))
+CHANGE = "01JD7Q0000000000000000CHAN"
 OTHER_KEY = Key.of(bytes(range(1, 33)))
 
 
@@ -25,6 +27,7 @@ def bundle(
     return SavedPlan(
         stack=stack,
         run=run,
+        change=CHANGE,
         digest=parts.digest(),
         parts=parts,
         store="store-1",
@@ -33,6 +36,7 @@ def bundle(
         place="kept",
         workspace="default",
         dependencies={"network": StateIdentity(lineage="n", serial=3)},
+        plans={},
         selection=(stack,),
         created="2026-01-01T00:00:00+00:00",
         environment="dev",
@@ -55,6 +59,7 @@ def written(out: Path, *made: SavedPlan, key: Key = KEY) -> Path:
         bundles.write(out, one, {"stack": one.stack, "digest": one.digest}, key)
     bundles.write_change(
         out,
+        clock.new_id(),
         statuses={one.stack: "planned" for one in made},
         digests={one.stack: one.digest for one in made},
         key=key,

@@ -54,7 +54,10 @@ class PlanJob:
         plan = structs.replace(plan, digest=plan.parts.digest())
         saved_plan.write(out, plan, {"stack": plan.stack, "digest": plan.digest}, self.key)
         saved_plan.write_change(
-            out, statuses={plan.stack: "planned"}, digests={plan.stack: plan.digest}, key=self.key
+            *(out, plan.change),
+            statuses={plan.stack: "planned"},
+            digests={plan.stack: plan.digest},
+            key=self.key,
         )
         if record:
             Approvals(self.encrypted).record_author(plan.digest, {}, stack=plan.stack, run=plan.run)

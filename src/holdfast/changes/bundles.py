@@ -2,56 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
+from holdfast.changes.dependency_states import (
+    DependencyState,
+    dependency_state,
+    read_dependency,
+    reads_of,
+)
 from holdfast.changes.repository import Repository
 from holdfast.config.settings import Owner
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
-from holdfast.plans import saved_plan, state_continuity
+from holdfast.plans import saved_plan
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import to_saved_plan
 from holdfast.plans.restored_plan import require_only_new_files
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import SavedPlan, StateIdentity
+from holdfast.plans.saved_plan import BundledChange, SavedPlan
 from holdfast.plans.status import Status
-from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import open_workdir, state_without_terraform
 from holdfast.runs.apply import already_applied
 from holdfast.runs.document import summary_document
 from holdfast.runs.executor import RunExecutor
+from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import clean_document
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
-from holdfast.terraform.statefile.model import read_state
 
 _BUNDLED = frozenset({Status.PLANNED, Status.UNCHANGED, Status.REFUSED, Status.WAITING})
 """Statuses with a plan that can still be applied later, perhaps after an override."""
 
 
+async def record_reads(context: ChangeContext, runs: dict[str, RunExecutor]) -> dict[str, DependencyState]:
+    """Add what each plan read of its dependencies to its digest. The states of all dependencies.
+
+    A stack fails alone if the state of a dependency cannot be read.
+    """
+    states = {
+        name: dependency_state(run.plan_file.prior, run.plan_file.outputs)
+        for name, run in runs.items()
+        if run.plan_file is not None
+    }
+    for run in runs.values():
+        if run.result.status not in _BUNDLED or run.plan_file is None:
+            continue
+        try:
+            for other in run.stack.depends_on:
+                if other not in states:
+                    states[other] = await read_dependency(context, context.project.stacks[other])
+        except HoldfastError as error:
+            run.refuse(error)
+            continue
+        run.record_reads(reads_of(run.plan_file, states, context.project.code))
+    return states
+
+
 async def write_bundles(
-    context: ChangeContext, out: Path, runs: dict[str, RunExecutor], results: dict[str, StackResult]
+    context: ChangeContext,
+    out: Path,
+    runs: dict[str, RunExecutor],
+    results: dict[str, StackResult],
+    states: dict[str, DependencyState],
 ) -> None:
     """One for every stack with a plan. A stack fails alone if it cannot be saved."""
-    seen = {name: run.plan_file.prior if run.plan_file else None for name, run in runs.items()}
     written: dict[str, str] = {}
+    plans = {
+        name: run.plan_file.digest
+        for name, run in runs.items()
+        if run.plan_file is not None and results[name].status in _BUNDLED
+    }
     for name, run in runs.items():
-        if results[name].status not in _BUNDLED or run.plan_file is None:
+        if name not in plans or run.plan_file is None:
             continue
         try:
             require_only_new_files(context.project.root, run.stack, run.plan_file.parts.files)
-            for other in run.stack.depends_on:
-                seen[other] = seen.get(other) or await _state_of(context, context.project.stacks[other])
         except HoldfastError as error:
             run.refuse(error)
             results[name] = run.result
             continue
-        dependencies = {other: state for other in run.stack.depends_on if (state := seen[other])}
+        needed = run.stack.depends_on
         bundle = to_saved_plan(
             *(context.store, run.plan_file, run.result),
-            dependencies=dependencies,
+            change=context.identity.change,
+            dependencies={other: states[other].identity for other in needed},
+            plans={other: plans[other] for other in needed if other in plans},
             selection=tuple(runs),
             base=context.project.base,
         )
@@ -63,18 +99,8 @@ async def write_bundles(
         saved_plan.write(out, bundle, summary, context.store.key)
         written[name] = bundle.digest
     statuses = {name: result.status.value for name, result in results.items()}
-    saved_plan.write_change(out, statuses=statuses, digests=written, key=context.store.key)
-
-
-async def _state_of(context: ChangeContext, stack: Stack) -> StateIdentity:
-    """The identity of a state that this change does not plan."""
-    async with context.engines.slots, open_workdir(context, stack) as workdir:
-        content = state_without_terraform(context.store, workdir)
-        if content is None:
-            terraform = Terraform(context, workdir)
-            await terraform.init()
-            content = await terraform.state_pull()
-        return state_continuity.identity(read_state(content))
+    change = context.identity.change
+    saved_plan.write_change(out, change, statuses=statuses, digests=written, key=context.store.key)
 
 
 def stacks_of_bundles(
@@ -94,20 +120,32 @@ def stacks_of_bundles(
     return tuple(pairs)
 
 
-def results_without_plan(repository: Repository, statuses: Mapping[str, Status]) -> tuple[StackResult, ...]:
-    """The stacks that had no plan when the bundle was made: its change is not complete without them."""
+def results_without_plan(
+    repository: Repository, change: BundledChange, left: Iterable[str] = ()
+) -> tuple[StackResult, ...]:
+    """The stacks that had no plan when the bundle was made: its change is not complete without them.
+
+    `left` are those that `apply --continue` would plan.
+    """
     results = []
-    for name, status in statuses.items():
+    for name, status in change.without_plan.items():
         stack = repository.by_name.get(name) or Stack(
             name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module="."
         )
         problem = Problem(
             code="HF-BUND-13",
             message=f"{name}: the bundle has no plan for it: it was {status} when the bundle was made",
-            hint=f"Fix it, then plan it again: holdfast plan {name} --out DIR",
+            hint=f"Fix it, then plan it again: holdfast plan {name} --out DIR"
+            + (f"; or continue: holdfast apply --continue {change.id}" if name in left else ""),
         )
         results.append(StackResult(stack=stack, status=status, error=problem, problems=(problem,)))
     return tuple(results)
+
+
+def unapplied_runs(store: RunStore, folder: Path, key: Key) -> tuple[str, ...]:
+    """The runs of a bundle's saved plans that change something and were not applied yet."""
+    plans = saved_plan.load(folder, key)
+    return tuple(plan.run for plan in plans if plan.changes and store.used(plan.digest) is None)
 
 
 def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:
@@ -143,22 +181,4 @@ def _require_recorded(store: RunStore, stack: Stack, bundle: SavedPlan) -> None:
             "HF-BUND-20",
             f"{stack.name}: {what}",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
-        )
-
-
-async def require_same_dependencies(context: ChangeContext, stack: Stack, bundle: SavedPlan) -> None:
-    for name, then in bundle.dependencies.items():
-        other = context.project.stacks.get(name)
-        now = await _state_of(context, other) if other is not None else None
-        if now is None:
-            what = f"{name}, which it depended on when the plan was made, no longer exists"
-        elif now != then:
-            what = (
-                f"{name}, which it depends on, changed since the plan was made "
-                f"(serial {then.serial} then, {now.serial} now)"
-            )
-        else:
-            continue
-        raise Refused(
-            "HF-BUND-8", f"{stack.name}: {what}", hint=f"Plan again: holdfast plan {stack.name} --out DIR"
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 from msgspec import structs
 
 from holdfast.audit.entry import What
-from holdfast.changes.bundles import require_same_dependencies, require_unused, write_bundles
+from holdfast.changes.bundles import record_reads, require_unused, write_bundles
+from holdfast.changes.continuation import RecordedChange
 from holdfast.changes.dependencies import (
     blocked,
     needs,
@@ -19,6 +20,7 @@ from holdfast.changes.dependencies import (
     status_clause,
     with_dependencies,
 )
+from holdfast.changes.dependency_states import changed_reads
 from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import HoldfastError
@@ -81,12 +83,13 @@ async def plan_change(
 
     try:
         await gather_all(plan(run) for run in runs.values())
+        states = await record_reads(context, runs) if out is not None else {}
         _apply_change_budget(context, runs)
         results = with_dependencies(
             {name: run.result for name, run in runs.items()}, context.project.stacks.values()
         )
         if out is not None:
-            await write_bundles(context, out, runs, results)
+            await write_bundles(context, out, runs, results, states)
     finally:
         for run in runs.values():
             await run.close()
@@ -137,11 +140,11 @@ def _apply_change_budget(context: ChangeContext, runs: dict[str, RunExecutor]) -
         if run.plan_file is not None
     }
     decisions = {
-        name: (run.result.decision, run.result.digest)
+        name: (run.result.decision, run.approvals(run.result.digest))
         for name, run in runs.items()
         if run.result.digest is not None and run.result.status in _UNDECIDED
     }
-    for name, decision in with_change_budget(context.store, decisions, deletions).items():
+    for name, decision in with_change_budget(decisions, deletions).items():
         runs[name].set_decision(decision)
 
 
@@ -172,22 +175,29 @@ async def apply_change(
     what: What = "apply",
     plan: Plan | None = None,
     reason: str | None = None,
+    record: RecordedChange | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, each stack when it can.
 
     A destroy runs in reverse order. Nothing is planned before the lanes are held: another change could make
-    the plan stale. `plan` plans a stack in its own way, and `reason` is recorded in the audit log.
+    the plan stale. `plan` plans a stack in its own way, and `reason` is recorded in the audit log. A `record`
+    has the options of each stack.
     """
-    stacks = _with_variables(context, stacks, options)
+    options_of = record.options if record is not None else {}
+    stacks = tuple(
+        with_variables(context.project.code, stack, options_of.get(stack.name, options).variables)
+        for stack in _with_variables(context, stacks, options)
+    )
     require_homes(context, stacks)
     return await _apply(
         context,
         stacks,
-        plan or (lambda run: run.plan(options)),
+        plan or (lambda run: run.plan(options_of.get(run.stack.name, options))),
         confirm=confirm,
         what=what,
         reason=reason,
+        record=record,
         on_checks=on_checks,
     )
 
@@ -197,6 +207,7 @@ async def apply_bundles(
     pairs: Iterable[tuple[Stack, SavedPlan]],
     *,
     saved: str | None = None,
+    record: RecordedChange | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Apply saved plans. Each is checked at the last moment, when the stacks before it are applied."""
@@ -208,15 +219,17 @@ async def apply_bundles(
 
     async def restore(run: RunExecutor) -> StackResult:
         name, bundle = run.stack.name, bundles[run.stack.name][1]
+        if (mark := context.store.used(bundle.digest)) is not None:
+            return await run.take_used(bundle, mark)
         try:
             if warning := require_unused(context.store, run.stack, bundle):
                 warnings[name] = warning
                 context.control.tell(Note(stack=name, text=warning))
-            await require_same_dependencies(context, run.stack, bundle)
+            changed = await changed_reads(context, run.stack, bundle)
         except HoldfastError as error:
             run.refuse(error)
             return run.result
-        result = await run.restore(bundle)
+        result = await run.restore(bundle, changed)
         if result.status is not Status.PLANNED:
             context.control.tell(StackFinished(result=result))
         return result
@@ -229,6 +242,7 @@ async def apply_bundles(
         restore,
         what="destroy" if bundles and len(destroyed) == len(bundles) else "apply",
         saved=saved,
+        record=record,
         on_checks=on_checks,
     )
     return tuple(
@@ -248,6 +262,7 @@ async def _apply(
     what: What = "apply",
     saved: str | None = None,
     reason: str | None = None,
+    record: RecordedChange | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     context.store.require_apply_key(what)
@@ -258,6 +273,8 @@ async def _apply(
         runs = _open_runs(context, stacks, what, code=not reverse, saved=saved, on_checks=on_checks)
         needed = needs(stacks, context.project.stacks.values())
         needed = reversed_dependencies(needed) if reverse else needed
+        if record is not None:
+            record.begin(context.store)
         try:
             if confirm is None and not has_change_budget(context.project, stacks):
                 await _apply_when_ready(context, runs, plan, needed)
@@ -269,6 +286,8 @@ async def _apply(
                 audit_trail.record_end(
                     audit, tell, run.result, what=what, override_reason=run.override_reason()
                 )
+            if record is not None:
+                record.finish(context.store, tell, {name: run.result.status for name, run in runs.items()})
             await audit_trail.flush(audit, tell)
             _clean_up(context.store)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))

@@ -106,6 +106,7 @@ def blocked(result: StackResult, dependency: str, why: str, *, destroys: bool = 
         result,
         status=Status.BLOCKED,
         digest=None,
+        blocked_by=dependency,
         error=Problem(
             code="HF-RUN-3",
             message=f"{result.stack.name} {relation} {dependency}, which {why}{reason}",

@@ -11,7 +11,7 @@ from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Place, Problem
 from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import StackResult, planned_later
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import not_yet_reported
 from holdfast.system.markup import visible
@@ -65,6 +65,7 @@ def change_report(
             if warning.severity is Severity.WARNING and warning.file is None
         ),
         checks_summary=summary_text(checked) if checked is not None else "",
+        planned_later=planned_later(results),
     )
 
 

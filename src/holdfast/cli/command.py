@@ -39,6 +39,8 @@ class Option(Struct, frozen=True):
     short: str | None = None
     metavar: str | None = None
     help: str = ""
+    optional: bool = False
+    """The value may be left out; it is empty then."""
 
 
 class Argument(Struct, frozen=True):
@@ -189,9 +191,11 @@ def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
         names,
         multiple=many,
         required=required,
-        metavar=declared.metavar,
+        metavar=f"[{declared.metavar}]" if declared.optional else declared.metavar,
         help=declared.help,
         callback=convert,
+        is_flag=False,
+        flag_value="" if declared.optional else None,
     )
 
 

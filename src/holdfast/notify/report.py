@@ -135,6 +135,8 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     """Warnings about plans, which have no place in the code."""
     checks_summary: str = ""
     """A summary of the findings: `2 errors, 5 warnings`."""
+    planned_later: int = 0
+    """How many stacks can be planned only after others are applied."""
 
     @property
     def ordered(self) -> list[StackReport]:
@@ -236,7 +238,9 @@ def verdict_line(report: ChangeReport) -> str:
         all=counts_text(report.totals) or "no resource changes",
         careful=_careful(report) or f"check {_stacks(same, len(report.stacks))}",
     )
-    return f"{SIGNS[verdict]} {words}"
+    later = plural(report.planned_later, "stack")
+    rest = f"; {later} can be planned only after others are applied" if report.planned_later else ""
+    return f"{SIGNS[verdict]} {words}{rest}"
 
 
 def _careful(report: ChangeReport) -> str:

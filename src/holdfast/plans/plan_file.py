@@ -35,7 +35,7 @@ from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
-from holdfast.terraform.statefile.model import State, StateFile, read_state
+from holdfast.terraform.statefile.model import State, StateFile, StateOutput, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.created_files import archive_files, hash_of_file, new_files
 
@@ -73,6 +73,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     mocks: Mapping[str, Any] = field(default_factory=dict)
     """Variables with a mock value. Such a plan is never applied."""
     notes: tuple[str, ...] = ()
+    outputs: tuple[StateOutput, ...] | None = None
+    """Of the state that was planned against; None: not known, for example encrypted."""
 
     @property
     def digest(self) -> str:
@@ -206,6 +208,7 @@ async def plan_with(
         options=options,
         origin=origin,
         notes=notes,
+        outputs=prior.outputs if isinstance(prior, State) else (),
     )
 
 
@@ -233,7 +236,9 @@ def to_saved_plan(
     plan_file: PlanFile,
     result: StackResult,
     *,
+    change: str,
     dependencies: dict[str, StateIdentity],
+    plans: dict[str, str],
     selection: tuple[str, ...],
     base: BaseRules | None,
 ) -> SavedPlan:
@@ -242,6 +247,7 @@ def to_saved_plan(
     return SavedPlan(
         stack=stack.name,
         run=str(result.run),
+        change=change,
         digest=plan_file.digest,
         parts=plan_file.parts,
         store=store.id(),
@@ -250,6 +256,7 @@ def to_saved_plan(
         place=workdir.home.place,
         workspace=stack.workspace,
         dependencies=dependencies,
+        plans=plans,
         selection=selection,
         created=clock.now().isoformat(),
         environment=stack.environment,
@@ -259,6 +266,7 @@ def to_saved_plan(
         destroy=plan_file.destroy,
         targeted=plan_file.targeted,
         options=plan_file.options,
+        mocks=plan_file.mocks,
         plan=(workdir.work.module / PLAN_FILE).read_bytes(),
         lock=plan_file.terraform.lock,
         made=archive_files(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Problem, most_severe
 from holdfast.kernel.values import MaskedStruct
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import EngineId
@@ -50,8 +51,29 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     """For the user: a pending dependency, a changed lock file."""
     saved: bool = False
     """Its plan is in a bundle: it can be approved, rejected and applied."""
+    remark: str | None = None
+    """The note that a table shows beside the status: `already applied`."""
+    replaces: str | None = None
+    """The digest of the saved plan that was planned again as this one."""
+    state_before: StateIdentity | None = None
+    state_after: StateIdentity | None = None
+    """Of an applied stack: a bundle proves with them that nothing else changed the state."""
+    blocked_by: str | None = None
+    """Of a blocked stack: the stack that it waits for."""
     removed_resources: tuple[str, ...] | None = None
     """For a removed stack: the resources in its state. None: the state was not read."""
+
+
+def with_plan_of(planned: StackResult, failed: StackResult) -> StackResult:
+    """A failed apply is shown with its plan."""
+    return structs.replace(
+        planned,
+        status=failed.status,
+        error=failed.error,
+        problems=failed.problems,
+        notes=tuple(dict.fromkeys((*planned.notes, *failed.notes))),
+        duration=failed.duration,
+    )
 
 
 def read_outputs(answer: bytes) -> dict[str, Output]:
@@ -60,6 +82,19 @@ def read_outputs(answer: bytes) -> dict[str, Output]:
         name: Output(value=None if output["sensitive"] else output["value"], sensitive=output["sensitive"])
         for name, output in json.loads(answer or b"{}").items()
     }
+
+
+def planned_later(results: Iterable[StackResult]) -> int:
+    """How many stacks can be planned only after others are applied. Nothing failed on the way to them."""
+    by_name = {result.stack.name: result for result in results}
+
+    def waits(result: StackResult) -> bool:
+        cause = by_name.get(result.blocked_by or "")
+        if result.status is not Status.BLOCKED or cause is None:
+            return False
+        return waits(cause) if cause.status is Status.BLOCKED else not cause.status.stops_dependents
+
+    return sum(map(waits, by_name.values()))
 
 
 def exit_code(results: tuple[StackResult, ...], *, detailed: bool = False, blocked: Exit = Exit.DONE) -> Exit:

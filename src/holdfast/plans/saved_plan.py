@@ -19,10 +19,11 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from msgspec import MsgspecError, Struct, convert, to_builtins
+from msgspec import MsgspecError, Struct, convert, field, to_builtins
 from msgspec.structs import asdict
 
 from holdfast.kernel.errors import Refused, UsageError
@@ -30,7 +31,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.status import Status
 from holdfast.secrets.encryption import Damaged, WrongKey, seal, sealed_key_id, unseal
 from holdfast.secrets.keys import Key
-from holdfast.system import clock, files
+from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions
 
 SUMMARY = "summary.json"
@@ -61,6 +62,8 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     """Where it applies and with what: see `plans.destination`."""
     modules: dict[str, str] = {}
     """Hashes of the downloaded modules."""
+    reads: dict[str, dict[str, str]] = {}
+    """By stack that it depends on: a keyed hash of each output that it reads. Only for a saved plan."""
 
     def digest(self) -> str:
         return hashlib.sha256(canonical(asdict(self))).hexdigest()
@@ -87,6 +90,8 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
 
     stack: str
     run: str
+    change: str
+    """The change that planned it."""
     digest: str
     parts: DigestParts
     store: str
@@ -96,6 +101,9 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     place: str
     workspace: str
     dependencies: dict[str, StateIdentity]
+    """The states of the stacks that it depends on, when it was planned."""
+    plans: dict[str, str]
+    """Digests of the saved plans of these stacks in the same bundle."""
     selection: tuple[str, ...]
     created: str
     environment: str | None
@@ -107,6 +115,8 @@ class SavedPlan(MaskedStruct, frozen=True, kw_only=True):
     targeted: bool
     options: PlanOptions
     """What the user planned with, values of variables included."""
+    mocks: Mapping[str, Any] = field(default_factory=dict)
+    """Variables that had a mock value, because an output that they read did not exist yet."""
     plan: bytes
     lock: bytes | None = None
     made: bytes | None = None
@@ -156,9 +166,10 @@ def _context(run: str, stack: str, name: str) -> str:
     return f"bundle\0{run}\0{stack}\0{name}"
 
 
-def write_change(out: Path, *, statuses: dict[str, str], digests: dict[str, str], key: Key) -> None:
+def write_change(
+    out: Path, change: str, *, statuses: dict[str, str], digests: dict[str, str], key: Key
+) -> None:
     """Written last: lists the saved plans, so that none can be removed, added or exchanged."""
-    change = clock.new_id()
     stacks = [{"name": name, "status": status} for name, status in statuses.items()]
     readable = (
         json.dumps({"version": _FORMAT, "change": change, "key": key.id, "stacks": stacks}, indent=2) + "\n"
@@ -201,17 +212,29 @@ def require_bundle(folder: Path) -> None:
     )
 
 
-def without_plan(folder: Path, key: Key) -> dict[str, Status]:
-    """Stacks of the change that have no saved plan, with their status when it was made.
+class BundledChange(Struct, frozen=True, kw_only=True):
+    """What a bundle says about its change."""
 
-    A stack's own folder says nothing about the others.
-    """
+    id: str | None = None
+    statuses: dict[str, Status] = {}
+    """Of every stack, when the bundle was made."""
+    digests: dict[str, str] = {}
+    """Of its saved plans, by stack."""
+
+    @property
+    def without_plan(self) -> dict[str, Status]:
+        return {name: status for name, status in self.statuses.items() if name not in self.digests}
+
+
+def read_change(folder: Path, key: Key) -> BundledChange:
+    """A stack's own folder says nothing about the others."""
     if not _any_of(folder, (CHANGE, CHANGE_SEALED)):
-        return {}
+        return BundledChange()
     with _well_formed(folder):
         readable, digests = _open_change(folder, key)
-        stacks = json.loads(readable)["stacks"]
-        return {stack["name"]: Status(stack["status"]) for stack in stacks if stack["name"] not in digests}
+        document = json.loads(readable)
+        statuses = {stack["name"]: Status(stack["status"]) for stack in document["stacks"]}
+        return BundledChange(id=str(document["change"]), statuses=statuses, digests=digests)
 
 
 def _open_change(folder: Path, key: Key) -> tuple[bytes, dict[str, str]]:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.kernel.text import plural
-from holdfast.plans.backend_config import StateHome, managed_place, states_beside
+from holdfast.plans.backend_config import StateHome, managed_place, state_home, states_beside
 from holdfast.plans.context import Project
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.stacks.stack import Stack
@@ -151,11 +151,15 @@ def require_not_stale(stack: Stack, record: StateRecord | None, planned: StateId
     else:
         stale = not planned.lineage and record.resources != 0
     if stale:
-        raise Refused(
-            "HF-BUND-11",
-            f"{stack.name}: the state changed after the plan was made, so the plan was not applied",
-            hint=f"Plan again: holdfast plan {stack.name}",
-        )
+        raise stale_plan(stack.name)
+
+
+def stale_plan(stack: str) -> Refused:
+    return Refused(
+        "HF-BUND-11",
+        f"{stack}: the state changed after the plan was made, so the plan was not applied",
+        hint=f"Plan again: holdfast plan {stack}",
+    )
 
 
 def _contents_text(record: StateRecord) -> str:
@@ -248,6 +252,24 @@ def unrelated_states(root: Path, stack: Stack, home: StateHome) -> tuple[str, ..
     beside = states_beside(root / stack.module) if home.managed else ()
     return tuple(
         f"{path.relative_to(root)} is next to the code but is not the state of this stack" for path in beside
+    )
+
+
+def state_files_read(project: Project, stack: Stack) -> frozenset[str]:
+    """State files that it reads with `terraform_remote_state`: a saved plan has hashes of their outputs."""
+    owners = {derived.stack for derived in stack.derived if derived.output is None}
+    files_read = (
+        state_home(
+            *(other, project.code_backend(other.module), other.backend.settings if other.backend else {}),
+            root=project.root,
+        ).file
+        for name in owners
+        if (other := project.stacks.get(name)) is not None
+    )
+    return frozenset(
+        file.relative_to(project.root).as_posix()
+        for file in files_read
+        if file is not None and file.is_relative_to(project.root)
     )
 
 

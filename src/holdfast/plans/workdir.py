@@ -25,6 +25,7 @@ from holdfast.plans.stack_environment import digest_of, resolve_all, stack_envir
 from holdfast.plans.state_continuity import (
     require_no_leftover_state,
     require_state_saved,
+    state_files_read,
     store_errored_states,
     unrelated_states,
 )
@@ -139,6 +140,7 @@ async def open_workdir(
         require_state_saved(context.store, stack)
     environment, destination = stack_environment(context, stack, home)
     inline = {key: reveal_all(value) for key, value in resolve_all(context, stack.variables).items()}
+    own = json.dumps(inline, sort_keys=True)
     inline.update(read.values)
     if read is NO_INPUTS:
         _register_read_outputs(context, stack)
@@ -175,7 +177,7 @@ async def open_workdir(
                 ),
                 inputs=digest_of(
                     layout.digest,
-                    json.dumps(inline, sort_keys=True),
+                    own,
                     *(f"{hook.when} {hook.time_limit} {json.dumps(hook.run)}" for hook in stack.hooks),
                     *(f"{name} {content}" for name, content in sorted(kept.files.items())),
                 ),
@@ -257,6 +259,7 @@ def _copy_sources(
         everything=inputs.everything,
         store=project.root / (project.config.store if "://" not in project.config.store else ".holdfast"),
         state=home.file,
+        read_states=state_files_read(project, stack) - inputs.reads,
         forbidden=ForbiddenFiles(project.environment),
     )
 

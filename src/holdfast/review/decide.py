@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.decision import NOT_UNDERSTOOD, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
     REJECTED,
     StackDeletions,
@@ -83,11 +83,12 @@ async def decide(
     stack: Stack,
     plan_file: PlanFile,
     *,
-    saved: bool = False,
+    approvals: tuple[Approval, ...] = (),
+    more: tuple[Reason, ...] = (),
 ) -> Decision:
-    """The guard's decision, with the approvals, rejections and overrides of this digest.
+    """The guard's decision, with `more` reasons, and with approvals, rejections and overrides of the plan.
 
-    Only a saved plan can have any. A rejection counts even if the guard allows the plan.
+    A rejection counts even if the guard allows the plan.
     """
     findings = await checks.check_plan(stack, plan_file)
     own = policy_of(project.config, stack)
@@ -99,10 +100,8 @@ async def decide(
     for judged, policy in _by_base(project, stack, checks=findings.base is not None):
         base_context = plan_context(project, judged, plan_file, findings.base or findings.own)
         decisions.append(evaluate_plan(plan_file.plan, policy, base_context))
-    decision = unite(decisions)
-    if isinstance(decision, Allow) and not saved:
-        return decision
-    return with_recorded_approvals(store, decision, plan_file.digest)
+    decision = with_reasons(unite(decisions), more) if more else unite(decisions)
+    return with_approvals(decision, approvals, now=clock.now().isoformat())
 
 
 def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[Stack, Policy]]:
@@ -115,10 +114,6 @@ def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[
     if checks and not known:
         # Only the checks differ.
         yield stack, policy_of(project.base.config, stack)
-
-
-def with_recorded_approvals(store: RunStore, decision: Decision, digest: str) -> Decision:
-    return with_approvals(decision, approvals_for(store, digest), now=clock.now().isoformat())
 
 
 def approvals_for(store: RunStore, digest: str) -> tuple[Approval, ...]:
@@ -134,11 +129,10 @@ def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> tuple[S
 
 
 def with_change_budget(
-    store: RunStore,
-    decisions: dict[str, tuple[Decision, str]],
+    decisions: dict[str, tuple[Decision, tuple[Approval, ...]]],
     deletions: Mapping[str, tuple[StackDeletions, ...]],
 ) -> dict[str, Decision]:
-    """The decisions with the reasons that result from all stacks of the change together."""
+    """The decisions, with the reasons that result from all stacks of the change together."""
     reasons: dict[str, dict[Reason, None]] = {}
     for number in range(max(map(len, deletions.values()), default=0)):
         # A stack that the base treats alike counts there as it does here.
@@ -146,10 +140,10 @@ def with_change_budget(
         for name, more in evaluate_change(counted).items():
             reasons.setdefault(name, {}).update(dict.fromkeys(more))
     return {
-        name: with_recorded_approvals(store, with_reasons(decision, reasons[name]), digest)
+        name: with_approvals(with_reasons(decision, reasons[name]), approvals, now=clock.now().isoformat())
         if reasons.get(name)
         else decision
-        for name, (decision, digest) in decisions.items()
+        for name, (decision, approvals) in decisions.items()
     }
 
 

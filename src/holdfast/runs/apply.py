@@ -26,6 +26,7 @@ from holdfast.plans.kept_files import keep_files
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import applied_as, state_of
 from holdfast.plans.result import Output, StackResult
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
@@ -72,7 +73,8 @@ async def apply_plan(
     )
     try:
         # Each of these waits for the disk; other stacks continue meanwhile.
-        await asyncio.to_thread(_prepare_apply, context, run.id, plan_file, digest)
+        digests = tuple(used for used in (planned.replaces, digest) if used is not None)
+        await asyncio.to_thread(_prepare_apply, context, run.id, plan_file, digests)
         if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
             # The first apply may fail or be killed: what it creates is protected from the start.
             await asyncio.to_thread(_remember, context, stack, plan_file)
@@ -114,20 +116,22 @@ def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
     return structs.replace(planned, status=status, error=error.problem)
 
 
-def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digest: str) -> None:
+def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digests: tuple[str, ...]) -> None:
     """The last checks and records before Terraform starts.
 
+    Of `digests`, the last one is the plan's. A saved plan that was planned again is used up with the new one.
     The journal will hold Terraform's output: the secrets that later readers must hide are stored beside it.
     """
     store, who = context.store, context.identity.who
     stack = plan_file.terraform.workdir.stack.name
-    plan_file.require_intact(stack, digest)
+    plan_file.require_intact(stack, digests[-1])
     write_backup(store, who, run, plan_file)
     if secrets := context.redactor.registered():
         store_run_secrets(store, run, secrets)
     write_plan(store, run, plan_file.plan, context.redactor)
-    if not store.mark_used(digest, run=run, stack=stack, who=who):
-        raise already_applied(stack, store.used(digest) or {})
+    for used in digests:
+        if not store.mark_used(used, run=run, stack=stack, who=who):
+            raise already_applied(stack, store.used(used) or {})
 
 
 async def _apply_marked(
@@ -150,7 +154,7 @@ async def _apply_marked(
     if watch.has_provider_crash(output.diagnostics):
         crashed = "a provider crashed during the apply"
         raise unfinished_apply("HF-RUN-10", stack.name, run, crashed, watch.unfinished)
-    notes = await _record_after(context, stack, plan_file)
+    after, notes = await _record_after(context, stack, plan_file)
     if answer.code != 0:
         raise _failure(context.project.config, plan_file, answer, output, watch, run)
     return structs.replace(
@@ -161,6 +165,8 @@ async def _apply_marked(
             for name, value in output.outputs.items()
         },
         notes=(*planned.notes, *kept_notes, *notes),
+        state_before=plan_file.prior,
+        state_after=after,
     )
 
 
@@ -267,8 +273,13 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
     )
 
 
-async def _record_after(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> tuple[str, ...]:
-    """Record the current state. A state that cannot be read must not hide the outcome of the apply."""
+async def _record_after(
+    context: ChangeContext, stack: Stack, plan_file: PlanFile
+) -> tuple[StateIdentity | None, tuple[str, ...]]:
+    """Record the current state, and return its identity with notes.
+
+    A state that cannot be read must not hide the outcome of the apply.
+    """
     terraform = plan_file.terraform
     try:
         home = terraform.workdir.home
@@ -276,13 +287,13 @@ async def _record_after(context: ChangeContext, stack: Stack, plan_file: PlanFil
         if content is None:
             content = await terraform.state_pull(cancel_level=2)
     except (OSError, HoldfastError) as error:
-        return (f"the state could not be read after the apply: {error}",)
+        return None, (f"the state could not be read after the apply: {error}",)
     state = read_state(content)
     context.redactor.register_all(sensitive_in_state(state))
     await asyncio.to_thread(
         state_continuity.record, context.store, stack.name, home, state, origin=plan_file.origin
     )
-    return ()
+    return state_continuity.identity(state), ()
 
 
 def _unknown_after(error: OSError, stack: str, run: str) -> UnknownOutcome:
@@ -294,11 +305,15 @@ def _unknown_after(error: OSError, stack: str, run: str) -> UnknownOutcome:
     )
 
 
-def already_applied(stack: str, mark: dict[str, object]) -> Refused:
+def already_applied(stack: str, mark: dict[str, object], status: Status | None = None) -> Refused:
+    """`status` is that of the run, if it is known and not `applied`."""
     by = f" by run {mark.get('run')} ({mark.get('who')}) at {str(mark.get('at'))[:19]}Z" if mark else ""
+    what = f"used{by}, which {'failed' if status is Status.FAILED else f'was {status}'}"
+    if status is None:
+        what = f"applied{by}"
     return Refused(
         "HF-BUND-4",
-        f"{stack}: this plan was already applied{by}",
+        f"{stack}: this plan was already {what}",
         hint=f"A plan is applied at most once. Plan again: holdfast plan {stack}",
     )
 

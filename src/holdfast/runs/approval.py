@@ -12,13 +12,14 @@ from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import policy_of
-from holdfast.plans.saved_plan import SavedPlan
+from holdfast.plans.saved_plan import BundledChange, SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.apply import already_applied
 from holdfast.runs.history import choose_run
 from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import read_run
 from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
 OVERRIDE_LIFETIME = timedelta(hours=24)
@@ -31,14 +32,55 @@ class RecordedApproval(Struct, frozen=True, kw_only=True):
     stack: str
     run: str
     digest: str
+    changes: Mapping[str, int]
+    """How many resources the plan creates, updates, …"""
     notes: tuple[str, ...]
 
 
 async def record_approval(
     context: ChangeContext, run: str, kind: ApprovalKind, reason: str
-) -> RecordedApproval:
-    """Approve or reject the saved plan of a run."""
-    run = choose_run(context.store.runs.ids(), run)
+) -> tuple[RecordedApproval, ...]:
+    """Approve or reject the saved plan of a run, or of every run of a change."""
+    ids = context.store.runs.ids()
+    runs = (
+        ()
+        if any(known.startswith(run.upper()) for known in ids)
+        else _runs_of_change(context.store, ids, run)
+    )
+    return await record_approvals(context, runs or (choose_run(ids, run),), kind, reason)
+
+
+def _runs_of_change(store: RunStore, ids: Iterable[str], change: str) -> tuple[str, ...]:
+    """The saved plans of a change that can still be applied. Its runs have later ids than the change."""
+    runs = [read_run(store, run) for run in ids if run > change.upper()]
+    ours = [run for run in runs if run is not None and (run.change or "").startswith(change.upper())]
+    if len({run.change for run in ours}) > 1:
+        raise UsageError(
+            "HF-RUN-21", f"{change} matches several changes", hint="Give more characters of the id."
+        )
+    return tuple(
+        run.id
+        for run in reversed(ours)
+        if run.digest is not None
+        and run.status is not Status.UNCHANGED
+        and store.approvals.is_recorded(run.digest, stack=str(run.stack), run=run.id)
+        and store.used(run.digest) is None
+    )
+
+
+async def record_approvals(
+    context: ChangeContext, runs: Iterable[str], kind: ApprovalKind, reason: str
+) -> tuple[RecordedApproval, ...]:
+    """All or none: each must be possible before one is recorded."""
+    await context.identity.prove()
+    given = tuple(_approval(context, run, kind) for run in runs)
+    for each in given:
+        _record(context, kind, digest=each.digest, stack=each.stack, run=each.run, reason=reason)
+    return given
+
+
+def _approval(context: ChangeContext, run: str, kind: ApprovalKind) -> RecordedApproval:
+    """What an approval or rejection of this run's plan covers. Raises if it is not possible."""
     planned = read_run(context.store, run)
     if planned is None:
         raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List the runs: holdfast runs list")
@@ -64,7 +106,6 @@ async def record_approval(
             f"{stack}: the plan of run {run} was rejected",
             hint=f"A rejection cannot be withdrawn. Make a new plan: holdfast plan {stack} --out DIR",
         )
-    await context.identity.prove()
     notes: tuple[str, ...] = ()
     if kind is ApprovalKind.APPROVAL:
         me = context.identity.audit.who
@@ -74,8 +115,9 @@ async def record_approval(
             notes = (*notes, f"{note}: --override {digest}")
         elif planned.status is Status.PLANNED:
             notes = (*notes, "the guard allows the plan without an approval")
-    _record(context, kind, digest=digest, stack=stack, run=run, reason=reason)
-    return RecordedApproval(kind=kind, stack=stack, run=run, digest=digest, notes=notes)
+    return RecordedApproval(
+        kind=kind, stack=stack, run=run, digest=digest, changes=planned.changes or {}, notes=notes
+    )
 
 
 def _does_not_count(context: ChangeContext, stack: str, me: Actor) -> tuple[str, ...]:
@@ -100,11 +142,27 @@ def require_not_own(me: Actor, stack: str, author: Mapping[str, object]) -> tupl
 
 
 async def override_denials(
-    context: ChangeContext, bundles: Iterable[SavedPlan], digests: Iterable[str], reason: str
-) -> None:
-    """Before anything is applied. Each digest must belong to one of the saved plans."""
+    context: ChangeContext,
+    bundles: Iterable[SavedPlan],
+    change: BundledChange,
+    digests: Iterable[str],
+    reason: str,
+) -> tuple[SavedPlan, ...]:
+    """Before anything is applied: those that were overridden. Each digest must belong to a saved plan.
+
+    The id of the change stands for all its plans that were refused and are not used yet.
+    """
     known = {bundle.digest: bundle for bundle in bundles}
-    chosen = [known[_choose_digest(digest, tuple(known))] for digest in digests]
+    refused = [name for name, status in change.statuses.items() if status is Status.REFUSED]
+    denied = [change.digests[name] for name in refused if name in change.digests]
+    all_denied = tuple(digest for digest in denied if context.store.used(digest) is None)
+    chosen = tuple(
+        known[digest]
+        for text in digests
+        for digest in (all_denied if text.upper() == change.id else (_choose_digest(text, tuple(known)),))
+    )
+    if not chosen:
+        raise Refused("HF-APPR-5", f"no plan of change {change.id} was refused", hint="Leave --override out.")
     for bundle in chosen:
         if (mark := context.store.used(bundle.digest)) is not None:
             raise already_applied(bundle.stack, mark)
@@ -119,6 +177,7 @@ async def override_denials(
             reason=reason,
             until=until,
         )
+    return chosen
 
 
 def _choose_digest(text: str, known: tuple[str, ...]) -> str:

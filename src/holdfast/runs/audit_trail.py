@@ -53,6 +53,11 @@ def record_end(
         audit.note(_entry(result, what=what, override_reason=override_reason))
 
 
+def record_replan(audit: Audit, result: StackResult, *, what: What) -> None:
+    """That a new plan takes the place of a saved one, with the digests of both."""
+    audit.record(structs.replace(_entry(result, what=what), outcome=BEGUN))
+
+
 async def flush(audit: Audit, tell: Listener) -> None:
     """At the end of a change. A failure is reported and changes no result."""
     with _report_failure(tell, None):
@@ -156,6 +161,7 @@ def _entry(result: StackResult, *, what: What, override_reason: str | None = Non
         error=result.error.code if result.error is not None else None,
         reason=override_reason,
         break_glass=override_reason is not None,
+        details={"replaces": result.replaces} if result.replaces is not None else {},
     )
 
 

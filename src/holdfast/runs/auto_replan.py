@@ -6,14 +6,13 @@ The same plan is never applied twice. The new plan may do less than the one that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import ActionInvocation, Change, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.model import ActionInvocation, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.same_plan import uncovered
 from holdfast.terraform.tables.transient import Phase, RefusedCreate, shipped_table
 
 _SEEN_AGAIN = frozenset({"update", "delete", "read"})
@@ -116,7 +115,7 @@ def _same(old: ResourceChange, new: ResourceChange) -> bool:
         and old.provider == new.provider
         and (not new.moved or new.previous_address == old.previous_address)
         and (new.importing is None or new.importing == old.importing)
-        and _covers(old.change, new.change)
+        and uncovered(old.change, new.change) is None
     )
 
 
@@ -125,59 +124,4 @@ def _same_output(old: OutputChange | None, new: OutputChange) -> bool:
     if old is None or old.kind is ChangeKind.NO_OP or ChangeKind.UNKNOWN in {old.kind, new.kind}:
         return False
     both_delete = (old.kind is ChangeKind.DELETE) == (new.kind is ChangeKind.DELETE)
-    return both_delete and _covers(old.change, new.change)
-
-
-def _covers(old: Change, new: Change) -> bool:
-    """Every new value is the one that was shown, or was shown as known after the apply."""
-    return _covered(_read(old.after), _read(old.after_unknown), _read(new.after), _read(new.after_unknown))
-
-
-def _covered(old: Any, old_unknown: Any, new: Any, new_unknown: Any) -> bool:
-    if old_unknown is True:
-        return True
-    if new_unknown is True:
-        return False
-    if isinstance(new, dict) and isinstance(old, dict):
-        # Unknown values are missing in the values, and only in the mask.
-        names = {*old, *new, *_names(old_unknown), *_names(new_unknown)}
-        return all(
-            _covered(
-                *(old.get(name, _ABSENT), _part(old_unknown, name)),
-                *(new.get(name, _ABSENT), _part(new_unknown, name)),
-            )
-            for name in names
-        )
-    if isinstance(new, list) and isinstance(old, list):
-        length = max(len(old), len(new))
-        return len(old) == len(new) and all(
-            _covered(old[index], _part(old_unknown, index), new[index], _part(new_unknown, index))
-            for index in range(length)
-        )
-    return type(old) is type(new) and bool(old == new) and not _any(new_unknown)
-
-
-_ABSENT = object()
-"""A missing key differs from a null value."""
-
-
-def _names(mask: Any) -> tuple[str, ...]:
-    return tuple(mask) if isinstance(mask, dict) else ()
-
-
-def _part(mask: Any, step: str | int) -> Any:
-    if isinstance(mask, dict):
-        return mask.get(str(step), False)
-    if isinstance(mask, list) and isinstance(step, int):
-        return mask[step] if step < len(mask) else False
-    return mask is True
-
-
-def _any(mask: Any) -> bool:
-    if isinstance(mask, dict):
-        return any(map(_any, mask.values()))
-    return any(map(_any, mask)) if isinstance(mask, list) else mask is True
-
-
-def _read(raw: msgspec.Raw) -> Any:
-    return msgspec.json.decode(raw)
+    return both_delete and uncovered(old.change, new.change) is None

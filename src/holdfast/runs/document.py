@@ -13,7 +13,7 @@ from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import StackResult, planned_later
 from holdfast.plans.status import RESULTS
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
@@ -42,6 +42,7 @@ def result_document(result: StackResult) -> Document:
         "engine": engine_document(result.engine),
         "run": result.run,
         "digest": result.digest,
+        "replaces": result.replaces,
         **plan_document(result.plan),
         "guard": {
             "decision": NAMES[type(result.decision)],
@@ -62,6 +63,7 @@ def result_document(result: StackResult) -> Document:
         "notes": list(result.notes),
         "mocks": mocks_document(result),
         "readers": to_builtins(result.readers),
+        "blocked_by": result.blocked_by,
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
     }
 
@@ -163,9 +165,17 @@ def error_document(error: Problem) -> Document:
 
 
 def change_document(
-    results: tuple[StackResult, ...], report: Report | None = None, *, weakened: tuple[str, ...] = ()
+    results: tuple[StackResult, ...],
+    report: Report | None = None,
+    *,
+    weakened: tuple[str, ...] = (),
+    change: str | None = None,
+    left: tuple[str, ...] = (),
 ) -> Document:
-    """`report` has the findings of the checks, redacted; `weakened`, rules that the change weakens."""
+    """`report` has the findings of the checks, redacted; `weakened`, rules that the change weakens.
+
+    `left` are the stacks that `apply --continue` would apply.
+    """
     totals: Counter[str] = Counter()
     for result in results:
         if result.plan is not None:
@@ -176,6 +186,8 @@ def change_document(
         checks.pop("version")
     return {
         "version": 1,
+        "change": change,
+        "left": list(left),
         "stacks": [result_document(result) for result in results],
         "checks": checks,
         "summary": {
@@ -183,6 +195,7 @@ def change_document(
             **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
             "weakened": list(weakened),
+            "planned_later": planned_later(results),
         },
     }
 

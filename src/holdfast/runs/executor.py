@@ -18,20 +18,21 @@ from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import StackFinished
 from holdfast.plans.inputs import InputMissing, read_inputs
 from holdfast.plans.plan_file import PlanFile, create_plan, replan
-from holdfast.plans.restored_plan import from_saved_plan
-from holdfast.plans.result import StackResult, read_outputs
+from holdfast.plans.result import StackResult, read_outputs, with_plan_of
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import HookRun, StackWorkdir, open_workdir
 from holdfast.review.decide import approvals_for, decide, refusal_error
 from holdfast.review.plan_checks import PlanChecks
+from holdfast.runs import audit_trail
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
 from holdfast.runs.auto_replan import extra_changes, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
+from holdfast.runs.restored_plan import RestoredPlan, result_of_used_plan
 from holdfast.runs.run import Run, new_run, redact_run, write_run
 from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
-from holdfast.store.approvals import ApprovalKind
+from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
@@ -72,7 +73,7 @@ class RunExecutor:
         self._recorded = False
         self._retrying = context.retrying(stack.name)
         self._options: PlanOptions | None = None
-        """None for a saved plan, which is never planned again."""
+        self._restored: RestoredPlan | None = None
         self.result = StackResult(stack=stack, status=Status.CANCELLED, run=self.run.id)
 
     def _new_run(self) -> Run:
@@ -84,6 +85,9 @@ class RunExecutor:
         For an interrupted apply none is recorded: its claim and journal are the evidence.
         """
         await self._held.aclose()
+        self._record()
+
+    def _record(self) -> None:
         if self._recorded or Status.UNKNOWN is self.result.status or self.run.status is Status.APPLYING:
             return
         self._recorded = True
@@ -105,25 +109,41 @@ class RunExecutor:
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
 
-    async def restore(self, bundle: SavedPlan) -> StackResult:
-        """Take the plan of a bundle instead of planning."""
-        await self._obtain(
-            lambda workdir: from_saved_plan(self.context, self.stack, workdir, bundle, self._retrying)
-        )
-        self._set(structs.replace(self.result, digest=bundle.digest))
+    async def restore(self, bundle: SavedPlan, changed: tuple[str, ...] = ()) -> StackResult:
+        """Take the plan of a bundle. With `changed` outputs that it read, it is planned again."""
+        restored = self._restored = RestoredPlan(self.stack, bundle)
+        self._options = bundle.options
+        await self._obtain(lambda workdir: restored.open(self.context, workdir, self._retrying, changed))
+        self._set(structs.replace(self.result, digest=self.result.digest or bundle.digest))
         return self.result
+
+    async def take_used(self, bundle: SavedPlan, mark: dict[str, object]) -> StackResult:
+        """The result of a plan that is marked as used."""
+
+        async def work() -> StackResult:
+            await self._require_previous()
+            result = result_of_used_plan(self.context.store, self.stack, bundle, mark)
+            return structs.replace(result, engine=self._engine(), notes=(*self._previous, *result.notes))
+
+        self.run = self.run.to(Status.PLANNING)
+        await self._finish_with(work())
+        self.context.control.tell(StackFinished(result=self.result))
+        return self.result
+
+    async def _require_previous(self) -> None:
+        try:
+            self._previous = await require_previous_finished(
+                self.context.store, self.context.control, self.stack
+            )
+        except UnknownRun as error:
+            raise await self._explain(error) from None
 
     async def _obtain(self, get_plan: Callable[[StackWorkdir], Awaitable[PlanFile]]) -> None:
         inputs = await self._read_inputs()
 
         async def work() -> StackResult:
             self._refuse_when_stopping()
-            try:
-                self._previous = await require_previous_finished(
-                    self.context.store, self.context.control, self.stack
-                )
-            except UnknownRun as error:
-                raise await self._explain(error) from None
+            await self._require_previous()
             if not isinstance(inputs, InputValues):
                 raise inputs
             workdir = await self._held.enter_async_context(
@@ -155,7 +175,8 @@ class RunExecutor:
         await self._finish_with(self._apply(planned, plan_file))
         self.context.states.forget(self.stack.name)
         if self.result.plan is None:
-            self._set(_with_plan(self.result, planned))
+            self._set(with_plan_of(planned, self.result))
+        self._record()
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
 
@@ -180,6 +201,9 @@ class RunExecutor:
     async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
         """A destroy is no apply for hooks: what they look after is gone then."""
         self._refuse_when_stopping()
+        if planned.replaces is not None:
+            # Before anything is changed: approvals of the one count for the other.
+            audit_trail.record_replan(self.context.identity.audit, planned, what=self.operation)
         hooks = plan_file.terraform.hooks
         if not plan_file.destroy:
             await hooks.run("before_apply")
@@ -196,14 +220,21 @@ class RunExecutor:
 
         The result has the first plan: that is what was shown, and in the end all of it is done.
         """
-        now, run = planned, self.run
-        waits = self._retrying.schedule() if self._options is not None else ()
+        now, run, first = planned, self.run, plan_file.prior
+        waits = self._retrying.schedule() if self._may_replan() else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
                 done = await apply_plan(self.context, run, now, plan_file)
                 # After an automatic replan the record covers all applies, not only the last one.
                 self._recorded = number == 1
-                return structs.replace(done, plan=planned.plan, digest=planned.digest, run=self.run.id)
+                return structs.replace(
+                    done,
+                    plan=planned.plan,
+                    digest=planned.digest,
+                    run=self.run.id,
+                    replaces=planned.replaces,
+                    state_before=first,
+                )
             except ApplyFailed as failure:
                 rows = may_replan(
                     failure.outcome, plan_file.plan, refused_creates(self.context.project.config)
@@ -217,10 +248,15 @@ class RunExecutor:
                 plan_file = await self._replan_after(plan_file, failure, seconds)
             # Each apply has its own run and journal.
             run = self._new_run().to(Status.APPLYING)
-            now = structs.replace(await self._evaluate(plan_file), run=run.id)
+            now = structs.replace(await self._evaluate(plan_file), run=run.id, replaces=None)
             if now.status is Status.UNCHANGED:
                 return await self._nothing_left(planned, plan_file)
         raise AssertionError("the last round returns or raises")
+
+    def _may_replan(self) -> bool:
+        """Not after an approval or an override of this one plan."""
+        restored = self._restored
+        return self._options is not None and not (restored and restored.was_approved(self.context.store))
 
     async def _replan_after(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
         """A new plan that may be applied. If there is none, the failure of the apply is raised again."""
@@ -263,6 +299,8 @@ class RunExecutor:
 
     async def _evaluate(self, plan_file: PlanFile) -> StackResult:
         """The result of a new or saved plan, with the guard's decision."""
+        restored = self._restored
+        replaced = restored.replaced if restored is not None else None
         result = StackResult(
             stack=self.stack,
             status=Status.PLANNED if plan_file.changes else Status.UNCHANGED,
@@ -270,26 +308,33 @@ class RunExecutor:
             run=self.run.id,
             digest=plan_file.digest,
             plan=plan_file.plan,
-            saved=self._saved is not None,
+            saved=self._saved is not None and replaced is None,
             mocks=plan_file.mocks,
             notes=(*self._previous, *plan_file.notes, *self._retrying.notes),
+            remark=restored.remark if restored is not None else None,
+            replaces=replaced,
         )
         decision = await decide(
             *(self.context.project, self.context.store, self._checks, self.stack, plan_file),
-            saved=self._options is None,
+            approvals=self.approvals(plan_file.digest),
+            more=restored.reasons if restored is not None else (),
         )
         return self._with_decision(result, decision)
+
+    def approvals(self, digest: str) -> tuple[Approval, ...]:
+        """Those that count for this plan, which must be saved to have any."""
+        return self._restored.approvals(self.context.store, digest) if self._restored is not None else ()
 
     def _with_decision(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
             return structs.replace(result, decision=decision)
         digest = str(result.digest)
         error = refusal_error(
-            *(self.stack.name, decision, approvals_for(self.context.store, digest)),
-            run=self.run.id,
+            *(self.stack.name, decision, self.approvals(digest)),
+            run=self._restored.bundle.run if self._restored is not None else self.run.id,
             digest=digest,
-            saved=self._saved,
-            asked=self._plan_arguments(),
+            saved=self._saved if result.replaces is None else None,
+            asked=f"{self.stack.name} {(self._options or PlanOptions()).shown}".strip(),
         )
         return structs.replace(
             result,
@@ -299,20 +344,20 @@ class RunExecutor:
             problems=(error,),
         )
 
-    def _plan_arguments(self) -> str:
-        options = self._options or PlanOptions()
-        words = ["--destroy"] * options.destroy + ["--refresh-only"] * options.refresh_only
-        words += [f"--target {address}" for address in options.targets]
-        words += [f"--replace {address}" for address in options.replace]
-        words += [str(option) if option.is_file else f"{option}=…" for option in options.variables]
-        return " ".join((self.stack.name, *words))
-
     def override_reason(self) -> str | None:
         """Why a person overrode the denial of this plan; None if there is no valid override."""
         if not self._saved or not self.result.digest:
             return None
         approvals = approvals_for(self.context.store, self.result.digest)
         return next((given.reason for given in approvals if given.kind is ApprovalKind.OVERRIDE), None)
+
+    def record_reads(self, reads: dict[str, dict[str, str]]) -> None:
+        """What a plan that will be saved read of the stacks it depends on; it gets another digest."""
+        if self.plan_file is not None and reads:
+            parts = structs.replace(self.plan_file.parts, reads=reads)
+            self.plan_file = structs.replace(self.plan_file, parts=parts)
+            result = structs.replace(self.result, digest=self.plan_file.digest)
+            self._set(self._with_decision(result, result.decision))
 
     def set_decision(self, decision: Decision) -> None:
         """For a decision that depends on all stacks of the change."""
@@ -364,15 +409,3 @@ class RunExecutor:
                 *self._retrying.notes,
             ),
         )
-
-
-def _with_plan(failed: StackResult, planned: StackResult) -> StackResult:
-    """A failed apply is shown with its plan."""
-    return structs.replace(
-        planned,
-        status=failed.status,
-        error=failed.error,
-        problems=failed.problems,
-        notes=tuple(dict.fromkeys((*planned.notes, *failed.notes))),
-        duration=failed.duration,
-    )

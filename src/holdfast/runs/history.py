@@ -58,6 +58,7 @@ def run_document(run: Run) -> dict[str, object]:
         "started": run.started,
         "ended": run.ended,
         "who": run.who,
+        "change": run.change,
     }
 
 

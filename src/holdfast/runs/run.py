@@ -12,6 +12,7 @@ from holdfast.audit.chain import End
 from holdfast.kernel.errors import Exit, HoldfastError, UnknownOutcome
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import HookRun
 from holdfast.runs.claims import Claim
@@ -40,6 +41,11 @@ class Run(Struct, frozen=True, kw_only=True):
     times: Mapping[Status, str] = field(default_factory=dict)
     """When the run came to each status."""
     digest: str | None = None
+    replaces: str | None = None
+    """The digest of the saved plan that was planned again for this run."""
+    state_before: StateIdentity | None = None
+    state_after: StateIdentity | None = None
+    """Which state the apply changed, and which one it left."""
     engine: str | None = None
     changes: Mapping[str, int] | None = None
     """How many resources the plan creates, updates, …"""
@@ -71,6 +77,9 @@ class Run(Struct, frozen=True, kw_only=True):
         return structs.replace(
             self.to(result.status),
             digest=result.digest,
+            replaces=result.replaces,
+            state_before=result.state_before,
+            state_after=result.state_after,
             engine=str(result.engine) if result.engine is not None else None,
             changes=result.plan.counts.document() if result.plan is not None else None,
             error=RunError(code=result.error.code, message=result.error.message) if result.error else None,
@@ -100,7 +109,7 @@ def new_run(stack: str, operation: str, identity: Identity, *, run: str | None =
 
 def run_from_claim(claim: Claim) -> Run:
     """A run that could not write its own record: what it wrote down when it claimed the stack."""
-    intent = claim.intent
+    intent, plan = claim.intent, claim.intent.plan
     return Run(
         id=claim.run,
         stack=claim.stack,
@@ -109,7 +118,8 @@ def run_from_claim(claim: Claim) -> Run:
         change=intent.change,
         status=Status.APPLYING,
         times={Status.APPLYING: intent.started},
-        digest=intent.plan.digest if intent.plan is not None else None,
+        digest=plan.digest if plan is not None else None,
+        state_before=StateIdentity(lineage=plan.lineage, serial=plan.serial) if plan is not None else None,
     )
 
 

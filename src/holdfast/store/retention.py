@@ -39,6 +39,8 @@ def prune_runs(store: RunStore) -> int:
     expired_ids = expired_runs(ids, claimed=claimed, now=clock.now().timestamp())
     for run in expired_ids:
         store.runs.remove(run)
+    for change in expired_runs(store.changes.ids(), claimed=frozenset(), now=clock.now().timestamp()):
+        store.changes.remove(change)
     return len(expired_ids)
 
 

@@ -28,6 +28,7 @@ from holdfast.system import clock
 if TYPE_CHECKING:
     from holdfast.store.applied import AppliedRecords
     from holdfast.store.approvals import Approvals
+    from holdfast.store.changes import ChangeRecords
     from holdfast.store.kept_files import KeptFileStore
     from holdfast.store.leases import Leases
     from holdfast.store.stack_names import StackNames
@@ -147,6 +148,12 @@ class RunStore:
         from holdfast.store.applied import AppliedRecords  # noqa: PLC0415 - the supervisor needs no msgspec
 
         return AppliedRecords(self.encrypted)
+
+    @functools.cached_property
+    def changes(self) -> ChangeRecords:
+        from holdfast.store.changes import ChangeRecords  # noqa: PLC0415 - the supervisor needs no msgspec
+
+        return ChangeRecords(self.encrypted)
 
     @functools.cached_property
     def names(self) -> StackNames:

@@ -53,6 +53,15 @@ class PlanOptions(NamedTuple):
     imports: tuple[tuple[str, str], ...] = ()
     """Addresses and ids of resources to import, for which the plan gets `import` blocks."""
 
+    @property
+    def shown(self) -> str:
+        """The arguments of `holdfast plan` that repeat it, without the values of variables."""
+        words = ["--destroy"] * self.destroy + ["--refresh-only"] * self.refresh_only
+        words += [f"--target {address}" for address in self.targets]
+        words += [f"--replace {address}" for address in self.replace]
+        words += [str(option) if option.is_file else f"{option}=…" for option in self.variables]
+        return " ".join(words)
+
 
 def init(*, backend_file: bool, json: bool, reconfigure: bool = True, backend: bool = True) -> Argv:
     """`-reconfigure`: a work directory is reused, and changed settings are not a migration.

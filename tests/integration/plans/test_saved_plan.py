@@ -287,8 +287,8 @@ def test_a_digest_fits_its_plan_and_its_parts(out: Path, edit: Callable[[Any], A
 
 def test_a_format_that_is_not_known_is_refused(out: Path) -> None:
     """A newer Holdfast may mean something else by it."""
-    reseal(out, "digest", lambda document: document | {"version": 3})
-    with pytest.raises(Refused, match="unknown format 3"):
+    reseal(out, "digest", lambda document: document | {"version": 4})
+    with pytest.raises(Refused, match="unknown format 4"):
         bundles.load(out, KEY)
 
 

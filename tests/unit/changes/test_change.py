@@ -14,6 +14,7 @@ from results_made import result, stack
 
 from holdfast.changes import bundles
 from holdfast.changes.change import gather_all
+from holdfast.changes.dependency_states import DependencyState, dependency_state
 from holdfast.config.settings import Owner, Target
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
@@ -93,39 +94,6 @@ def test_a_plan_of_another_store_is_a_warning_elsewhere(opened: ChangeContext, o
     assert "another run store" in warning
 
 
-@pytest.mark.parametrize(
-    ("now", "says"),
-    [
-        (StateIdentity(lineage="n", serial=4), "serial 3 then, 4 now"),
-        (StateIdentity(lineage="other", serial=3), "serial 3 then, 3 now"),
-        (None, "no longer exists"),
-    ],
-)
-def test_a_plan_is_not_applied_beside_another_state_of_its_dependency(
-    opened: ChangeContext, monkeypatch: pytest.MonkeyPatch, now: StateIdentity | None, says: str
-) -> None:
-    """Neither when that was applied, nor made anew, nor taken out of the configuration."""
-    found = bundle("a")
-    assert found.dependencies == {"network": StateIdentity(lineage="n", serial=3)}
-    states = {"network": StateIdentity(lineage="n", serial=3)}
-
-    async def state_of(_: ChangeContext, of: Stack) -> StateIdentity:
-        return states[of.name]
-
-    monkeypatch.setattr(bundles, "_state_of", state_of)
-    known = structs.replace(
-        opened, project=structs.replace(opened.project, stacks={"network": stack("network")})
-    )
-    asyncio.run(bundles.require_same_dependencies(known, PLAIN, found))
-    if now is None:
-        known = opened
-    else:
-        states["network"] = now
-    with pytest.raises(Refused, match=says) as caught:
-        asyncio.run(bundles.require_same_dependencies(known, PLAIN, found))
-    assert caught.value.problem.code == "HF-BUND-8"
-
-
 # Bundles that a plan writes
 
 
@@ -146,19 +114,15 @@ def test_every_plan_that_can_be_applied_later_is_saved_with_its_author(
     """Also an allowed one: it can be rejected. A state that the change planned itself is not read again."""
     saved = bundle("a")
 
-    async def state_of(_: ChangeContext, of: Stack) -> StateIdentity:
-        raise AssertionError(of.name)
-
     def to_saved(*_: object, dependencies: dict[str, StateIdentity], **__: object) -> SavedPlan:
         assert dependencies == {"network": saved.dependencies["network"]}
         return saved
 
-    monkeypatch.setattr(bundles, "_state_of", state_of)
     monkeypatch.setattr(bundles, "to_saved_plan", to_saved)
     runs: Any = {
         name: SimpleNamespace(
             stack=of,
-            plan_file=SimpleNamespace(prior=saved.dependencies["network"], parts=saved.parts),
+            plan_file=SimpleNamespace(parts=saved.parts, digest=f"digest of {name}"),
             result=result(of, found),
         )
         for name, of, found in (
@@ -168,7 +132,9 @@ def test_every_plan_that_can_be_applied_later_is_saved_with_its_author(
     }
     out = tmp_path / "out"
     out.mkdir()
-    asyncio.run(bundles.write_bundles(opened, out, runs, {name: run.result for name, run in runs.items()}))
+    states = {"network": dependency_state(saved.dependencies["network"], ())}
+    results = {name: run.result for name, run in runs.items()}
+    asyncio.run(bundles.write_bundles(opened, out, runs, results, states))
     assert (out / "a").exists() is kept
     assert not (out / "network").exists()
     author = opened.store.approvals.author(saved.digest)
@@ -180,22 +146,22 @@ def test_a_plan_is_not_saved_if_the_state_of_a_dependency_cannot_be_read(
 ) -> None:
     """It fails alone, and the bundle says so."""
 
-    async def state_of(*_: object) -> StateIdentity:
+    async def read(*_: object) -> DependencyState:
         raise Refused("HF-TEST-1", "no answer")
 
     of = stack("a", "network")
     failed = result(of, Status.FAILED, "HF-TEST-1")
     run: Any = SimpleNamespace(
         stack=of,
-        plan_file=SimpleNamespace(prior=None, parts=bundle("a").parts),
+        plan_file=SimpleNamespace(prior=None, outputs=(), parts=bundle("a").parts),
         result=result(of, Status.PLANNED),
     )
     run.refuse = lambda _: setattr(run, "result", failed)
-    monkeypatch.setattr(bundles, "_state_of", state_of)
+    monkeypatch.setattr(bundles, "read_dependency", read)
     context = structs.replace(
         opened, project=structs.replace(opened.project, stacks={"network": stack("network")})
     )
-    results = {"a": run.result}
-    asyncio.run(bundles.write_bundles(context, tmp_path, {"a": run}, results))
-    assert results == {"a": failed}
+    states = asyncio.run(bundles.record_reads(context, {"a": run}))
+    assert run.result is failed
+    asyncio.run(bundles.write_bundles(context, tmp_path, {"a": run}, {"a": run.result}, states))
     assert not (tmp_path / "a").exists()

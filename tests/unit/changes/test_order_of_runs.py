@@ -29,6 +29,7 @@ from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs import audit_trail, lanes
 from holdfast.stacks.stack import Stack
+from holdfast.store.approvals import Approval
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 
@@ -79,7 +80,7 @@ class World:
         self.deletions.append(of.name)
         return StackDeletions(stack=of.name, policy=Policy(), deleted=1, prior=2)
 
-    def _with_budget(self, _: object, decisions: dict[str, Any], __: object) -> dict[str, Decision]:
+    def _with_budget(self, decisions: dict[str, Any], _: object) -> dict[str, Decision]:
         self.log.append(f"budget {' '.join(decisions)}")
         return {name: self.over_budget.get(name, Allow()) for name in decisions}
 
@@ -127,7 +128,8 @@ class FakeRun:
         self.result = result(self.stack, self.world.plans.get(self.stack.name, Status.PLANNED))
         return self.result
 
-    async def restore(self, _: SavedPlan) -> StackResult:
+    async def restore(self, _: SavedPlan, changed: tuple[str, ...] = ()) -> StackResult:
+        assert changed == ()
         return await self.plan(PlanOptions())
 
     async def apply(self) -> StackResult:
@@ -158,6 +160,9 @@ class FakeRun:
 
     def override_reason(self) -> str | None:
         return None
+
+    def approvals(self, _: str) -> tuple[Approval, ...]:
+        return ()
 
 
 @pytest.fixture
@@ -438,15 +443,20 @@ def test_a_saved_plan_is_closed_after_its_bundle_is_written(
     """The work directory holds the plan until then; the budget is decided first."""
     world.budget = True
 
-    async def write(_: object, out: Path, runs: Any, results: Any) -> None:
+    async def reads(_: object, runs: Any) -> dict[str, object]:
+        world.log.append(f"reads {' '.join(runs)}")
+        return {}
+
+    async def write(_: object, out: Path, runs: Any, results: Any, __: object) -> None:
         world.log.append(f"write {out.name} {' '.join(runs)}")
         assert list(results) == ["net", "other"]
 
+    monkeypatch.setattr(change, "record_reads", reads)
     monkeypatch.setattr(change, "write_bundles", write)
     planned(world, NET, OTHER, out=tmp_path / "out")
     assert (tmp_path / "out").is_dir()
-    assert steps(world, "plan", "budget", "write", "close") == [
-        *("plan net", "plan other", "budget net other"),
+    assert steps(world, "plan", "reads", "budget", "write", "close") == [
+        *("plan net", "plan other", "reads net other", "budget net other"),
         *("write out net other", "close net", "close other"),
     ]
     assert {run.saved for run in world.runs.values()} == {str(tmp_path / "out")}
@@ -517,11 +527,12 @@ def test_a_saved_plan_is_refused_if_a_dependency_changed(
 ) -> None:
     """It is not restored."""
 
-    async def require(_: object, of: Stack, __: object) -> None:
+    async def require(_: object, of: Stack, __: object) -> tuple[str, ...]:
         if of is OTHER:
             raise Refused("HF-BUND-8", "changed")
+        return ()
 
-    monkeypatch.setattr(change, "require_same_dependencies", require)
+    monkeypatch.setattr(change, "changed_reads", require)
     net, other = world.bundles(NET, OTHER)
     assert (net.status, other.status) == (Status.APPLIED, Status.REFUSED)
     assert steps(world, "plan") == ["plan net"]

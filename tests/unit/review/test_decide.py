@@ -113,7 +113,10 @@ class Checks:
 
 def decided(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
     checks = cast("Any", Checks(*found))
-    return asyncio.run(decide.decide(opened.project, opened.store, checks, NET, ready(of), saved=saved))
+    approvals = decide.approvals_for(opened.store, DIGEST) if saved else ()
+    return asyncio.run(
+        decide.decide(opened.project, opened.store, checks, NET, ready(of), approvals=approvals)
+    )
 
 
 def say(opened: ChangeContext, word: ApprovalKind, *, hours: int | None = None, digest: str = DIGEST) -> None:
@@ -186,8 +189,10 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
     losses = {name: decide.deletions_in(project, stacks[name], ready(plans[name])) for name in names}
     assert {name: one.deleted for name, (one,) in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, ApprovalKind.OVERRIDE, hours=1, digest="digest of a")
-    decisions: Any = {name: (Allow(), f"digest of {name}") for name in names}
-    found = decide.with_change_budget(opened.store, decisions, losses)
+    decisions: Any = {
+        name: (Allow(), decide.approvals_for(opened.store, f"digest of {name}")) for name in names
+    }
+    found = decide.with_change_budget(decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
     assert found["b"].reasons[0].code == "HF-GUARD-5"
 

@@ -17,11 +17,12 @@ from holdfast.audit.actor import GITHUB_ACTIONS, PERSON, Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.guard.decision import Allow, Deny
-from holdfast.guard.evaluate import REJECTED
+from holdfast.guard.evaluate import REJECTED, with_approvals
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.saved_plan import BundledChange
 from holdfast.plans.status import Status
-from holdfast.review.decide import with_recorded_approvals
+from holdfast.review.decide import approvals_for
 from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
 from holdfast.runs.record import store_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
@@ -51,7 +52,8 @@ def said(
     run: str = RUN,
     reason: str = "looked at it",
 ) -> RecordedApproval:
-    return asyncio.run(record_approval(opened, run, word, reason))
+    (given,) = asyncio.run(record_approval(opened, run, word, reason))
+    return given
 
 
 def refused(opened: ChangeContext, word: ApprovalKind = ApprovalKind.APPROVAL, *, run: str = RUN) -> str:
@@ -141,7 +143,7 @@ def test_an_allowed_plan_can_be_rejected_and_is_never_applied(opened: ChangeCont
     opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.PLANNED.value})
     assert any("without an approval" in note for note in said(opened).notes)
     said(opened, ApprovalKind.REJECTION)
-    decision = with_recorded_approvals(opened.store, Allow(), DIGEST)
+    decision = with_approvals(Allow(), approvals_for(opened.store, DIGEST), now=clock.now().isoformat())
     assert [reason.code for reason in decision.reasons] == [REJECTED]
     assert isinstance(decision, Deny)
 
@@ -177,7 +179,7 @@ def test_no_reason_keeps_a_secret(opened: ChangeContext, known_by: str) -> None:
 
 def let_through(opened: ChangeContext, *digests: str, among: tuple[str, ...] = ("one", "two")) -> None:
     plans = [bundle(name, run=f"run of {name}", plan=name.encode()) for name in among]
-    asyncio.run(override_denials(opened, plans, digests, "it is meant"))
+    asyncio.run(override_denials(opened, plans, BundledChange(), digests, "it is meant"))
 
 
 ONE, TWO = (bundle(name, plan=name.encode()).digest for name in ("one", "two"))
@@ -215,9 +217,9 @@ def test_a_beginning_that_two_plans_share_names_neither(opened: ChangeContext) -
     """An override is never given to the wrong one of them."""
     plans = [replace(bundle(name), digest=f"{'0' * 20}{name}") for name in ("one", "two")]
     with pytest.raises(Refused) as caught:
-        asyncio.run(override_denials(opened, plans, ["0" * 20], "it is meant"))
+        asyncio.run(override_denials(opened, plans, BundledChange(), ["0" * 20], "it is meant"))
     assert caught.value.problem.code == "HF-APPR-4"
-    asyncio.run(override_denials(opened, plans, [f"{'0' * 20}one"], "it is meant"))
+    asyncio.run(override_denials(opened, plans, BundledChange(), [f"{'0' * 20}one"], "it is meant"))
 
 
 def test_nothing_is_overridden_where_one_of_them_was_used(opened: ChangeContext) -> None:

@@ -28,6 +28,7 @@ from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import executor as runs
+from holdfast.runs import restored_plan
 from holdfast.runs.apply import ApplyFailed
 from holdfast.runs.auto_replan import ApplyOutcome
 from holdfast.runs.executor import RunExecutor
@@ -76,11 +77,14 @@ class World:
         self.applied: list[tuple[str | None, str]] = []
         """The run and the digest of each apply."""
         self.told: list[tuple[str, bool]] = []
+        self.more: tuple[str, ...] = ()
+        """Codes of the reasons that are added to the guard's."""
         patch.setattr(runs, "require_previous_finished", self._settled)
         patch.setattr(runs, "open_workdir", self._workdir)
         patch.setattr(runs, "create_plan", self._make)
         patch.setattr(runs, "replan", self._make_again)
-        patch.setattr(runs, "from_saved_plan", self._restore)
+        patch.setattr(restored_plan, "from_saved_plan", self._restore)
+        patch.setattr(restored_plan, "replan", self._make_again)
         patch.setattr(runs, "decide", self._decide)
         patch.setattr(runs, "apply_plan", self._apply)
         checks: Any = SimpleNamespace(check_outputs=lambda *_: None)
@@ -118,8 +122,11 @@ class World:
         self.made.append(options)
         return self.again.pop(0)
 
-    async def _decide(self, *given: Any, saved: bool = False) -> Decision:
-        self.told.append((given[-1].digest, saved))
+    async def _decide(
+        self, *given: Any, approvals: tuple[Approval, ...] = (), more: tuple[Reason, ...] = ()
+    ) -> Decision:
+        self.more = tuple(reason.code for reason in more)
+        self.told.append((given[-1].digest, bool(approvals)))
         return self.decisions.pop(0) if self.decisions else Allow()
 
     async def _apply(self, _: object, __: object, planned: StackResult, ready: PlanFile) -> StackResult:
@@ -132,8 +139,25 @@ class World:
     def plan(self, **options: Any) -> StackResult:
         return asyncio.run(self.run.plan(PlanOptions(**options)))
 
-    def restore(self) -> StackResult:
-        return asyncio.run(self.run.restore(structs.replace(bundle("a"), digest=self.first.digest)))
+    def restore(self, *changed: str, **more: Any) -> StackResult:
+        saved = structs.replace(bundle("a"), digest=self.first.digest, parts=self.first.parts, **more)
+        return asyncio.run(self.run.restore(saved, changed))
+
+    def speak(self, kind: ApprovalKind, *, hours: float = 1.0) -> None:
+        """About the saved plan."""
+        now = clock.now()
+        self.context.store.approvals.add(
+            Approval(
+                kind=kind,
+                digest=self.first.digest,
+                stack="a",
+                run="r",
+                who={"kind": "person", "name": "ada"},
+                reason="it is meant",
+                at=now.isoformat(),
+                until=(now + timedelta(hours=hours)).isoformat(),
+            )
+        )
 
     def apply(self) -> StackResult:
         return asyncio.run(self.run.apply())
@@ -163,6 +187,7 @@ Begin = Callable[[World], StackResult]
 @BOTH
 def test_a_plan_that_is_allowed_is_applied(world: World, begin: Begin) -> None:
     """Once, as the run that was shown; only about a plan of a bundle can people have spoken."""
+    world.speak(ApprovalKind.APPROVAL)
     assert begin(world).status is Status.PLANNED
     assert world.apply().status is Status.APPLIED
     assert world.applied == [(world.run.run.id, world.first.digest)]
@@ -254,12 +279,64 @@ def test_a_failure_that_nobody_knows_to_pass_is_the_end(world: World) -> None:
     assert len(world.applied) == 1
 
 
-def test_a_bundle_is_never_followed(world: World) -> None:
-    """What was approved is that plan."""
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_saved_plan_is_followed_only_if_nobody_named_it(world: World, *, approved: bool) -> None:
+    """What was approved is that plan, and no other."""
     world.ends, world.again = [throttled()], [world.planning(UPDATE, made="again")]
+    if approved:
+        world.speak(ApprovalKind.APPROVAL)
     world.restore()
-    assert world.apply().status is Status.FAILED
-    assert len(world.applied) == 1
+    assert world.apply().status is (Status.FAILED if approved else Status.APPLIED)
+    assert len(world.applied) == (1 if approved else 2)
+
+
+def test_a_saved_plan_that_is_planned_again_takes_over_its_approvals(world: World) -> None:
+    """Not an override, and not one that has expired; in production not beside a value that was a mock."""
+    world.again = [world.planning(UPDATE, made="again")]
+    for kind in ApprovalKind:
+        world.speak(kind)
+    world.speak(ApprovalKind.APPROVAL, hours=-1)
+    done = world.restore("network.id changed")
+    assert done.replaces == world.first.digest != done.digest
+    assert done.remark == "planned again: network.id changed; same changes"
+    assert not done.saved
+    given = [approval.kind for approval in world.run.approvals(str(done.digest))]
+    assert sorted(given) == [ApprovalKind.APPROVAL, ApprovalKind.REJECTION]
+
+
+@pytest.mark.parametrize("production", [True, False])
+def test_a_mock_that_became_real_needs_a_new_approval_in_production(
+    world: World, *, production: bool
+) -> None:
+    """Nobody has seen the real value."""
+    world.again = [world.planning(UPDATE, made="again")]
+    world.speak(ApprovalKind.APPROVAL)
+    world.run.stack = structs.replace(STACK, production=False)
+    done = world.restore(mocks={"id": "vpc-0"}, production=production)
+    assert len(world.run.approvals(str(done.digest))) == (0 if production else 1)
+    assert world.more == (("HF-BUND-24",) if production else ())
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        ([*UPDATE, change("lab_object.other", "delete")], "HF-BUND-23"),
+        ([], "HF-BUND-23"),
+        ("state", "HF-BUND-11"),
+    ],
+)
+def test_a_plan_that_is_not_the_same_again_is_refused(world: World, new: Any, code: str) -> None:
+    """Also if the state of the stack itself changed meanwhile."""
+    again = world.planning(UPDATE if new == "state" else new, made="again")
+    if new == "state":
+        again = structs.replace(again, prior=structs.replace(again.prior, serial=again.prior.serial + 1))
+    world.again = [again]
+    done = world.restore("network.id changed")
+    assert (done.status, done.digest) == (Status.REFUSED, world.first.digest)
+    assert done.error is not None
+    assert done.error.code == code
+    world.apply()
+    assert world.applied == []
 
 
 def test_there_is_an_end_to_it(world: World) -> None:
@@ -329,18 +406,7 @@ def test_an_override_that_has_expired_is_no_reason_for_what_was_done(
     """The record calls an apply break-glass only where an override made it possible."""
     world.restore()
     assert world.run.override_reason() is None
-    now = clock.now()
-    word = Approval(
-        kind=ApprovalKind.OVERRIDE,
-        digest=world.first.digest,
-        stack="a",
-        run="r",
-        who={"kind": "person", "name": "ada"},
-        reason="it is meant",
-        at=now.isoformat(),
-        until=(now + timedelta(hours=hours)).isoformat(),
-    )
-    world.context.store.approvals.add(word)
+    world.speak(ApprovalKind.OVERRIDE, hours=hours)
     assert world.run.override_reason() == reason
 
 

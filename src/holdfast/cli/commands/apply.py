@@ -36,6 +36,15 @@ def apply(  # noqa: PLR0917 - one parameter per option
     plan: Annotated[
         Path | None, Option("--plan", metavar="DIR", help="Apply the saved plans of this bundle.")
     ] = None,
+    continue_: Annotated[
+        str | None,
+        Option(
+            "--continue",
+            metavar="CHANGE",
+            optional=True,
+            help="Plan and apply what is left of a change. Default: the latest that is not complete.",
+        ),
+    ] = None,
     target: Targets = None,
     replace: Replace = None,
     var: Var = None,
@@ -47,7 +56,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
         Option(
             "--override",
             metavar="DIGEST",
-            help="With --plan: override the guard's denial of this one plan, for 24 hours; repeatable.",
+            help="With --plan: override the guard's denial of this one plan, for 24 hours; repeatable. "
+            "The id of the change stands for all its refused plans.",
         ),
     ] = None,
     reason: Reason = None,
@@ -58,22 +68,32 @@ def apply(  # noqa: PLR0917 - one parameter per option
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.commands.change import Change, plan_options
+    from holdfast.cli.commands.saved_change import SavedChange
 
-    if plan is not None and any(
+    selects = any(
         (stacks, changed, since, dependents, dependencies, target, replace, var, var_file, not_a_rename)
-    ):
+    )
+    if plan is not None and (selects or continue_ is not None):
         raise UsageError(
             "HF-USE-3",
             "--plan cannot be combined with stacks, or with options that select or plan them",
             hint="To apply one stack of a bundle, name its folder: --plan DIR/<stack>",
         )
+    if continue_ is not None and selects:
+        raise UsageError(
+            "HF-USE-3",
+            "--continue cannot be combined with stacks, or with options that select or plan them",
+            hint="To apply only some stacks, name them without --continue: holdfast apply STACK",
+        )
     _require_reason(override, reason, plan)
     seconds = wait_from(wait, ci=invocation.environment.ci)
     if plan is not None:
-        change = Change(invocation, wait=seconds)
-        return change.apply_bundle(
+        return SavedChange(invocation, wait=seconds).apply_bundle(
             plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
         )
+    if continue_ is not None:
+        saved = SavedChange(invocation, wait=seconds)
+        return saved.continue_change(continue_ or None, yes=yes, allow_blocked=allow_blocked)
     options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)

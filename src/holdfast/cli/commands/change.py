@@ -7,9 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from holdfast.changes import preconditions
-from holdfast.changes.bundles import results_without_plan, stacks_of_bundles
-from holdfast.changes.change import apply_bundles, apply_change, plan_change
+from holdfast.changes import continuation, preconditions
+from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.readers import unselected_readers, with_readers
 from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import Report, ReportedFinding, redact_report
@@ -21,7 +20,6 @@ from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
-from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import with_unchecked_policies
 from holdfast.plans.result import StackResult, exit_code
@@ -95,6 +93,9 @@ class Change:
         """`holdfast plan` without options."""
         self._destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""
+        self._change: str | None = None
+        self._left: tuple[str, ...] = ()
+        """What an apply left of the change: it can be continued."""
 
     @property
     def _weakened(self) -> tuple[str, ...]:
@@ -123,6 +124,7 @@ class Change:
         self._start()
 
         async def work(change_context: ChangeContext, _: Progress) -> Results:
+            self._change = change_context.identity.change
             results = await plan_change(
                 change_context,
                 self._stacks,
@@ -163,22 +165,15 @@ class Change:
             report.publish(exit_, self.repository.config.root)
 
     def apply(self, options: PlanOptions, *, yes: bool, allow_blocked: bool) -> Exit:
-        if not yes and not sys.stdin.isatty():
-            raise UsageError(
-                "HF-USE-5",
-                "cannot ask for confirmation without a terminal",
-                hint="Add --yes, or plan with --out and apply the bundle with --plan.",
-            )
+        require_answer(yes=yes)
         self._start()
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
-            confirm = None if yes else self._confirmation(change_context, progress, self._confirm_apply)
-            results = await apply_change(
-                change_context, self._stacks, options, confirm=confirm, on_checks=self._take_checks
-            )
+            record = continuation.record_change(change_context, dict.fromkeys(self.names, options))
+            results = await self._apply(change_context, progress, options, record, yes=yes)
             return (*results, *await self._removed(change_context))
 
-        return self._finish(self._run(work), blocked=_blocked(allow=allow_blocked))
+        return self._finish(self._run(work), blocked=exit_if_blocked(allow=allow_blocked))
 
     def import_resource(self, stack: Stack, address: str, id_: str, *, yes: bool, reason: str | None) -> Exit:
         from holdfast.changes.imports import import_resource
@@ -200,6 +195,25 @@ class Change:
 
         return self._finish(self._run(work))
 
+    async def _apply(
+        self,
+        change_context: ChangeContext,
+        progress: Progress,
+        options: PlanOptions,
+        record: continuation.RecordedChange,
+        *,
+        yes: bool,
+    ) -> Results:
+        confirm = None if yes else self._confirmation(change_context, progress, self._confirm_apply)
+        results = await apply_change(
+            *(change_context, self._stacks, options),
+            confirm=confirm,
+            record=record,
+            on_checks=self._take_checks,
+        )
+        self._change, self._left = record.id, record.left
+        return results
+
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
         from holdfast.changes.preconditions import require_no_dependents
@@ -218,6 +232,7 @@ class Change:
             return True
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
+            self._change = change_context.identity.change
             require_no_dependents(change_context.project, change_context.store, self._stacks)
             all_confirmed = self.names <= confirmed
             confirm = None if all_confirmed else self._confirmation(change_context, progress, confirm_destroy)
@@ -232,32 +247,6 @@ class Change:
             )
 
         return self._finish(self._run(work))
-
-    def apply_bundle(
-        self, folder: Path, *, override: tuple[str, ...], reason: str, allow_blocked: bool
-    ) -> Exit:
-        bundles.require_bundle(folder)
-        key = self.context.bundle_key(folder)
-        saved, missing = bundles.load(folder, key), bundles.without_plan(folder, key)
-        base = self.context.base = rules_of_bundles(
-            [plan.base for plan in saved], self.repository.config, self.repository.code
-        )
-        pairs = stacks_of_bundles(self.repository, saved, base)
-        self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
-        preconditions.require_store(self.repository)
-        self._show_weakened()
-
-        async def work(change_context: ChangeContext, _: Progress) -> Results:
-            if override:
-                from holdfast.runs.approval import override_denials
-
-                await override_denials(change_context, saved, override, reason)
-            results = await apply_bundles(
-                change_context, pairs, saved=str(folder), on_checks=self._take_checks
-            )
-            return (*results, *results_without_plan(self.repository, missing))
-
-        return self._finish(self._run(work), blocked=_blocked(allow=allow_blocked))
 
     def _start(self) -> None:
         preconditions.require_store(self.repository)
@@ -330,12 +319,21 @@ class Change:
 
     def _show(self, results: Results, write_folded: Callable[[], None] | None = None) -> None:
         if self.invocation.as_json:
-            self.invocation.document(change_document(results, self._findings, weakened=self._weakened))
+            document = change_document(
+                *(results, self._findings),
+                weakened=self._weakened,
+                change=self._change,
+                left=self._left,
+            )
+            self.invocation.document(document)
             return
         self._show_plans(results)
         if write_folded is not None:
             write_folded()
-        show_footer(self.console, results, clock.monotonic() - self._started, destroys=self._destroys)
+        waiting = any(result.status is Status.WAITING and result.saved for result in results)
+        left = f"holdfast apply --continue {self._change}" if self._left and not waiting else None
+        seconds = clock.monotonic() - self._started
+        show_footer(self.console, results, seconds, destroys=self._destroys, left=left)
         if (unselected := unselected_readers(results)) is not None:
             self.console.line(f" {unselected}")
         cleanup = self.context.cleaned
@@ -344,7 +342,16 @@ class Change:
             self.console.say((f" Removed {freed} of old work directories; {used} remain.", "dim"))
 
 
-def _blocked(*, allow: bool) -> Exit:
+def require_answer(*, yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(
+            "HF-USE-5",
+            "cannot ask for confirmation without a terminal",
+            hint="Add --yes, or plan with --out and apply the bundle with --plan.",
+        )
+
+
+def exit_if_blocked(*, allow: bool) -> Exit:
     """The exit code of an apply that left a stack blocked."""
     return Exit.DONE if allow else Exit.FAILED
 

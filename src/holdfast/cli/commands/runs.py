@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from holdfast.cli.command import Invocation, Option, fields
+from holdfast.cli.command import Argument, Invocation, Option, fields
 from holdfast.cli.parameters import Limit, OneRun, Reason, Yes, limit_from
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from holdfast.runs.run import Run
 
 T = TypeVar("T")
+RunOrChange = Annotated[
+    str | None,
+    Argument(metavar="RUN|CHANGE", help="The id of a run or of a change, or its first characters."),
+]
+Bundle = Annotated[
+    Path | None, Option("--bundle", metavar="DIR", help="Every plan of this bundle that is not applied yet.")
+]
 _MOST_CHANGES = 20
 HELP = "List runs, show their logs, approve, reject and reconcile them."
 COMMANDS = ("list", "show", "log", "approve", "reject", "reconcile")
@@ -104,14 +112,18 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
     return Exit.DONE
 
 
-def approve(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Approve the saved plan of a run, and no other plan. Save it with `plan --out` first."""
-    return _decide(invocation, run, "approve", reason)
+def approve(
+    invocation: Invocation, run: RunOrChange = None, bundle: Bundle = None, reason: Reason = None
+) -> Exit:
+    """Approve saved plans: of one run, or of a whole change. Save them with `plan --out` first."""
+    return _decide(invocation, run, bundle, "approve", reason)
 
 
-def reject(invocation: Invocation, run: OneRun, reason: Reason = None) -> Exit:
-    """Reject the saved plan of a run for good. No approval or override can lift a rejection."""
-    return _decide(invocation, run, "reject", reason)
+def reject(
+    invocation: Invocation, run: RunOrChange = None, bundle: Bundle = None, reason: Reason = None
+) -> Exit:
+    """Reject saved plans for good. No approval or override can lift a rejection."""
+    return _decide(invocation, run, bundle, "reject", reason)
 
 
 def reconcile(
@@ -156,10 +168,12 @@ def reconcile(
     )
 
 
-def _decide(invocation: Invocation, run: str, decision: str, reason: str | None) -> Exit:
+def _decide(
+    invocation: Invocation, run: str | None, bundle: Path | None, decision: str, reason: str | None
+) -> Exit:
     from holdfast.changes.preconditions import require_store
     from holdfast.cli.context import CommandContext
-    from holdfast.runs.approval import record_approval
+    from holdfast.runs.approval import RecordedApproval, record_approval, record_approvals
     from holdfast.store.approvals import ApprovalKind
 
     if not (reason or "").strip():
@@ -168,27 +182,44 @@ def _decide(invocation: Invocation, run: str, decision: str, reason: str | None)
             f"runs {decision} needs --reason",
             hint="Add --reason TEXT. The audit log records it.",
         )
+    if (run is None) == (bundle is None):
+        raise UsageError(
+            "HF-USE-41",
+            f"runs {decision} needs either a run, a change or --bundle",
+            hint=f"Name one of them: holdfast runs {decision} RUN --reason TEXT",
+        )
     context = CommandContext(invocation)
     require_store(context.repository)
-
     kind, why = ApprovalKind(decision), reason or ""
-    recorded = context.run(lambda change_context: record_approval(change_context, run, kind, why))
+
+    async def work(change_context: ChangeContext) -> tuple[RecordedApproval, ...]:
+        if bundle is None:
+            return await record_approval(change_context, str(run), kind, why)
+        from holdfast.changes.bundles import unapplied_runs
+
+        runs = unapplied_runs(change_context.store, bundle, context.bundle_key(bundle))
+        return await record_approvals(change_context, runs, kind, why)
+
+    recorded = context.run(work)
 
     def show_recorded() -> None:
         console, done = invocation.console, "approved" if decision == "approve" else "rejected"
-        console.line(f" {recorded.stack}: {done} the plan of run {recorded.run}")
-        console.line(f"   digest {recorded.digest}")
-        for note in recorded.notes:
-            console.line(("   ! ", "yellow"), note)
-        if decision == "approve":
-            console.say("   Apply its bundle with: holdfast apply --plan DIR")
+        for given in recorded:
+            console.line(f" {given.stack}: {done} the plan of run {given.run}")
+            counted = ", ".join(f"{number} {what}" for what, number in given.changes.items() if number)
+            console.line(f"   digest {given.digest}  ({counted or 'no resource changes'})")
+            for note in given.notes:
+                console.line(("   ! ", "yellow"), note)
+        if not recorded:
+            console.say(" Every plan with changes is applied.")
+        elif decision == "approve":
+            where = bundle if bundle is not None else "DIR"
+            which = "its bundle" if len(recorded) == 1 else "the bundle"
+            console.say(f"   Apply {which} with: holdfast apply --plan {where}")
 
-    document = {
-        "version": 1,
-        **fields(recorded, "run", "stack", "digest", "notes"),
-        "decision": decision,
-        "reason": reason,
-    }
+    approvals = [fields(given, "run", "stack", "digest", "changes", "notes") for given in recorded]
+    single = approvals[0] if len(approvals) == 1 else dict.fromkeys(("run", "stack", "digest", "notes"))
+    document = {"version": 1, **single, "approvals": approvals, "decision": decision, "reason": reason}
     return invocation.answer(document, show_recorded)
 
 

@@ -10,7 +10,7 @@ from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
 from holdfast.kernel.text import plural
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import StackResult, planned_later
 from holdfast.plans.status import Status
 from holdfast.secrets.redact import clean_value
 from holdfast.terraform.plan.effects import PlanDrift
@@ -116,7 +116,9 @@ def _short_reason(console: Console, result: StackResult) -> str:
         return f"{result.error.code} {_cut(message)}" if message else result.error.code
     if not isinstance(result.decision, Allow):
         return result.decision.reasons[0].message
-    return f"with mocks: {', '.join(sorted(result.mocks))}" if result.mocks else ""
+    if result.mocks:
+        return f"with mocks: {', '.join(sorted(result.mocks))}"
+    return result.remark or ""
 
 
 def _cut(message: str) -> str:
@@ -160,6 +162,8 @@ def show_details(
         for address in result.removed_resources or ():
             console.line("   ? ", address)
         for note in result.notes:
+            if note == result.remark:
+                continue
             console.line(("   ! ", "yellow"), note)
         if with_outputs:
             _show_outputs(console, result)
@@ -238,7 +242,9 @@ def show_footer(
     seconds: float,
     *,
     destroys: frozenset[str] = frozenset(),
+    left: str | None = None,
 ) -> None:
+    """`left` is the command that applies what is left of the change."""
     names = Counter(
         status_text(result.status, destroys=result.stack.name in destroys)
         for result in sorted(results, key=lambda result: _MOST_SEVERE_FIRST.index(result.status))
@@ -254,3 +260,7 @@ def show_footer(
     engine = f" · engine: {', '.join(engines)}" if engines else ""
     console.line("")
     console.line(f" {', '.join(parts) or 'Nothing to do'}{spent}{engine}")
+    if later := planned_later(results):
+        console.line(f" {plural(later, 'stack')} can be planned only after others are applied.")
+    if left is not None:
+        console.line(f" What is left: {left}")

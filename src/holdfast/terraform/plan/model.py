@@ -185,6 +185,7 @@ class ActionInvocation(MaskedStruct, frozen=True, gc=False):
     provider: str = msgspec.field(name="provider_name", default="")
     config_values: msgspec.Raw = NULL
     config_sensitive: msgspec.Raw = FALSE
+    config_unknown: msgspec.Raw = FALSE
     trigger: _Trigger | None = msgspec.field(name="lifecycle_action_trigger", default=None)
     deferred: str | None = None
     """The reason why it is postponed, if it is."""

@@ -137,11 +137,13 @@ def copy_sources(
     everything: bool,
     store: Path,
     state: Path | None = None,
+    read_states: frozenset[str] = frozenset(),
     forbidden: ForbiddenFiles | None = None,
 ) -> CopiedSources:
     """Copy the files that the stack reads, and remove all others.
 
-    `state` is the stack's own state file, if it has one: it is not copied. Neither are `forbidden` files.
+    `state` is the stack's own state file, if it has one: it is not copied. Neither are `forbidden` files. The
+    digest leaves out `read_states`: these change with every apply, and only their outputs are read.
     """
     wanted = dict(_whole_tree(root, store, root / work.module_path)) if everything else {}
     for file in reached:
@@ -165,8 +167,10 @@ def copy_sources(
     _remove_unwanted(work, wanted)
     digest = hashlib.sha256()
     for file, source in sorted(wanted.items()):
-        digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
-        digest.update(_copy(source, work.tree / file, forbidden))
+        content = _copy(source, work.tree / file, forbidden)
+        if file not in read_states:
+            digest.update(f"{len(file)}:{file}".encode(errors="surrogateescape"))
+            digest.update(content)
     return CopiedSources(digest=digest.hexdigest(), links_out=links_out)
 
 

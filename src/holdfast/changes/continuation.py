@@ -1,0 +1,99 @@
+"""What is left of a change: recorded while it is applied, and continued with `apply --continue`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.plans.context import ChangeContext
+from holdfast.plans.events import Listener, Note
+from holdfast.plans.status import Status
+from holdfast.store.changes import ChangedStack, ChangeRecord
+from holdfast.store.run_store import RunStore
+from holdfast.system import clock
+from holdfast.terraform.argv import PlanOptions
+
+
+class RecordedChange:
+    """The record of a change that is being applied. If it exists already, the new results are added."""
+
+    def __init__(self, new: ChangeRecord) -> None:
+        self.record = new
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        return self.record.left
+
+    @property
+    def options(self) -> Mapping[str, PlanOptions]:
+        return {name: stack.options for name, stack in self.record.stacks.items()}
+
+    def begin(self, store: RunStore) -> None:
+        """Before anything is applied: a kill leaves what was to be done. It need not be durable."""
+        before = store.changes.read(self.id)
+        known = before.stacks if before is not None else {}
+        self.record = structs.replace(self.record, stacks={**known, **self.record.stacks})
+        store.changes.write(self.record, durable=False)
+
+    def finish(self, store: RunStore, tell: Listener, statuses: Mapping[str, Status]) -> None:
+        """An error here changes no result: the stacks can be planned and applied by name."""
+        self.add(statuses)
+        try:
+            store.changes.write(self.record)
+        except (HoldfastError, OSError) as error:
+            tell(Note(stack="", text=f"could not record what is left of change {self.id}: {error}"))
+
+    def add(self, statuses: Mapping[str, Status]) -> None:
+        known = self.record.stacks
+        more = {
+            name: structs.replace(known.get(name, ChangedStack()), status=status.value)
+            for name, status in statuses.items()
+        }
+        self.record = structs.replace(self.record, stacks={**known, **more})
+
+
+def record_change(
+    context: ChangeContext,
+    options: Mapping[str, PlanOptions],
+    *,
+    change: str | None = None,
+    bundle: str | None = None,
+) -> RecordedChange:
+    """A change of these stacks that is about to be applied; a bundle has the id of the change it is from."""
+    base = context.project.base
+    return RecordedChange(
+        ChangeRecord(
+            id=change or context.identity.change,
+            who=context.identity.who,
+            at=clock.now().isoformat(),
+            stacks={name: ChangedStack(options=given) for name, given in options.items()},
+            bundle=bundle,
+            base=base.sealed.to_bytes() if base is not None else None,
+        )
+    )
+
+
+def choose_change(store: RunStore, text: str | None) -> ChangeRecord:
+    """The change with this id or the start of it; without one, the latest that is not complete."""
+    ids = store.changes.ids()
+    matching = [change for change in ids if change.startswith(text.upper())] if text else list(ids)
+    if text and len(matching) > 1 and text.upper() not in matching:
+        raise UsageError(
+            "HF-USE-40",
+            f"{len(matching)} changes start with {text}",
+            hint=f"Give more of its id: {', '.join(matching[:3])}",
+        )
+    records = (record for change in matching if (record := store.changes.read(change)) is not None)
+    chosen = next((record for record in records if text or record.left), None)
+    if chosen is None and not text and ids:
+        chosen = store.changes.read(ids[0])
+    if chosen is None:
+        what = f"there is no change {text}" if text else "no change was applied yet"
+        raise UsageError("HF-USE-40", what, hint="Plan and apply stacks by name: holdfast apply STACK")
+    return chosen

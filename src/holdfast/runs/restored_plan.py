@@ -1,0 +1,111 @@
+"""The plan of a bundle in the run that applies it: as it was saved, planned again, or applied before."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from holdfast.config.guard import Effect
+from holdfast.guard.decision import Reason
+from holdfast.kernel.errors import Refused
+from holdfast.kernel.text import plural
+from holdfast.plans.context import ChangeContext
+from holdfast.plans.plan_file import PlanFile, replan
+from holdfast.plans.restored_plan import from_saved_plan
+from holdfast.plans.result import StackResult
+from holdfast.plans.retry import Retrying
+from holdfast.plans.saved_plan import SavedPlan
+from holdfast.plans.state_continuity import stale_plan
+from holdfast.plans.status import Status
+from holdfast.plans.workdir import StackWorkdir
+from holdfast.review.decide import approvals_for
+from holdfast.runs.apply import already_applied
+from holdfast.runs.run import applied_run
+from holdfast.stacks.stack import Stack
+from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.run_store import RunStore
+from holdfast.terraform.plan.same_plan import Mocks, plan_differences
+
+ALREADY_APPLIED = "already applied"
+_MOCK_REPLACED = Reason(
+    code="HF-BUND-24",
+    message="it was planned with mock values, which are real now",
+    rule="replaced mocks in production",
+    effect=Effect.APPROVE,
+)
+
+
+class RestoredPlan:
+    def __init__(self, stack: Stack, bundle: SavedPlan) -> None:
+        self.bundle = bundle
+        self._stack = stack
+        self.remark: str | None = None
+        """Why it was planned again."""
+
+    async def open(
+        self, context: ChangeContext, workdir: StackWorkdir, retrying: Retrying, changed: tuple[str, ...]
+    ) -> PlanFile:
+        """The saved plan. If outputs that it read are `changed`, or it has mocks, it is planned again.
+
+        The new plan must do exactly what the saved one shows.
+        """
+        saved = await from_saved_plan(context, self._stack, workdir, self.bundle, retrying)
+        if not changed and not self.bundle.mocks:
+            return saved
+        new = await replan(context, self._stack, saved, self.bundle.options)
+        self._require_same(saved, new)
+        self.remark = f"planned again: {'; '.join(changed) or 'it had mock values'}; same changes"
+        return structs.replace(new, notes=(self.remark, *saved.notes))
+
+    def _require_same(self, saved: PlanFile, new: PlanFile) -> None:
+        name = self._stack.name
+        if new.prior != saved.prior:
+            raise stale_plan(name)
+        different = plan_differences(saved.plan, new.plan, Mocks(self.bundle.mocks.values()))
+        if different:
+            how = "which was not in" if different[0].startswith("it would also") else "unlike"
+            more = f" (and {plural(len(different) - 1, 'more difference')})" if len(different) > 1 else ""
+            raise Refused(
+                "HF-BUND-23",
+                f"{name}: planned again: {different[0]}, {how} the plan you approved{more}",
+                hint=f"Review and approve a new plan: holdfast plan {name} --out DIR",
+            )
+
+    @property
+    def replaced(self) -> str | None:
+        """The digest of the saved plan, if it was planned again."""
+        return self.bundle.digest if self.remark is not None else None
+
+    def approvals(self, store: RunStore, digest: str) -> tuple[Approval, ...]:
+        """A plan that was planned again takes over approvals and rejections, but no override."""
+        given = approvals_for(store, digest)
+        if self.replaced is None:
+            return given
+        kinds = {ApprovalKind.REJECTION, *(() if self.reasons else (ApprovalKind.APPROVAL,))}
+        return (*given, *(old for old in approvals_for(store, self.replaced) if old.kind in kinds))
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """In production, nobody has seen the value that replaced a mock: it needs a new approval."""
+        production = self._stack.production or self.bundle.production
+        return (_MOCK_REPLACED,) if self.bundle.mocks and production else ()
+
+    def was_approved(self, store: RunStore) -> bool:
+        """Whether a person named this one plan; nothing else follows it by itself then."""
+        return bool(store.approvals.of(self.bundle.digest))
+
+
+def result_of_used_plan(
+    store: RunStore, stack: Stack, bundle: SavedPlan, mark: dict[str, object]
+) -> StackResult:
+    """Of a plan that is marked as used: applied, as the record of its run proves. Raises if it is not."""
+    run = applied_run(store, str(mark.get("run")))
+    if run is None or run.stack != stack.name or run.status is not Status.APPLIED:
+        raise already_applied(stack.name, mark, run.status if run is not None else None)
+    return StackResult(
+        stack=stack,
+        status=Status.UNCHANGED,
+        run=run.id,
+        digest=bundle.digest,
+        notes=(ALREADY_APPLIED,),
+        remark=ALREADY_APPLIED,
+    )
