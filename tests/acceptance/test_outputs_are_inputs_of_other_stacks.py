@@ -136,9 +136,13 @@ def test_a_state_that_cannot_be_read_is_never_a_missing_output(
     repository(holdfast, BACKENDS["http"], behind_http(holdfast, server), mocked)
     holdfast.ok("apply", "--yes", "dev/network")
     holdfast.environment["NET_PASSWORD"] = "wrong"
+    config = (holdfast.folder / "holdfast.yaml").read_text()
+    owned = config.replace("version: 1", "version: 1\ntargets: {aws: {owner: ci}}", 1)
+    holdfast.write("holdfast.yaml", owned.replace("    backend:", "    target: aws\n    backend:"))
     failed = holdfast.results("plan", "dev/app", code=1)["dev/app"]
     assert (failed["status"], failed["error"]["code"]) == ("failed", "HF-INPUT-1")
-    assert "the outputs of dev/network cannot be read" in failed["error"]["message"]
+    message = failed["error"]["message"]
+    assert "the outputs of dev/network (target aws, owned by ci) cannot be read" in message
     assert "holdfast output dev/network" in failed["error"]["hint"]
 
     # The backend knows nothing of the state that it had.
