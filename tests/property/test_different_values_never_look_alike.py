@@ -93,7 +93,7 @@ def sides_of(found: Difference) -> list[tuple[str, str]]:
     return [(f"{found.before}", f"{found.after}")]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(documents, documents, st.sampled_from([EVERYTHING, Limits(width=20), Limits(width=5)]))
 @example("x" * 500, "x" * 501, Limits(width=20))
 @example("a\n(newline at the end)", "a\n", EVERYTHING)
@@ -109,10 +109,10 @@ def test_two_different_values_have_two_texts(before: Any, after: Any, limits: Li
     for found in compared.shown:
         for old, new in sides_of(found):
             assert old != new
-            assert old.isprintable() or found.lines
+            assert (old + new).replace("\n", "").isprintable()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(texts | long_texts, texts | long_texts)
 def test_a_screen_and_a_comment_show_the_difference_of_two_texts(before: str, after: str) -> None:
     """The same after the console and Markdown removed what they do not print."""
@@ -138,7 +138,7 @@ def test_a_screen_and_a_comment_show_the_difference_of_two_texts(before: str, af
 MARK = "hunter2hunter"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(values, values, st.sampled_from(["before", "after", "both"]))
 def test_no_masked_value_is_in_any_rendering(before: Any, after: Any, where: str) -> None:
     """Not on a screen, in full or not, and not in a comment, whatever is around it."""
@@ -171,7 +171,7 @@ def known_paths(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...],
     return {inner: leaf for step, part in parts for inner, leaf in known_paths(part, (*path, step)).items()}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from("pqr"), trees, min_size=1), st.sampled_from(["create", "delete"]))
 def test_every_path_is_in_the_full_diff(value: dict[str, Any], action: str) -> None:
     """Of something new, of something deleted, and of each changed key."""
@@ -182,7 +182,7 @@ def test_every_path_is_in_the_full_diff(value: dict[str, Any], action: str) -> N
         assert re.search(rf"[+-] {re.escape(path_text(path))}\s+{leaf}$", shown, re.MULTILINE)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.dictionaries(st.text("abc", min_size=1), st.integers(0, 3)),
     st.dictionaries(st.text("abc", min_size=1), st.integers(0, 3)),

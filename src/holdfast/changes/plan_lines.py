@@ -13,13 +13,14 @@ from holdfast.terraform.plan.diff import (
     Differences,
     Limits,
     differences,
+    unknown_together,
     value_differences,
 )
 from holdfast.terraform.plan.effects import PlanDrift, ordered_effects
 from holdfast.terraform.plan.model import Plan, PlanEffect, ResourceChange
 from holdfast.terraform.plan.moves import suggested_moves
 
-_LIMITS = Limits(attributes=40, lines=60, width=200)
+_LIMITS = Limits(attributes=40, lines=60, width=100)
 _SIGNS = {
     ChangeKind.CREATE: "+",
     ChangeKind.DELETE: "-",
@@ -92,7 +93,7 @@ def _effect_lines(effect: PlanEffect, drift: PlanDrift, clean: Clean) -> Iterato
 
 
 def _all_lines(compared: Differences, margin: str = "     ", noun: str = "attributes") -> Iterator[str]:
-    for difference in compared.shown:
+    for difference in unknown_together(compared.shown):
         yield from _attribute_lines(difference, margin)
     if compared.hidden:
         yield f" {margin}… and {compared.hidden} more {noun}"

@@ -16,7 +16,7 @@ from holdfast.terraform.plan.masked_plan import masked_plan
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.plan.value_text import encode, read_json
 
-_MOST = 4_000_000
+_MOST = 2_000_000
 """Bytes, before compression."""
 
 

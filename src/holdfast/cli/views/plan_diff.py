@@ -19,6 +19,7 @@ from holdfast.terraform.plan.diff import (
     Differences,
     Limits,
     differences,
+    unknown_together,
     value_differences,
 )
 from holdfast.terraform.plan.effects import PlanDrift, ordered_effects
@@ -42,6 +43,8 @@ _STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "cyan", " ": "dim"}
 _GONE = frozenset({ChangeKind.DELETE, ChangeKind.FORGET})
 _WIDEST_ADDRESS = 44
 _WIDEST_PATH = 28
+_WIDEST_PAIR = 76
+"""Two values that are longer together are shown one below the other."""
 _RESERVED = 8
 
 
@@ -131,7 +134,7 @@ class _PlanView:
         return structs.replace(limits, attributes=min(limits.attributes, room), lines=min(limits.lines, room))
 
     def _show_all(self, found: Differences, indent: int = 7) -> None:
-        shown = found.shown if self._detail.deleted else _with_unknown_together(found.shown)
+        shown = found.shown if self._detail.deleted else unknown_together(found.shown)
         width = _column(shown)
         for number, difference in enumerate(shown):
             if self._room is not None and self._room <= 0:
@@ -147,6 +150,9 @@ class _PlanView:
             self._room -= 1
         margin = " " * indent
         values = _values(difference)
+        below: tuple[tuple[str, str], ...] = ()
+        if sum(len(text) for text, _ in values) > _WIDEST_PAIR and difference.sign == "~":
+            values, below = (), values[::2]
         form = f" ({difference.form})" if difference.form else ""
         name = difference.path or "(value)"
         self._console.line(
@@ -156,6 +162,8 @@ class _PlanView:
             *(("   ", ""), *values) if values else (),
             *((f"   {note}", "magenta") for note in difference.notes),
         )
+        for sign, (text, style) in zip("-+", below, strict=False):
+            self._console.line((f"{margin}    {sign} {text}", style))
         inner = _column(difference.parts)
         for part in difference.parts:
             self._show(part, inner, indent + 4)
@@ -207,28 +215,19 @@ class _PlanView:
 
 
 def _column(shown: Iterable[Difference]) -> int:
-    widths = (len(difference.path) for difference in shown if not difference.form)
-    return min(max(widths, default=0), _WIDEST_PATH)
-
-
-def _with_unknown_together(shown: tuple[Difference, ...]) -> tuple[Difference, ...]:
-    """New attributes that are known only after apply share one line."""
-    unknown = [
-        difference for difference in shown if difference.sign == "+" and difference.after == KNOWN_AFTER_APPLY
-    ]
-    if len(unknown) <= 1 or any(difference.notes for difference in unknown):
-        return shown
-    names = ", ".join(difference.path for difference in unknown)
-    together = structs.replace(unknown[0], path=names)
-    return (*(difference for difference in shown if difference not in unknown), together)
+    widths = [len(difference.path) for difference in shown if not difference.form]
+    return max((width for width in widths if width <= _WIDEST_PATH), default=0)
 
 
 def _values(difference: Difference) -> tuple[tuple[str, str], ...]:
     before, after = difference.before, difference.after
     if before is None and after is None:
         return ()
+    removed, added = (before or "null", "red"), (after or "null", _style_of(after))
     if difference.sign == "+":
-        return ((after or "null", "green"),)
-    if difference.sign == "-":
-        return ((before or "null", "red"),)
-    return (before or "null", "red"), (" → ", ""), (after or "null", "green")
+        return (added,)
+    return (removed,) if difference.sign == "-" else (removed, (" → ", ""), added)
+
+
+def _style_of(after: str | None) -> str:
+    return "dim" if after == KNOWN_AFTER_APPLY else "green"

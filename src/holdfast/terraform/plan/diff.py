@@ -116,6 +116,18 @@ def differences_of(
     return _differences(sides, _Marks(flat=True), clean, Limits(attributes=at_most))
 
 
+def unknown_together(shown: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """New attributes that are known only after apply share one line."""
+    unknown = [
+        difference for difference in shown if difference.sign == "+" and difference.after == KNOWN_AFTER_APPLY
+    ]
+    if len(unknown) <= 1 or any(difference.notes for difference in unknown):
+        return shown
+    names = ", ".join(difference.path for difference in unknown)
+    together = msgspec.structs.replace(unknown[0], path=names)
+    return (*(difference for difference in shown if difference not in unknown), together)
+
+
 class _Marks(Struct, frozen=True, kw_only=True):
     forcing: tuple[Path, ...] = ()
     drifted: tuple[Path, ...] = ()

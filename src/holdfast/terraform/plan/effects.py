@@ -31,7 +31,7 @@ class PlanDrift:
             for change in plan.drift
             if change.kind in _DRIFT and change.mode == "managed" and change.deposed is None
         }
-        effects = plan.effects
+        effects = plan.effects if self._by_address else ()
         concerned = {effect.change.address for effect in effects}
         concerned |= {effect.change.previous_address or "" for effect in effects}
         self.without_action = tuple(
