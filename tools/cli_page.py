@@ -27,11 +27,13 @@ everything else on standard error), `--config FILE`, `--quiet`, `--verbose` and 
 | 4 | locked or busy |
 | 5 | waiting for approval |
 | 6 | unknown outcome or unsaved state, see `runs reconcile`; `audit verify`: the log was changed |
-| 64 | invalid usage or configuration, nothing was run; `doctor`: the same, or a stack has no engine |
+| 64 | invalid usage or configuration, nothing was run; `doctor`: something needs attention |
 
 With several stacks, the most severe result sets the exit code: 6, 1, 3, 4, 5, 2, 0. `removed` adds
-nothing; `blocked` counts as 1 on apply, unless `--allow-blocked`, and adds nothing elsewhere. `doctor`
-without a `holdfast.yaml` describes the machine and exits 0.
+nothing; `blocked` counts as 1 on apply, unless `--allow-blocked`, and adds nothing elsewhere.
+
+Options may have one dash, as in Terraform: `-target=ADDR`, `-destroy`, `-detailed-exitcode`. For an option of
+Terraform that Holdfast does not have, such as `-auto-approve`, the error names what to use instead.
 """
 
 

@@ -145,8 +145,11 @@ def test_tofu_code_goes_to_tofu(holdfast: Program, tmp_path: Path) -> None:
 
 
 def test_outside_a_repository(holdfast: Program) -> None:
-    """Doctor works before there is a configuration: that is when it is needed."""
-    document = holdfast.json("doctor")
+    """Doctor works before there is a configuration: that is when it is needed. Its exit is 64."""
+    document = holdfast.json("doctor", code=64)
     assert document["stacks"] == []
     assert document["errors"][0]["code"] == "HF-CONF-1"
-    assert holdfast.ok("doctor").out.count("embedded Terraform") == 1
+    shown = holdfast.ok("doctor", code=64)
+    assert shown.out.count("embedded Terraform") == 1
+    assert "exit 64" in shown.err
+    assert "Exit 64" in holdfast.ok("doctor", "--help").out

@@ -49,7 +49,9 @@ def test_outputs_are_shown_and_sensitive_ones_masked(holdfast: Program) -> None:
         "password = (sensitive)",
     ]
     assert holdfast.ok("output", "only", "name").out == "reader\n"
-    assert holdfast.ok("output", "only", "password").out == "(sensitive)\n"
+    masked = holdfast.ok("output", "only", "password", code=1)
+    assert "hush" not in masked.text
+    assert "holdfast output only password --raw" in masked.err
     assert holdfast.json("output", "only") == {
         "version": 1,
         "stack": "only",
@@ -62,6 +64,51 @@ def test_outputs_are_shown_and_sensitive_ones_masked(holdfast: Program) -> None:
     unknown = error(holdfast, "output", "only", "nme", code=64)
     assert unknown["code"] == "HF-USE-9"
     assert "name" in unknown["hint"]
+
+
+def test_a_value_for_a_script_is_printed_alone_and_recorded(holdfast: Program) -> None:
+    """As Terraform prints it with -raw; a sensitive one only after the audit log has it."""
+    more = 'output "number" {\n value = 1.5\n}\noutput "flag" {\n value = true\n}\n'
+    one_stack(holdfast, CODE + more)
+    holdfast.ok("apply", "--yes")
+    for name, text in {"name": "reader", "number": "1.5", "flag": "true"}.items():
+        assert holdfast.ok("output", "only", name, "--raw").out == text
+    assert [entry["what"] for entry in holdfast.json("audit", "show")["entries"]] == ["apply", "apply"]
+    assert holdfast.ok("output", "only", "password", "-raw").out == "hush-hush-hush"
+    entry = holdfast.json("audit", "show")["entries"][0]
+    assert (entry["what"], entry["stack"], entry["details"]) == ("output", "only", {"name": "password"})
+    assert "name: password" in holdfast.ok("audit", "show").out
+    holdfast.ok("audit", "verify")
+    assert error(holdfast, "output", "only", "password", "--raw", code=64)["code"] == "HF-USE-29"
+    masked = holdfast.json("output", "only", "password")["outputs"]["password"]
+    assert masked == {"value": None, "sensitive": True}
+    wrong = holdfast.ok("output", "only", "list", "--raw", code=1)
+    assert wrong.out == ""
+    assert "holdfast output only list --json" in wrong.err
+
+
+def test_terraform_reads_several_stacks(holdfast: Program) -> None:
+    """In order, each below its name; nothing that writes; the most severe result is the exit code."""
+    names = ("dev/a", "dev/b", "dev/c")
+    stacks = ", ".join(f"{{name: {name}, module: {name}, environment: dev}}" for name in names)
+    holdfast.write(
+        "holdfast.yaml", f"version: 1\nenvironments: {{dev: {{match: [dev]}}}}\nstacks: [{stacks}]\n"
+    )
+    for name in names:
+        holdfast.write(f"{name}/main.tf", f'resource "terraform_data" "of_{name[-1]}" {{}}\n{CODE}')
+    holdfast.ok("apply", "--yes")
+    listed = holdfast.ok("terraform", "dev/*", "--", "state", "list").out.split("# ")
+    assert [part.split("\n")[0] for part in listed] == ["", *names]
+    assert "terraform_data.of_b\n" in listed[2]
+    assert "terraform_data.of_b\n" not in listed[1]
+    two = holdfast.ok("terraform", "dev/a", "dev/c", "--", "output", "-json", "password")
+    assert two.out.count("# dev/") == 2
+    assert "hush" not in two.text
+    one = holdfast.ok("terraform", "dev/*", "--", "state", "show", "terraform_data.of_b", code=1)
+    assert 'resource "terraform_data" "of_b"' in one.out
+    refused = holdfast.ok("terraform", "dev/*", "--", "state", "rm", "terraform_data.of_b", code=3)
+    assert "HF-USE-11" in refused.err
+    assert holdfast.ok("terraform", "dev/b", "output", "name").out == '"reader"\n'
 
 
 def test_a_stack_that_was_never_applied_has_no_outputs_and_no_state(holdfast: Program) -> None:

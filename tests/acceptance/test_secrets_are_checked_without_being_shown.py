@@ -93,3 +93,23 @@ def test_a_secret_of_vault_reaches_terraform_and_nothing_else(holdfast: Program)
     assert value not in applied.text
     kept = [file for file in [*holdfast.folder.rglob("*"), *holdfast.home.rglob("*")] if file.is_file()]
     assert [file for file in kept if value.encode() in file.read_bytes()] == []
+
+
+def test_every_secret_is_there_before_the_first_stack_is_applied(holdfast: Program) -> None:
+    """All that are missing at once, with who needs them; nothing is applied. A plan goes as far as it can."""
+    holdfast.write("holdfast.yaml", CONFIGURATION.replace('"vault:kv/{name}#token"', '"env:OF_{name}"'))
+    holdfast.write("module/main.tf", 'resource "terraform_data" "x" {}\n')
+    for name in ("a", "b", "c"):
+        holdfast.write(f"vars/{name}.tfvars", "")
+    env = {"SHARED": "hunter2-shared", "OF_a": "hunter2-of-a"}
+    failed = holdfast.json("apply", "--yes", code=1, env=env)["errors"]
+    assert [error["code"] for error in failed] == ["HF-SEC-2", "HF-SEC-2"]
+    assert "needed by b. Nothing was applied" in failed[0]["message"]
+    assert "OF_c" in failed[1]["message"]
+    assert not (holdfast.folder / ".holdfast/states").exists()
+    planned = holdfast.results("plan", code=1, env=env)
+    assert [planned[name]["status"] for name in "abc"] == ["planned", "failed", "failed"]
+    bundle = holdfast.ok("plan", "a", "--out", "bundle", env=env)
+    assert "hunter2" not in bundle.text
+    holdfast.ok("apply", "--plan", "bundle", code=1, env={"SHARED": "hunter2-shared"})
+    assert holdfast.results("apply", "--plan", "bundle", env=env)["a"]["status"] == "applied"

@@ -18,13 +18,13 @@ from holdfast.secrets.redact import Redactor, Structure, clean_document, reasons
 What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
-    "accept-loss", "accept-sink", "mv", "rm", "import",
+    "accept-loss", "accept-sink", "mv", "rm", "import", "output",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""
 BREAK_GLASS: Final[frozenset[str]] = frozenset({"override", "unlock", "holder-dead", ACCEPT_LOSS})
 """Acts with which a person bypasses a rule or a lock."""
-PLAN_ACTS: Final[frozenset[str]] = frozenset({"plan", "pull"})
+PLAN_ACTS: Final[frozenset[str]] = frozenset({"plan", "pull", "output"})
 """What a job with only the plan key may do."""
 
 _STRUCTURE: Final = Structure(

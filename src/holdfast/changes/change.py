@@ -21,7 +21,12 @@ from holdfast.changes.dependencies import (
     with_dependencies,
 )
 from holdfast.changes.dependency_states import changed_reads
-from holdfast.changes.preconditions import applicable_stacks, refusal, require_no_dependents
+from holdfast.changes.preconditions import (
+    applicable_stacks,
+    refusal,
+    require_no_dependents,
+    require_secrets,
+)
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans import saved_plan
@@ -230,8 +235,7 @@ async def apply_bundles(
             run.refuse(error)
             return run.result
         result = await run.restore(bundle, changed)
-        if result.status is not Status.PLANNED:
-            context.control.tell(StackFinished(result=result))
+        context.control.tell(StackFinished(result=result))
         return result
 
     destroyed = [stack for stack, bundle in bundles.values() if plans_destroy(bundle)]
@@ -269,6 +273,7 @@ async def _apply(
     ours, reverse = applicable_stacks(context.project, stacks), what == "destroy"
     audit, tell = context.identity.audit, context.control.tell
     async with lanes.hold_lanes(context.store, context.control, context.identity, ours) as held:
+        await require_secrets(context, ours)
         audit_trail.record_start(audit, ours, what=what, weakened=context.project.weakened, reason=reason)
         runs = _open_runs(context, stacks, what, code=not reverse, saved=saved, on_checks=on_checks)
         needed = needs(stacks, context.project.stacks.values())

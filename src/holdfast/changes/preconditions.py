@@ -1,14 +1,17 @@
-"""What must hold before a change starts: key, store, disk space, owner, bundles, dependents of a destroy."""
+"""What must hold before a change starts: key, store, disk space, owner, secrets, dependents of a destroy."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from holdfast.changes.repository import Repository
-from holdfast.kernel.errors import Refused, UsageError
-from holdfast.plans.context import Project
+from holdfast.kernel.errors import Failed, HoldfastError, Problem, Refused, UsageError
+from holdfast.kernel.text import first_names
+from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.policies import require_owner
 from holdfast.secrets.keys import is_key_configured
+from holdfast.secrets.stack_secrets import stacks_by_reference
 from holdfast.stacks.order import dependents_of
 from holdfast.stacks.stack import Stack
 from holdfast.states.versions import is_managed
@@ -16,6 +19,8 @@ from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.gc import collect_garbage, too_little_space
+
+_MOST_NAMES = 5
 
 
 def require_store_key(repository: Repository) -> None:
@@ -76,6 +81,33 @@ def require_no_dependents(project: Project, store: RunStore, stacks: Sequence[St
                     f"{stack.name}: {name} depends on it and still has resources",
                     hint=f"Destroy both: holdfast destroy {name} {stack.name}",
                 )
+
+
+class SecretsMissing(Failed):
+    """Every secret of a change that cannot be read, at once."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems[0].code, problems[0].message, hint=problems[0].hint)
+        self.problems = problems
+
+
+async def require_secrets(context: ChangeContext, stacks: Iterable[Stack]) -> None:
+    """A missing secret is noticed before the first stack is applied, not halfway through the change.
+
+    Values stay in memory, so the runs do not read them again.
+    """
+    used_by = stacks_by_reference(stacks)
+    answers = await asyncio.to_thread(context.secrets.read_all, used_by)
+    problems: list[Problem] = []
+    for ref, answer in answers.items():
+        if isinstance(answer, HoldfastError):
+            users = first_names(used_by[ref], _MOST_NAMES)
+            message = f"{answer.problem.message}; needed by {users}. Nothing was applied"
+            problems.append(answer.problem._replace(message=message))
+        else:
+            context.redactor.register(answer.secret)
+    if problems:
+        raise SecretsMissing(tuple(problems))
 
 
 def applicable_stacks(project: Project, stacks: Iterable[Stack]) -> tuple[Stack, ...]:

@@ -13,8 +13,20 @@ from holdfast.kernel.errors import Exit, UsageError
 app = Group(
     "holdfast",
     (
-        *("init", "stacks", "check", "policy", "plan", "apply", "destroy", "import", "output", "config"),
-        *("state", "runs", "audit", "secrets", "keys", "doctor", "terraform", "tools", "clean"),
+        *(
+            "init",
+            "stacks",
+            "graph",
+            "check",
+            "policy",
+            "plan",
+            "apply",
+            "destroy",
+            "import",
+            "output",
+            "config",
+        ),
+        *("state", "runs", "audit", "secrets", "keys", "doctor", "terraform", "tools", "clean", "completion"),
     ),
     help="Run Terraform and OpenTofu for a team: find the stacks a change affects, plan and apply them.\n\n"
     "Every command takes --json, --config, --quiet, --verbose and --no-color.",
@@ -40,11 +52,13 @@ def run(arguments: list[str]) -> int:
 def _usage(arguments: list[str], error: click.UsageError) -> int:
     """Report a mistake that Click found: an unknown option, a missing argument."""
     message, hint = error.format_message().strip(), "See: {} --help"
-    if isinstance(error, click.NoSuchOption) and error.option_name == "--release":
-        message, hint = (
-            "No such option '--release'.",
-            "Use --override: holdfast apply --plan DIR --override DIGEST --reason TEXT",
-        )
+    if isinstance(error, click.NoSuchOption):
+        from holdfast.cli.terraform_options import INSTEAD
+
+        if (instead := INSTEAD.get(error.option_name.lstrip("-").partition("=")[0])) is not None:
+            message, hint = f"No such option '{error.option_name}'.", instead
+        elif error.ctx is not None and error.ctx.command.name == "terraform":
+            hint = "Write -- before the Terraform command: holdfast terraform STACK -- state list"
     path = error.ctx.command_path if error.ctx is not None else "holdfast"
     invocation = open_invocation(as_json="--json" in arguments, no_color="--no-color" in arguments)
     show_error(invocation, UsageError("HF-USE-1", message, hint=hint.format(path)))

@@ -46,6 +46,8 @@ class Option(Struct, frozen=True):
 class Argument(Struct, frozen=True):
     metavar: str
     help: str = ""
+    separated: bool = False
+    """Contains `--` where the command line does."""
 
 
 class Invocation(Struct, kw_only=True):
@@ -113,6 +115,14 @@ class Group(click.Group):
                 self.add_command(_build_command(cmd_name, handler))
         return super().get_command(ctx, cmd_name)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`-help` and `-version` are Terraform's spelling."""
+        if args and args[0].startswith("-"):
+            from holdfast.cli.terraform_options import with_two_dashes
+
+            args = [*with_two_dashes(self, ctx, args[:1]), *args[1:]]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -130,9 +140,17 @@ class _Command(click.Command):
     """A command whose help explains its arguments too."""
 
     arguments: tuple[tuple[str, str], ...] = ()
+    separated = False
+    """Its last argument contains `--` where the command line does."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Click forgets in which order different options came."""
+        """Takes Terraform's spelling of options. Click forgets in which order different ones came."""
+        from holdfast.cli.terraform_options import with_two_dashes
+
+        if not self.separated or "--" in args:
+            args = with_two_dashes(self, ctx, args)
+        if self.separated and "--" in args:
+            args.insert(args.index("--"), "--")  # Click removes the first one.
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
         ctx.meta[_ORDER] = tuple(str(parameter.name) for parameter in given)
         return super().parse_args(ctx, args)
@@ -161,6 +179,9 @@ def _build_command(name: str, handler: Handler) -> click.Command:
         for parameter in parameters
         if isinstance(declared := get_args(parameter.annotation)[1], Argument)
     )
+    command.separated = any(
+        getattr(get_args(parameter.annotation)[1], "separated", False) for parameter in parameters
+    )
     return command
 
 
@@ -176,9 +197,11 @@ def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
             return list(value) or None
         return Path(value) if to_path and value is not None else value
 
+    complete = _complete_stacks if declared.metavar and declared.metavar.startswith("STACK") else None
     if isinstance(declared, Argument):
         return click.Argument(
             [name],
+            shell_complete=complete,
             nargs=-1 if many else 1,
             required=required,
             metavar=declared.metavar if required else f"[{declared.metavar}]{'...' if many else ''}",
@@ -192,11 +215,24 @@ def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
         multiple=many,
         required=required,
         metavar=f"[{declared.metavar}]" if declared.optional else declared.metavar,
+        shell_complete=complete,
         help=declared.help,
         callback=convert,
         is_flag=False,
         flag_value="" if declared.optional else None,
     )
+
+
+def _complete_stacks(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The names of stacks, while a user types. There is no place for an error."""
+    from holdfast.changes.repository import open_repository
+
+    try:
+        config = context.params.get("config")
+        repository = open_repository(Path(config) if config else None, system_environment.read())
+    except Exception:  # noqa: BLE001 - a shell shows nothing, rather than a message in the middle of a line
+        return []
+    return [stack.name for stack in repository.stacks if stack.name.startswith(incomplete)]
 
 
 def open_invocation(

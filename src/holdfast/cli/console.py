@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from holdfast.kernel.errors import Exit, Problem
+from holdfast.kernel.text import without_controls
 from holdfast.secrets.redact import Redactor
+from holdfast.system import standard_streams
 
 if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
     from rich.console import Console as RichConsole
@@ -21,8 +23,7 @@ if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
 Piece = str | tuple[str, str]
 """A piece of a line: text, or text with its style."""
 
-_CONTROLS = {number: None for number in range(32) if chr(number) not in "\n\t"} | {127: None}
-"""Removed from all text: output of other programs must not move the cursor or hide a line."""
+_MOST_PROBLEMS = 20
 
 
 class _Screen:
@@ -33,6 +34,8 @@ class _Screen:
         self._color = color
         self._actions = actions
         self.terminal = stream.isatty()
+        self.drawing = False
+        """A live block is below the text: Rich must print, so that it can move the block down."""
 
     @functools.cached_property
     def rich(self) -> RichConsole:
@@ -48,15 +51,20 @@ class _Screen:
         )
 
     def write(self, pieces: Sequence[tuple[str, str]], end: str = "\n") -> None:
-        if not (self.terminal and self._color):
+        """On a terminal, long lines are wrapped; in a pipe or a log never."""
+        if not self.terminal:
             self.write_plain("".join(text for text, _ in pieces) + end)
+            return
+        from holdfast.cli.wrapping import wrap
+
+        lines = wrap(pieces, standard_streams.columns(self._stream))
+        if not (self._color or self.drawing):
+            self.write_plain("\n".join("".join(text for text, _ in line) for line in lines) + end)
             return
         from rich.text import Text
 
-        line = Text()
-        for text, style in pieces:
-            line.append(text, style=style or None)
-        self.rich.print(line, soft_wrap=True, end=end)
+        shown = Text("\n").join(Text.assemble(*line) for line in lines)
+        self.rich.print(shown, soft_wrap=True, end=end)
 
     def write_plain(self, text: str, *, command: bool = False) -> None:
         """In GitHub Actions a line can be a workflow command: other programs' text is escaped."""
@@ -85,16 +93,25 @@ class Console:
         self.quiet = quiet
         self.redactor = Redactor()
         self._out = _Screen(sys.stderr if as_json else sys.stdout, color=color, actions=actions)
-        self._err = _Screen(sys.stderr, color=color, actions=actions)
+        self._own_err = _Screen(sys.stderr, color=color, actions=actions)
         self.live = self._out.terminal and not ci and not quiet
 
     @property
     def rich(self) -> RichConsole:
         return self._out.rich
 
+    @property
+    def _err(self) -> _Screen:
+        """Above a live block on the same terminal, so that the block does not overwrite it."""
+        return self._out if self._out.drawing and self._own_err.terminal else self._own_err
+
+    def draw(self, drawing: bool) -> None:
+        """Whether a live block is on the screen."""
+        self._out.drawing = drawing
+
     def reserve_output(self) -> None:
         """Reserve standard output for a document: other text goes to standard error from now on."""
-        self._out = self._err
+        self._out = self._own_err
         self.live = self.live and self._out.terminal
 
     def line(self, *pieces: Piece) -> None:
@@ -108,20 +125,22 @@ class Console:
 
     def command(self, line: str) -> None:
         """Print a workflow command for GitHub Actions, from `system.markup`."""
-        self._out.write_plain(self._plain(line) + "\n", command=True)
+        self._out.write_plain(self.plain(line) + "\n", command=True)
 
     def warn(self, text: str) -> None:
         self._err.write(self._clean([(" ! ", "bold yellow"), text]))
 
     def problems(self, problems: tuple[Problem, ...], exit_: Exit) -> None:
         """Print each problem with code, place, message and hint, then the exit code."""
-        for problem in problems:
+        for problem in problems[:_MOST_PROBLEMS]:
             where = f"{problem.place}  " if problem.place is not None else ""
             self._err.write(
                 self._clean([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}"])
             )
             if problem.hint:
                 self._err.write(self._clean([f"   {problem.hint}"]))
+        if (more := len(problems) - _MOST_PROBLEMS) > 0:
+            self._err.write(self._clean([f"   … and {more} more (all of them: --json)"]))
         usage_errors = len(problems) if exit_ is Exit.USAGE else 0
         many = f"{usage_errors} mistakes; nothing was run. " if usage_errors > 1 else ""
         self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
@@ -135,12 +154,12 @@ class Console:
         self._out.write(self._clean([f" {text}{answers} "]), end="")
 
     def _clean(self, pieces: Sequence[Piece]) -> list[tuple[str, str]]:
-        """Without secrets and without control characters."""
+        """Without secrets, colour codes of other programs, and control characters."""
         pairs = [(piece, "") if isinstance(piece, str) else piece for piece in pieces]
-        return [(self._plain(text), style) for text, style in pairs]
+        return [(self.plain(text), style) for text, style in pairs]
 
-    def _plain(self, text: str) -> str:
+    def plain(self, text: str) -> str:
         """Redact before and after: a control character may be part of a secret, or may split one."""
         cleaned = self.redactor.clean(text)
-        plain = cleaned.translate(_CONTROLS)
+        plain = without_controls(cleaned)
         return plain if plain == cleaned else self.redactor.clean(plain)

@@ -65,6 +65,8 @@ class Problem(NamedTuple):
     message: str
     hint: str | None = None
     place: Place | None = None
+    address: str | None = None
+    """The resource that it is about. The message begins with it."""
 
 
 class HoldfastError(Exception):

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+"""A colour code or another command for a terminal."""
+_CONTROLS = {number: None for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
+
+
+def without_controls(text: str) -> str:
+    """Text of another program: without colour codes, and unable to move the cursor or hide a line."""
+    return _ESCAPE.sub("", text).translate(_CONTROLS)
 
 
 def plural(number: int, noun: str, many: str | None = None) -> str:

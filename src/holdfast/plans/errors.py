@@ -26,6 +26,7 @@ from holdfast.kernel.errors import (
     Refused,
     UnknownOutcome,
 )
+from holdfast.kernel.text import without_controls
 from holdfast.plans.backend_config import StateHome
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.diagnostics import Diagnostic, LockInfo, parse_lock_info
@@ -145,9 +146,10 @@ def _hides_lock_holder(target: CommandTarget) -> bool:
 
 
 def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagnostic) -> Problem:
-    """With its place in the source: Terraform names files relative to the work directory."""
+    """With its resource and its place in the source: Terraform names files relative to the work directory."""
     detail = " ".join(diagnostic.detail.split())
     message = f"{diagnostic.summary}: {detail}" if detail else diagnostic.summary
+    message = f"{diagnostic.address}: {message}" if diagnostic.address else message
     place = None
     if diagnostic.place is not None:
         file = posixpath.normpath(posixpath.join(target.stack.module, diagnostic.place.file))
@@ -155,7 +157,7 @@ def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagno
     # Only a hint: nothing is decided by the text.
     denied = "permission denied" in message.lower() and bool(target.engine.confinement.measures)
     hint = _CONFINED if denied else _variable_hint(message, target.not_passed)
-    return Problem(code=code, message=message, hint=hint, place=place)
+    return Problem(code=code, message=message, hint=hint, place=place, address=diagnostic.address)
 
 
 def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:
@@ -172,7 +174,7 @@ def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:
 def _text(answer: CommandResult, output: CommandOutput) -> str:
     """Output outside the JSON stream, to be shown; nothing is decided by it."""
     text = "\n".join([answer.err.decode(errors="replace").strip(), *output.noise]).strip()
-    return text or answer.out.decode(errors="replace").strip()
+    return without_controls(text or answer.out.decode(errors="replace").strip())
 
 
 # An apply whose outcome is unknown
@@ -204,5 +206,5 @@ def unfinished_apply(
 
 def first_log_line(log: str | None) -> str:
     """The first line that a crashed process wrote: usually the cause."""
-    lines = [line for line in (log or "").splitlines() if line.strip()]
+    lines = [line for line in without_controls(log or "").splitlines() if line.strip()]
     return lines[0] if lines else "no log output"

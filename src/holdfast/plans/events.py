@@ -35,11 +35,12 @@ class Resource(Struct, frozen=True, kw_only=True):
     total: int = 0
 
 
-class HookOutput(MaskedStruct, frozen=True, kw_only=True):
-    """A line that a hook printed."""
+class ProgramOutput(MaskedStruct, frozen=True, kw_only=True):
+    """A line that a hook or a provisioner printed."""
 
     stack: str
-    hook: str
+    program: str
+    """The hook, or the address and type of the provisioner."""
     text: str
 
 
@@ -60,7 +61,7 @@ class Note(Struct, frozen=True, kw_only=True):
     text: str
 
 
-Event = ChangeStarted | PhaseStarted | Resource | HookOutput | StackFinished | Stopping | Note
+Event = ChangeStarted | PhaseStarted | Resource | ProgramOutput | StackFinished | Stopping | Note
 Listener = Callable[[Event], None]
 
 

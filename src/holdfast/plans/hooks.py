@@ -11,7 +11,7 @@ from holdfast.config.hooks import Hook
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
-from holdfast.plans.events import HookOutput, PhaseStarted
+from holdfast.plans.events import PhaseStarted, ProgramOutput
 from holdfast.plans.workdir import HookRun, StackWorkdir
 from holdfast.system import clock, processes
 from holdfast.terraform.engine.interface import CancelSequence, Command, LineSplitter, Listen
@@ -51,7 +51,7 @@ class Hooks:
         def listen(line: bytes) -> None:
             text = line.decode(errors="replace").rstrip("\r")[:_LONGEST_LINE]
             lines.append(text)
-            control.tell(HookOutput(stack=name, hook=hook.run[0].rpartition("/")[2], text=text))
+            control.tell(ProgramOutput(stack=name, program=hook.run[0].rpartition("/")[2], text=text))
 
         began = clock.monotonic()
         sequence = CancelSequence()

@@ -16,6 +16,9 @@ from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.model import Plan
 
+NOT_STARTED = "not started"
+"""The outcome of a planned change that an apply did not get to."""
+
 
 class Output(MaskedStruct, frozen=True, kw_only=True):
     value: object
@@ -60,6 +63,9 @@ class StackResult(MaskedStruct, frozen=True, kw_only=True):
     """Of an applied stack: a bundle proves with them that nothing else changed the state."""
     blocked_by: str | None = None
     """Of a blocked stack: the stack that it waits for."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """After an apply, of each change that Terraform started, by address: `applied`, `failed`, `unknown`, or
+    `incomplete` for half a replacement."""
     removed_resources: tuple[str, ...] | None = None
     """For a removed stack: the resources in its state. None: the state was not read."""
 

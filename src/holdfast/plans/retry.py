@@ -95,7 +95,9 @@ class Retrying:
             try:
                 return await work()
             except TerraformFailed as error:
-                row = reason((problem.message for problem in error.problems), phase, also=self._retries.also)
+                # The names of resources say nothing about what went wrong.
+                texts = (problem.message.removeprefix(f"{problem.address}: ") for problem in error.problems)
+                row = reason(texts, phase, also=self._retries.also)
                 if row is None:
                     raise
             self.note(f"{name} failed ({row}); retry {number} of {len(waits)} in {seconds:.1f} s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from holdfast.plans.errors import (
     terraform_error,
     unfinished_apply,
 )
-from holdfast.plans.events import Listener, Resource
 from holdfast.plans.kept_files import keep_files
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import applied_as, state_of
@@ -30,6 +28,7 @@ from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.state_continuity import store_errored_state
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
+from holdfast.runs.apply_watch import ApplyWatch
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, write_backup
@@ -39,14 +38,10 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.files import file_error
-from holdfast.terraform import stream
-from holdfast.terraform.apply_log import is_forced_exit, is_provider_crash
+from holdfast.terraform.apply_log import is_forced_exit
 from holdfast.terraform.argv import UNSAVED_FILE
-from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.engine.pool import NotStarted
-from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.stream import CommandOutput
@@ -55,7 +50,11 @@ from holdfast.terraform.workdirs.created_files import FileStamps, list_files
 
 
 async def apply_plan(
-    context: ChangeContext, run: Run, planned: StackResult, plan_file: PlanFile
+    context: ChangeContext,
+    run: Run,
+    planned: StackResult,
+    plan_file: PlanFile,
+    outcomes: dict[str, str] | None = None,
 ) -> StackResult:
     """Apply exactly this plan. Raises what went wrong; the caller makes it the stack's result.
 
@@ -63,6 +62,7 @@ async def apply_plan(
     when the outcome is recorded; while the outcome is unknown it stays, and stops the next run.
     """
     stack, digest = planned.stack, planned.digest
+    watch = ApplyWatch(context.control.tell, stack.name, plan_file.plan, outcomes)
     backups = context.project.config.backups
     if digest is None:
         raise Failed("HF-RUN-1", f"{stack.name}: there is no plan to apply")
@@ -82,7 +82,7 @@ async def apply_plan(
         context.store.claims.release(stack.name, run.id)
         raise
     try:
-        done = await _apply_marked(context, planned, plan_file, run.id)
+        done = await _apply_marked(context, planned, plan_file, run.id, watch)
     except NotStarted:
         context.store.claims.release(stack.name, run.id)
         raise
@@ -135,10 +135,9 @@ def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digest
 
 
 async def _apply_marked(
-    context: ChangeContext, planned: StackResult, plan_file: PlanFile, run: str
+    context: ChangeContext, planned: StackResult, plan_file: PlanFile, run: str, watch: ApplyWatch
 ) -> StackResult:
     stack, terraform = planned.stack, plan_file.terraform
-    watch = ApplyWatch(context.control.tell, stack.name, plan_file.plan)
     output = CommandOutput(on_event=watch.event)
     variables_files = terraform.workdir.variables_files if plan_file.ephemeral else ()
     files_before = list_files(terraform.workdir.work)
@@ -316,81 +315,3 @@ def already_applied(stack: str, mark: dict[str, object], status: Status | None =
         f"{stack}: this plan was already {what}",
         hint=f"A plan is applied at most once. Plan again: holdfast plan {stack}",
     )
-
-
-_LEAVES_NOTHING_NEW = frozenset({"update", "delete", "read", "forget"})
-
-
-class ApplyWatch:
-    """Counts the completed changes, and passes each event on to the listener."""
-
-    def __init__(self, tell: Listener, stack: str, plan: Plan) -> None:
-        self._listener = tell
-        self._stack = stack
-        self.finished = 0
-        self._unfinished: dict[str, str] = {}
-        self._errored: set[str] = set()
-        self._done: set[str] = set()
-        self._steps_failed = False
-        self.total = sum(
-            2 if change.replaces else 1
-            for change in plan.changes
-            if change.kind not in {ChangeKind.NO_OP, ChangeKind.FORGET}
-        )
-
-    def event(self, event: stream.Event) -> None:
-        match event:
-            case stream.ApplyStart():
-                self._unfinished[event.address] = event.action
-                self._notify(event, event.action, done=False)
-            case stream.ApplyProgress():
-                self._notify(event, event.action, done=False, seconds=event.elapsed)
-            case stream.ApplyComplete():
-                self.finished += 1
-                self._unfinished.pop(event.address, None)
-                self._done.add(event.address)
-                self._notify(event, event.action, done=True, seconds=event.elapsed)
-            case stream.Step(failed=True):
-                self._steps_failed = True
-            case stream.ApplyErrored():
-                self._unfinished[event.address] = event.action
-                self._errored.add(event.address)
-                self._notify(event, event.action, done=True, failed=True, seconds=event.elapsed)
-            case _:
-                pass
-
-    @property
-    def unfinished(self) -> tuple[str, ...]:
-        """Addresses of changes that were started and did not complete."""
-        return tuple(self._unfinished)
-
-    def has_provider_crash(self, diagnostics: Iterable[Diagnostic]) -> bool:
-        """A provider crashed during a create: the resource may exist without being in the state."""
-        making = any(action not in _LEAVES_NOTHING_NEW for action in self._unfinished.values())
-        return making and any(map(is_provider_crash, diagnostics))
-
-    def outcome(self, errors: Iterable[Diagnostic]) -> ApplyOutcome:
-        """What is known of each change once the stream has ended."""
-        return ApplyOutcome(
-            errors=tuple(errors),
-            failed={address: self._unfinished[address] for address in sorted(self._errored)},
-            open=frozenset(self._unfinished) - self._errored,
-            done=frozenset(self._done),
-            steps_failed=self._steps_failed,
-        )
-
-    def _notify(
-        self, event: stream.ApplyEvent, action: str, *, done: bool, failed: bool = False, seconds: float = 0.0
-    ) -> None:
-        self._listener(
-            Resource(
-                stack=self._stack,
-                address=event.address,
-                action=action,
-                done=done,
-                failed=failed,
-                seconds=seconds,
-                finished=self.finished,
-                total=self.total,
-            )
-        )

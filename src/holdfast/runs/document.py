@@ -6,6 +6,7 @@ Texts are redacted when a document is printed: `secrets.redact` lists the fields
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec import to_builtins
 
@@ -13,7 +14,7 @@ from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import StackResult, planned_later
+from holdfast.plans.result import NOT_STARTED, StackResult, planned_later
 from holdfast.plans.status import RESULTS
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
@@ -43,7 +44,7 @@ def result_document(result: StackResult) -> Document:
         "run": result.run,
         "digest": result.digest,
         "replaces": result.replaces,
-        **plan_document(result.plan),
+        **plan_document(result.plan, result.outcomes),
         "guard": {
             "decision": NAMES[type(result.decision)],
             "reasons": [
@@ -68,8 +69,11 @@ def result_document(result: StackResult) -> Document:
     }
 
 
-def resources_document(plan: Plan | None) -> list[Document]:
-    """Every change that has an effect, deletions first; then what changed outside Terraform only."""
+def resources_document(plan: Plan | None, outcomes: Mapping[str, str] | None = None) -> list[Document]:
+    """Every change that has an effect, deletions first; then what changed outside Terraform only.
+
+    After an apply, with the outcomes of the changes by address.
+    """
     if plan is None:
         return []
     drift = PlanDrift(plan)
@@ -79,7 +83,10 @@ def resources_document(plan: Plan | None) -> list[Document]:
     )
     return [
         *(
-            _resource_document(change, explanation, drift=state_only or drift.of(effect) is not None)
+            {
+                **_resource_document(change, explanation, drift=state_only or drift.of(effect) is not None),
+                "outcome": outcomes.get(change.address, NOT_STARTED) if outcomes else None,
+            }
             for effect in effects
             for change, explanation, state_only in [effect]
         ),
@@ -100,6 +107,7 @@ def _resource_document(change: ResourceChange, explanation: str, *, drift: bool)
         "deposed": change.deposed,
         "explanation": explanation,
         "drift": drift,
+        "outcome": None,
         **values_document(change.change),
     }
 
@@ -142,11 +150,11 @@ def suggestions_document(plan: Plan | None) -> list[Document]:
     ]
 
 
-def plan_document(plan: Plan | None) -> Document:
+def plan_document(plan: Plan | None, outcomes: Mapping[str, str] | None = None) -> Document:
     """What a plan does: also that of a stored plan."""
     return {
         "changes": plan.counts.document() if plan is not None else None,
-        "resources": resources_document(plan),
+        "resources": resources_document(plan, outcomes),
         "output_changes": output_changes_document(plan),
         "suggestions": suggestions_document(plan),
     }
@@ -161,7 +169,14 @@ def mocks_document(result: StackResult) -> list[Document]:
 
 def error_document(error: Problem) -> Document:
     file, line, _ = error.place or (None, None, None)
-    return {"code": error.code, "message": error.message, "hint": error.hint, "file": file, "line": line}
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "file": file,
+        "line": line,
+        "address": error.address,
+    }
 
 
 def change_document(

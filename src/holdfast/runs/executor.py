@@ -26,6 +26,7 @@ from holdfast.review.decide import approvals_for, decide, refusal_error
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
+from holdfast.runs.apply_watch import known_outcomes
 from holdfast.runs.auto_replan import extra_changes, may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.restored_plan import RestoredPlan, result_of_used_plan
@@ -70,6 +71,8 @@ class RunExecutor:
         self._notes: tuple[str, ...] = ()
         self._previous: tuple[str, ...] = ()
         """Notes on the previous run of the stack, if its outcome was proved from its journal just now."""
+        self._outcomes: dict[str, str] = {}
+        """Of the changes that Terraform started, by address."""
         self._recorded = False
         self._retrying = context.retrying(stack.name)
         self._options: PlanOptions | None = None
@@ -176,6 +179,8 @@ class RunExecutor:
         self.context.states.forget(self.stack.name)
         if self.result.plan is None:
             self._set(with_plan_of(planned, self.result))
+        unknown = self.result.status is Status.UNKNOWN
+        self._set(structs.replace(self.result, outcomes=known_outcomes(self._outcomes, unknown=unknown)))
         self._record()
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
@@ -224,7 +229,7 @@ class RunExecutor:
         waits = self._retrying.schedule() if self._may_replan() else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
-                done = await apply_plan(self.context, run, now, plan_file)
+                done = await apply_plan(self.context, run, now, plan_file, self._outcomes)
                 # After an automatic replan the record covers all applies, not only the last one.
                 self._recorded = number == 1
                 return structs.replace(

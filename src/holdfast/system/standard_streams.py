@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 
 def open_closed() -> None:
@@ -24,6 +25,14 @@ def flush_or_give_up() -> None:
         sys.stdout.flush()
     except OSError:
         give_up_output()
+
+
+def columns(stream: TextIO) -> int:
+    """The width of a terminal; 80 where it does not say."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except OSError:
+        return 80
 
 
 def _to_nowhere(number: int) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.kernel.errors import EngineError, Place
 from holdfast.kernel.patterns import pattern
+from holdfast.kernel.text import without_controls
 from holdfast.kernel.values import MaskedStruct
 
 _VALIDATE_FORMATS = ("0.1", "1.0")
@@ -39,6 +40,12 @@ class Diagnostic(MaskedStruct, frozen=True, kw_only=True):
     detail: str = ""
     address: str | None = None
     range: _Range | None = None
+
+    def __post_init__(self) -> None:
+        """Providers colour their errors, as if each were read on a terminal."""
+        for name, text in (("summary", self.summary), ("detail", self.detail)):
+            if not text.isprintable():
+                msgspec.structs.force_setattr(self, name, without_controls(text))
 
     @property
     def is_error(self) -> bool:

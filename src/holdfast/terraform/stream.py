@@ -54,6 +54,10 @@ class Step(StreamEvent, frozen=True, kw_only=True):
     """`provision`, `ephemeral` or `action`."""
     failed: bool
     address: str
+    provisioner: str = ""
+    """Its type, such as `local-exec`."""
+    output: str = ""
+    """A line that a provisioner printed."""
 
 
 class ChangeSummary(StreamEvent, frozen=True, kw_only=True):
@@ -102,6 +106,8 @@ class _Hook(msgspec.Struct, frozen=True):
     id_key: str | None = None
     id_value: str | None = None
     elapsed_seconds: float = 0.0
+    provisioner: str = ""
+    output: str = ""
 
 
 class _Changes(msgspec.Struct, frozen=True):
@@ -170,7 +176,15 @@ def _event(line: _Line) -> Event | None:
         return DiagnosticEvent(diagnostic=line.diagnostic, at=at)
     if hook is not None and (step := _STEP.fullmatch(line.type)):
         address = hook.resource.addr if hook.resource is not None else _action_address(hook.action)
-        return Step(what=step[1], failed=step[2] == "errored", address=address, at=at)
+        failed = step[2] == "errored"
+        return Step(
+            what=step[1],
+            failed=failed,
+            address=address,
+            at=at,
+            provisioner=hook.provisioner,
+            output=hook.output,
+        )
     return None
 
 

@@ -538,9 +538,12 @@ def test_a_saved_plan_is_refused_if_a_dependency_changed(
     assert steps(world, "plan") == ["plan net"]
 
 
-def test_a_saved_plan_that_is_not_applied_is_finished(world: World) -> None:
-    """Its listener hears of it at once; one that is applied is finished by its apply."""
+def test_a_saved_plan_is_told_before_it_is_applied(world: World) -> None:
+    """Its listener shows it; one that is not applied is finished with that."""
     world.plans["net"] = Status.WAITING
     world.bundles(NET, OTHER)
-    finished = [event.result.stack.name for event in world.told if isinstance(event, StackFinished)]
-    assert finished == ["net"]
+    told = [event.result for event in world.told if isinstance(event, StackFinished)]
+    assert {result.stack.name: result.status for result in told[:2]} == {
+        "net": Status.WAITING,
+        "other": Status.PLANNED,
+    }

@@ -52,3 +52,17 @@ def test_a_variable_that_is_not_passed_is_named(detail: str, hinted: str | None)
     diagnostic = Diagnostic(severity="error", summary="no address", detail=detail)
     hint = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-3", diagnostic).hint
     assert (hint is None) if hinted is None else (hinted in (hint or ""))
+
+
+def test_an_error_begins_with_its_resource_and_has_no_colours() -> None:
+    target = SimpleNamespace(
+        engine=SimpleNamespace(confinement=Confinement()),
+        stack=SimpleNamespace(module="app"),
+        not_passed=frozenset(),
+    )
+    diagnostic = Diagnostic(
+        summary="\x1b[31mQuota\x1b[0m", detail="used \x1b]8;;http://x\x07up\x1b[1A", address="aws_vpc.a"
+    )
+    problem = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-4", diagnostic)
+    assert problem.message == "aws_vpc.a: Quota: used up"
+    assert problem.address == "aws_vpc.a"

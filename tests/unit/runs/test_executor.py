@@ -129,7 +129,9 @@ class World:
         self.told.append((given[-1].digest, bool(approvals)))
         return self.decisions.pop(0) if self.decisions else Allow()
 
-    async def _apply(self, _: object, __: object, planned: StackResult, ready: PlanFile) -> StackResult:
+    async def _apply(
+        self, _: object, __: object, planned: StackResult, ready: PlanFile, ___: object
+    ) -> StackResult:
         self.applied.append((planned.run, ready.digest))
         end = self.ends.pop(0) if self.ends else None
         if end is not None:

@@ -200,6 +200,9 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
     for name in ("decision", "reason", "until", "run", "digest"):
         if line.get(name):
             console.say((f"           {name}: {line.get(name)}", "dim"))
+    details = line.get("details")
+    if line.get("what") == "output" and isinstance(details, Mapping):
+        console.say((f"           name: {details.get('name')}", "dim"))
 
 
 def _show_verdict(console: Console, verdict: Verification, waiting: int | None) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from msgspec import structs
+
 from holdfast.changes import continuation, preconditions
 from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.readers import unselected_readers, with_readers
@@ -21,6 +23,7 @@ from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.events import Event, StackFinished
 from holdfast.plans.policies import with_unchecked_policies
 from holdfast.plans.result import StackResult, exit_code
 from holdfast.plans.status import Status
@@ -91,6 +94,7 @@ class Change:
         self._full = False
         self._from_plan = False
         """`holdfast plan` without options."""
+        self._shown_notes: dict[str, tuple[str, ...]] = {}
         self._destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""
         self._change: str | None = None
@@ -173,7 +177,7 @@ class Change:
             results = await self._apply(change_context, progress, options, record, yes=yes)
             return (*results, *await self._removed(change_context))
 
-        return self._finish(self._run(work), blocked=exit_if_blocked(allow=allow_blocked))
+        return self._finish(self._run(work, show_plans=yes), blocked=exit_if_blocked(allow=allow_blocked))
 
     def import_resource(self, stack: Stack, address: str, id_: str, *, yes: bool, reason: str | None) -> Exit:
         from holdfast.changes.imports import import_resource
@@ -246,7 +250,7 @@ class Change:
                 on_checks=self._take_checks,
             )
 
-        return self._finish(self._run(work))
+        return self._finish(self._run(work, show_plans=self.names <= confirmed))
 
     def _start(self) -> None:
         preconditions.require_store(self.repository)
@@ -257,15 +261,32 @@ class Change:
         if self.context.base is not None and self.context.base.warning is not None:
             self.console.warn(self.context.base.warning)
 
-    def _run(self, work: Work) -> Results:
+    def _run(self, work: Work, *, show_plans: bool = False) -> Results:
+        """`show_plans`: each plan before its stack is applied, because no question follows."""
         with Progress(self.console) as progress:
+
+            def tell(event: Event) -> None:
+                progress.handle(event)
+                if show_plans and isinstance(event, StackFinished) and event.result.status is Status.PLANNED:
+                    self._show_plan(event.result)
 
             async def with_findings(change_context: ChangeContext) -> Results:
                 results = await work(change_context, progress)
                 await self._collect_findings(change_context)
                 return results
 
-            return self._with_readers(self.context.run(with_findings, tell=progress.handle))
+            return self._with_readers(self.context.run(with_findings, tell=tell))
+
+    def _show_plan(self, result: StackResult) -> None:
+        if not self.invocation.as_json and not self.console.quiet:
+            show_details(self.console, (result,), verbose=self.invocation.verbose)
+            self.console.line("")
+            self._shown_notes[result.stack.name] = result.notes
+
+    def _without_shown_notes(self, result: StackResult) -> StackResult:
+        """What was shown with the plan is not shown again at the end."""
+        shown = self._shown_notes.get(result.stack.name, ())
+        return structs.replace(result, notes=tuple(note for note in result.notes if note not in shown))
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
@@ -301,6 +322,7 @@ class Change:
             await self._collect_findings(change_context, so_far=True)
             with progress.paused():
                 self._show_plans(self._with_readers(results))
+                self._shown_notes |= {result.stack.name: result.notes for result in results}
                 ready = (result.stack.name for result in results if result.status is Status.PLANNED)
                 return await ask(change_context, tuple(ready))
 
@@ -327,7 +349,7 @@ class Change:
             )
             self.invocation.document(document)
             return
-        self._show_plans(results)
+        self._show_plans(tuple(map(self._without_shown_notes, results)))
         if write_folded is not None:
             write_folded()
         waiting = any(result.status is Status.WAITING and result.saved for result in results)

@@ -22,7 +22,8 @@ _MOST_NAMES = 3
 def doctor(invocation: Invocation) -> Exit:
     """Show the installed engines, which one runs each stack, and whether Terraform is confined.
 
-    Exit 64 if the configuration is invalid, a stack has no engine, or a required confinement is missing.
+    Exit 64 if something needs attention: no configuration file, or an invalid one; a stack that no engine
+    fits; a required confinement that is missing.
     """
     from holdfast import __version__
     from holdfast.changes.repository import open_repository
@@ -40,16 +41,13 @@ def doctor(invocation: Invocation) -> Exit:
     required = repository is not None and repository.config.engine.confine == "required"
     problems = config_error.problems if config_error is not None else ()
     unusable = any(choice["error"] for choice in chosen) or (required and not confinement.effective)
-    exit_code = Exit.USAGE if unusable else Exit.DONE
-    # Without a configuration there is nothing wrong: doctor also describes a machine.
-    if config_error is not None and config_error.problem.code != "HF-CONF-1":
-        exit_code = config_error.exit
+    exit_code = Exit.USAGE if unusable or config_error is not None else Exit.DONE
 
     def show() -> None:
         _show(invocation, engines, chosen)
         _show_confinement(invocation, confinement, split_folders, required=required)
         if config_error is not None:
-            invocation.console.problems(problems, config_error.exit)
+            invocation.console.problems(problems, exit_code)
 
     document = {
         "version": 1,

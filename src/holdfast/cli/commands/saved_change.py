@@ -55,7 +55,7 @@ class SavedChange(Change):
             self._left = record.left if options else ()
             return (*results, *results_without_plan(self.repository, planned, self._left))
 
-        return self._finish(self._run(work), blocked=exit_if_blocked(allow=allow_blocked))
+        return self._finish(self._run(work, show_plans=True), blocked=exit_if_blocked(allow=allow_blocked))
 
     def continue_change(self, change: str | None, *, yes: bool, allow_blocked: bool) -> Exit:
         """Plan and apply what is left of a change, with the options and the base that it had."""
@@ -82,4 +82,4 @@ class SavedChange(Change):
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
             return await self._apply(change_context, progress, PlanOptions(), record, yes=yes)
 
-        return self._finish(self._run(work), blocked=exit_if_blocked(allow=allow_blocked))
+        return self._finish(self._run(work, show_plans=yes), blocked=exit_if_blocked(allow=allow_blocked))

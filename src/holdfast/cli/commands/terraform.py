@@ -1,4 +1,4 @@
-"""`holdfast terraform STACK -- ARGS`: a read-only Terraform command, in the environment of the stack."""
+"""`holdfast terraform STACK -- ARGS`: a read-only Terraform command, in the environment of each stack."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import msgspec
 
 from holdfast.cli.command import Argument, Invocation
-from holdfast.cli.parameters import OneStack
-from holdfast.kernel.errors import Exit, Refused, UsageError
+from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError, most_severe
 
 if TYPE_CHECKING:  # loaded when a command runs
+    from holdfast.plans.context import ChangeContext
     from holdfast.secrets.redact import Redactor
+    from holdfast.stacks.stack import Stack
+    from holdfast.terraform.engine.interface import CommandResult
 
 READING = frozenset(
     {"output", "show", "validate", "providers", "version", "graph", "console", "fmt", "metadata", "modules"}
@@ -39,30 +41,69 @@ INSTEAD = {
 
 def terraform(
     invocation: Invocation,
-    name: OneStack,
-    arguments: Annotated[
-        list[str] | None, Argument(metavar="-- ARGS", help="A read-only Terraform command.")
-    ] = None,
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="STACK... -- ARGS",
+            help="Names, globs or filters of stacks, and a read-only Terraform command.",
+            separated=True,
+        ),
+    ],
 ) -> Exit:
-    """Run a read-only Terraform command on a stack. Examples: output, show, state list, providers."""
-    from holdfast.cli.context import run_on_stack
+    """Run a read-only Terraform command on stacks. Examples: output, show, state list, providers."""
+    from holdfast.changes.change import gather_all
+    from holdfast.cli.context import CommandContext
     from holdfast.plans.terraform import run_read_only
 
-    command_line = tuple(arguments or ())
-    if not command_line:
+    names, command_line = _split(words)
+    if not names or not command_line:
         raise UsageError(
             "HF-USE-10",
-            "no Terraform command given",
-            hint=f"Example: holdfast terraform {name} -- state list",
+            "no Terraform command given" if names else "no stack given",
+            hint=f"Example: holdfast terraform {names[0] if names else 'STACK'} -- state list",
         )
     _refuse_writing(command_line)
-    _, answer = run_on_stack(
-        invocation,
-        name,
-        lambda change_context, stack: run_read_only(change_context, stack, command_line),
-        reads=True,
-    )
+    context = CommandContext(invocation, reads=True)
+    stacks = [selected.stack for selected in context.repository.select(names, [], None).selected]
+    answers: dict[str, CommandResult | HoldfastError] = {}
+
+    async def read(change_context: ChangeContext, stack: Stack) -> None:
+        async with change_context.engines.slots:
+            try:
+                answers[stack.name] = await run_read_only(change_context, stack, command_line)
+            except HoldfastError as error:
+                if len(stacks) == 1:
+                    raise
+                answers[stack.name] = error
+
+    context.run(lambda change_context: gather_all(read(change_context, stack) for stack in stacks))
+    exits = [
+        _show(invocation, answers[stack.name], command_line, heading=stack.name if len(stacks) > 1 else None)
+        for stack in stacks
+    ]
+    return Exit.USAGE if Exit.USAGE in exits else most_severe(exits)
+
+
+def _split(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Stacks and the command. Without `--`, the first word is the stack."""
+    end = words.index("--") if "--" in words else 1
+    return words[:end], tuple(words[end:] if "--" not in words else words[end + 1 :])
+
+
+def _show(
+    invocation: Invocation,
+    answer: CommandResult | HoldfastError,
+    command_line: tuple[str, ...],
+    *,
+    heading: str | None,
+) -> Exit:
+    """The output of one stack, below its name if there are several."""
     redactor = invocation.console.redactor
+    if heading is not None:
+        _write(sys.stdout, f"# {heading}\n".encode())
+    if isinstance(answer, HoldfastError):
+        invocation.console.problems(answer.problems, answer.exit)
+        return answer.exit
     shows_values = command_line[0] in {"show", "output"}
     _write(sys.stdout, _document(redactor, answer.out) if shows_values else redactor.clean_bytes(answer.out))
     _write(sys.stderr, redactor.clean_bytes(answer.err))

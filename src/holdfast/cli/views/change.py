@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 from holdfast.cli.console import Console
+from holdfast.cli.views.outcomes import show_outcomes
 from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
@@ -154,7 +155,9 @@ def show_details(
         environment = result.stack.environment or "no environment"
         production = ", counts as production" if result.stack.production else ""
         console.line((f" {result.stack.name}", "bold"), (f"  {environment}{production}", "dim"))
-        if plan is not None:
+        if result.outcomes and plan is not None:
+            show_outcomes(console, result, plan.effects, verbose=verbose)
+        elif plan is not None:
             again = f"plan {result.stack.name} --full"
             show_plan(console, plan, detail, more=f"holdfast {again if from_plan else _show_run(result)}")
         _show_guard(console, result, verbose=verbose)
@@ -183,7 +186,7 @@ def _shows_plan(result: StackResult) -> bool:
 
 def shows_decision(result: StackResult) -> bool:
     """Not after an apply: the plan was shown before, and the decision is in the audit log."""
-    return result.plan is not None and result.status not in _APPLIED
+    return result.plan is not None and result.status not in _APPLIED and not result.outcomes
 
 
 def _show_guard(console: Console, result: StackResult, *, verbose: bool) -> None:

@@ -11,21 +11,23 @@ from holdfast.kernel.text import plural
 from holdfast.plans.events import (
     ChangeStarted,
     Event,
-    HookOutput,
     Note,
     PhaseStarted,
+    ProgramOutput,
     Resource,
     StackFinished,
     Stopping,
 )
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.system import clock
 
 if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
     from rich.live import Live
-    from rich.table import Table
+    from rich.text import Text
 
 _MOST_ROWS = 12
+_WIDEST_NAME = 30
 _OPERATIONS = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"}
 
 
@@ -40,7 +42,10 @@ class _Row:
 
 
 class Progress:
-    """Shows the events of a change. As a context manager, it removes the live table at the end."""
+    """Shows the events of a change: what is finished as lines, what is running in a live block below them.
+
+    As a context manager, it removes the live block at the end.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -59,7 +64,7 @@ class Progress:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Without the live table, to ask a question."""
+        """Without the live block, to ask a question."""
         self._hide_live()
         try:
             yield
@@ -70,9 +75,10 @@ class Progress:
         if self._live is not None:
             self._live.stop()
             self._live = None
+            self._console.draw(False)
 
     def _show_live(self) -> None:
-        """A new table each time: the old one would erase what was written in between."""
+        """A new one each time: the old one would erase what was written in between."""
         if self._console.live:
             from rich.live import Live
 
@@ -85,6 +91,7 @@ class Progress:
                 redirect_stderr=False,
             )
             self._live.start()
+            self._console.draw(True)
 
     def handle(self, event: Event) -> None:
         match event:
@@ -95,27 +102,34 @@ class Progress:
                 self._enter(stack, phase)
             case Resource():
                 self._resource(event)
-            case HookOutput():
-                self._console.say(("  ", ""), f"{event.stack}: {event.hook}: {event.text}")
+            case ProgramOutput():
+                indent = "    " if self._live is not None else "  "
+                self._console.say((indent, ""), f"{event.stack}: {event.program}: {event.text}")
             case StackFinished(result=result):
-                if result.status is not Status.PLANNED or self._operation == "plan":
-                    self._done.add(result.stack.name)
-                    self._rows.pop(result.stack.name, None)
-                    destroyed = result.status is Status.APPLIED and self._operation == "destroy"
-                    self._plain(f"{result.stack.name}: {'destroyed' if destroyed else result.status}")
+                self._finish(result)
             case Stopping(level=level):
                 self._console.warn(self._stopping(level))
             case Note(stack=stack, text=text):
                 self._console.warn(f"{stack}: {text}" if stack else text)
 
+    def _finish(self, result: StackResult) -> None:
+        """A planned stack of an apply is not finished yet."""
+        if result.status is Status.PLANNED and self._operation != "plan":
+            return
+        self._done.add(result.stack.name)
+        self._rows.pop(result.stack.name, None)
+        destroyed = result.status is Status.APPLIED and self._operation == "destroy"
+        self._plain(f"{result.stack.name}: {'destroyed' if destroyed else result.status}")
+
     def _stopping(self, level: int) -> str:
         if level > 1:
-            return "Stopping now: resources in progress may be missing from the state."
+            return "Stopping now: what was in progress may be lost from the state."
         running = sum(len(row.running) for row in self._rows.values())
-        after = f" after the resources in progress ({running})" if running else ""
+        if not running:
+            return "Stopping. Press Ctrl-C again to stop now."
         return (
-            f"Stopping{after}. Press Ctrl-C again to stop now: "
-            "resources in progress may be missing from the state."
+            f"Stopping after the resources in progress ({running}). Press Ctrl-C again to stop now: "
+            "what is in progress may be lost from the state."
         )
 
     def _enter(self, stack: str, phase: str) -> None:
@@ -127,44 +141,55 @@ class Progress:
     def _resource(self, event: Resource) -> None:
         row = self._rows.setdefault(event.stack, _Row())
         row.finished, row.total = event.finished, event.total
-        if event.done:
-            row.running.pop(event.address, None)
-            end = "failed" if event.failed else "complete"
-            self._plain(f"{event.stack}: {event.address}: {event.action} {end} ({event.seconds:g} s)")
-        else:
+        if not event.done:
             row.running.setdefault(event.address, clock.monotonic())
+            return
+        row.running.pop(event.address, None)
+        row.since = clock.monotonic()
+        end = "failed" if event.failed else "complete"
+        text = f"{event.stack}: {event.address}: {event.action} {end} ({event.seconds:g} s)"
+        if self._live is not None:
+            mark = ("  ✗ ", "bold red") if event.failed else ("  ✓ ", "green")
+            self._console.say(mark, text)
+        else:
+            self._plain(text)
 
     def _plain(self, text: str) -> None:
-        if self._live is None and not self._console.live:
+        """Where there is no live block."""
+        if not self._console.live:
             self._console.say(("  ", ""), text)
 
-    def _render(self) -> Table:
-        from rich.table import Table
+    def _render(self) -> Text:
+        """One line per running stack, cut to the width of the terminal."""
         from rich.text import Text
 
         now = clock.monotonic()
         running = {name: row for name, row in self._rows.items() if row.phase != "waiting"}
         waiting = len(self._rows) - len(running)
         spent = int(now - self._started)
-        table = Table.grid(padding=(0, 2))
-        title = (
+        shown = sorted(running.items(), key=lambda item: item[1].since)[:_MOST_ROWS]
+        name_width = min(max((len(name) for name, _ in shown), default=0), _WIDEST_NAME)
+        block = Text(no_wrap=True, overflow="ellipsis")
+        block.append(
             f" {_OPERATIONS.get(self._operation, self._operation)}"
             f" {plural(len(self._rows) + len(self._done), 'stack')} · {len(self._done)} done"
             f" · {len(running)} running · {waiting} waiting"
         )
-        table.add_row(Text(title), Text(f"{spent // 60:02}:{spent % 60:02}", style="dim"))
-        rows = sorted(running.items(), key=lambda item: item[1].since)
-        for number, (name, row) in enumerate(rows[:_MOST_ROWS]):
-            table.add_row(
-                Text(f"   {name}"),
-                Text(_activity(row, now)),
-                Text("← slowest" if number == 0 else "", style="dim"),
-            )
-        return table
+        block.append(f"  {spent // 60:02}:{spent % 60:02}", style="dim")
+        for number, (name, row) in enumerate(shown):
+            short = name if len(name) <= name_width else f"…{name[-name_width + 1 :]}"
+            block.append(f"\n   {short:<{name_width}}  {self._console.plain(_activity(row, now))}")
+            block.append("  ← slowest" if number == 0 and len(shown) > 1 else "", style="dim")
+        if more := len(running) - len(shown):
+            block.append(f"\n   … and {plural(more, 'more stack', 'more stacks')}", style="dim")
+        return block
 
 
 def _activity(row: _Row, now: float) -> str:
+    """What takes longest: `12/31  48 s  aws_nat_gateway.b`."""
+    done = f"{row.finished}/{row.total}" if row.total else ""
     if row.running:
         address, since = min(row.running.items(), key=lambda item: item[1])
-        return f"{row.finished}/{row.total}  {address}  {now - since:.0f} s"
-    return f"{row.phase}  {now - row.since:.0f} s"
+        return f"{done:<7} {now - since:>3.0f} s  {address}"
+    phase = "saving state" if row.total and row.finished >= row.total else row.phase
+    return f"{done:<7} {now - row.since:>3.0f} s  {phase}"

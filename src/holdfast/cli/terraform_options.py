@@ -1,0 +1,79 @@
+"""Options as Terraform spells them: accepted where Holdfast has the same, otherwise answered with its way."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+
+_LEAVE_OUT = "Leave it out: {}."
+_STATE = "The stack's backend says where its state is stored: `backend` in holdfast.yaml, or the code."
+_STATE_MOVES = "To bring a state under another backend: holdfast state adopt --help"
+INSTEAD: Mapping[str, str] = {
+    "auto-approve": "Use --yes. For destroy: --yes-destroy NAME",
+    "lock-timeout": "Use --wait DURATION with apply and destroy. In CI, Holdfast waits without it.",
+    "lock": _LEAVE_OUT.format("Holdfast always locks what it changes"),
+    "input": _LEAVE_OUT.format(
+        "Terraform never asks for values here. Set them with -var or in holdfast.yaml"
+    ),
+    "refresh": _LEAVE_OUT.format("every plan compares the state with the real resources"),
+    "compact-warnings": _LEAVE_OUT.format("warnings are shown in one line each"),
+    "concise": _LEAVE_OUT.format("the output is short; --verbose shows more"),
+    "parallelism": "Set engine.parallelism in holdfast.yaml: how many stacks run at once.",
+    "state": _STATE,
+    "state-out": _STATE,
+    "backup": "Holdfast backs up every state: holdfast state versions STACK",
+    "backend-config": "Set `backend` of the stack in holdfast.yaml.",
+    "upgrade": "Use holdfast plan --lockfile update",
+    "reconfigure": _STATE_MOVES,
+    "migrate-state": _STATE_MOVES,
+    "chdir": "Name the stacks instead, or the configuration file with --config: holdfast plan STACK",
+    "generate-config-out": "Holdfast does not write code. Run terraform itself, then holdfast plan.",
+    "release": "Use --override: holdfast apply --plan DIR --override DIGEST --reason TEXT",
+}
+"""By the name of an option that Holdfast does not have."""
+
+
+def with_two_dashes(command: click.Command, context: click.Context, arguments: list[str]) -> list[str]:
+    """`-target=ADDR` becomes `--target=ADDR`. What follows `--`, and values of options, stay as they are."""
+    options = (parameter for parameter in command.get_params(context) if isinstance(parameter, click.Option))
+    by_name = {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
+    try:
+        return list(_spell_all(arguments, by_name))
+    except click.NoSuchOption as error:
+        if context.resilient_parsing:  # While a shell completes a word, it may be any.
+            return arguments
+        error.ctx = context
+        raise
+
+
+def _spell_all(arguments: Iterable[str], by_name: Mapping[str, click.Option]) -> Iterator[str]:
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            yield word
+            break
+        spelled = _spell(word, by_name)
+        if spelled is not None:
+            yield spelled
+        option = by_name.get(spelled or "")
+        if option is not None and not option.is_flag:
+            yield from (value for value in [next(words, None)] if value is not None)
+    yield from words
+
+
+def _spell(word: str, by_name: Mapping[str, click.Option]) -> str | None:
+    """None for a flag that is `=false`, as Terraform writes the default."""
+    name, equals, value = word.partition("=")
+    if not name.startswith("-") or len(name.strip("-")) < 2:  # noqa: PLR2004 - a short option, or none
+        return word
+    long = name if name in by_name else f"-{name}"
+    option = by_name.get(long)
+    if option is None:
+        if name.startswith("--") or all(f"-{letter}" in by_name for letter in name[1:]):
+            return word
+        raise click.NoSuchOption(name, possibilities=difflib.get_close_matches(f"-{name}", by_name))
+    if option.is_flag and value.lower() in {"true", "false"}:
+        return long if value.lower() == "true" else None
+    return long + equals + value
