@@ -163,8 +163,6 @@ class InputValues(MaskedStruct, frozen=True, kw_only=True):
     """By variable, mocks included."""
     mocks: Mapping[str, object] = field(default_factory=dict)
     """Those of `values` that are mocks. A plan with mocks is never applied."""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each value that was read, by `STACK.OUTPUT`."""
     notes: tuple[str, ...] = ()
 
 

@@ -22,7 +22,6 @@ from holdfast.plans import state_continuity
 from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import ignore_events
-from holdfast.plans.saved_plan import canonical, sha256
 from holdfast.plans.stack_environment import resolve
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import home_of, open_workdir, state_at
@@ -43,14 +42,12 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
     )
     values: dict[str, object] = {}
     mocked: dict[str, object] = {}
-    outputs: dict[str, str] = {}
     notes: list[str] = []
     for variable, reference in stack.inputs.items():
         state = states[reference.stack]
         output = next((one for one in _outputs(state) if one.name == reference.output), None)
         if output is not None:
             values[variable] = value = output.read()
-            outputs[reference.text] = sha256(canonical(value))
             if output.sensitive:
                 context.redactor.register_all(texts(value))
                 notes += _sensitive_note(context, stack, variable, reference)
@@ -60,7 +57,7 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
             notes.append(f"{variable} is a mock, because {why}; a plan with mocks is never applied")
         else:
             raise _missing_error(context, stack, variable, reference, state)
-    return InputValues(values=values, mocks=mocked, outputs=outputs, notes=tuple(notes))
+    return InputValues(values=values, mocks=mocked, notes=tuple(notes))
 
 
 async def inputs_or_none(context: ChangeContext, stack: Stack) -> InputValues:
