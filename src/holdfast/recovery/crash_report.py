@@ -12,10 +12,9 @@ from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_ter
 from holdfast.recovery.change_outcome import ChangeOutcome, OutcomeKind
 from holdfast.recovery.evidence import Evidence, compare
 from holdfast.runs.claims import Claim, HolderLiveness, holder_liveness
-from holdfast.runs.intent import PlanIntent
+from holdfast.runs.intent import PlanIntent, moved_text
 from holdfast.runs.outcome import UnknownRun, was_forced
 from holdfast.stacks.stack import Stack
-from holdfast.states.moves import moved_text
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.statefile.model import Contents, State, read_contents, read_state
@@ -125,7 +124,7 @@ async def explain_unknown_run(context: ChangeContext, error: UnknownRun) -> Unkn
         text = (
             f"It was to move resources from {move.source} to {move.destination}; they may be in both states"
         )
-        return _explained(error, [started(claim), f"{text}: {moved_text(move)}."])
+        return _explained(error, [started(claim), f"{text}: {moved_text(move.moved)}."])
     try:
         report = await inspect(context, error.stack, claim, error.journal)
     except HoldfastError as failure:

@@ -133,8 +133,9 @@ async def _reconcile(
         # The run is over; its last lines may have arrived in the meantime.
         journal = collect_journal(context.store, claim)
         proved = finish_from_journal(context.store, context.control.tell, claim, journal)
-    if proved is None and claim.intent.move is not None:
-        return Reconciled(claim=claim, report=None, notes=await finish_move(context, claim, request.declared))
+    if proved is None and (move := claim.intent.move) is not None:
+        notes = await finish_move(context, claim, move, request.declared)
+        return Reconciled(claim=claim, report=None, notes=notes)
     if proved is None and claim.intent.plan is None:
         # An operation of one step: there is nothing to import, the stack is freed.
         what = f"the {claim.intent.operation} of run {claim.run}"

@@ -6,7 +6,7 @@ marks as sensitive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -89,6 +89,14 @@ class PlanIntent(Struct, frozen=True, kw_only=True):
     """Made with `--destroy`: what is left is destroyed too."""
 
 
+Moved = tuple[str, str, str | None]
+"""The address that a resource leaves, its new one, and the key of a deposed instance."""
+
+
+def moved_text(moved: Iterable[Moved]) -> str:
+    return ", ".join(dict.fromkeys(f"{old} → {new}" for old, new, _ in moved))
+
+
 class MoveIntent(Struct, frozen=True, kw_only=True):
     """Resources that move from the state of one stack to that of another; each has its own run and claim.
 
@@ -99,8 +107,7 @@ class MoveIntent(Struct, frozen=True, kw_only=True):
     destination: str
     source_run: str
     destination_run: str
-    moved: tuple[tuple[str, str, str | None], ...]
-    """Address in the source, address in the destination, and the key of a deposed instance."""
+    moved: tuple[Moved, ...]
 
 
 class Intent(Struct, frozen=True, kw_only=True):

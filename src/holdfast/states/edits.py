@@ -1,44 +1,64 @@
-"""`state rm` and `state mv` inside one stack: Terraform edits a copy of the state, and Holdfast writes it."""
+"""`state rm` and `state mv`: Terraform edits copies of states; Holdfast decides, backs up and writes them.
+
+Of two states the last one is written first, each under its own claim: a crash leaves moved resources in both
+states, never in none. The claims then say what was being moved, and `runs reconcile` finishes it
+(`recovery.finish_move`).
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from holdfast.kernel.errors import Failed, Refused, UsageError
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
+from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.errors import TerraformFailed
+from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs import lanes
-from holdfast.runs.claims import hold_claim
+from holdfast.runs.claims import Claim, take_claim
+from holdfast.runs.intent import Intent, Moved, MoveIntent, moved_text
 from holdfast.runs.outcome import require_previous_finished
-from holdfast.runs.run import new_run, recorded
+from holdfast.runs.run import UnsettledRun, new_run, recorded
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
 from holdfast.states.operations import current_content, push_content
 from holdfast.states.surgery import Override, StateChange
 from holdfast.states.versions import add_backup, no_state
 from holdfast.store.retention import prune_states
+from holdfast.system import clock, process_table
 from holdfast.terraform import argv
 from holdfast.terraform.addresses import covers, is_address
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
 COPY = "state.tfstate"
+Workdirs = tuple[StackWorkdir, ...]
+
+
+class Edit(MaskedStruct, frozen=True, kw_only=True):
+    """Changes of one or two states, computed and not written yet; of a move, the source comes first."""
+
+    changes: tuple[StateChange, ...]
+    moved: tuple[Moved, ...] = ()
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What the user asked for, and decided about it."""
+    """What the user asked for and decided."""
 
+    stacks: tuple[Stack, ...]
+    compute: Callable[[ChangeContext, Workdirs], Awaitable[Edit]]
     command: str
     """Repeats the operation, for hints."""
     override: Override | None = None
     reason: str | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+    """For the audit log."""
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -51,75 +71,138 @@ class Written(Struct, frozen=True, kw_only=True):
     """The version or backup of the state before; None: there was none."""
 
 
-Compute = Callable[[StackWorkdir], Awaitable[StateChange]]
+def removal(addresses: tuple[str, ...]) -> Callable[[ChangeContext, Workdirs], Awaitable[Edit]]:
+    """The resources still exist, and nothing manages them any more."""
+
+    async def compute(context: ChangeContext, workdirs: Workdirs) -> Edit:
+        (workdir,) = workdirs
+        before = await content_to_edit(context, workdir)
+        for address in addresses:
+            require_present(workdir.stack, before, address)
+        after = await edit_copies(context, workdir, argv.state_rm(COPY, addresses), {COPY: before})
+        return Edit(changes=(surgery.state_change(workdir.stack.name, "rm", before, after[COPY]),))
+
+    return compute
 
 
-async def preview_removal(context: ChangeContext, stack: Stack, addresses: tuple[str, ...]) -> StateChange:
-    await require_previous_finished(context.store, context.control, stack)
-    async with open_workdir(context, stack) as workdir:
-        return await _removal(context, workdir, addresses)
+async def preview(context: ChangeContext, request: Request) -> Edit:
+    async with _open_workdirs(context, request.stacks) as workdirs:
+        return await request.compute(context, workdirs)
 
 
-async def remove(
-    context: ChangeContext, stack: Stack, addresses: tuple[str, ...], seen: StateChange, request: Request
-) -> Written:
-    """Remove resources from the state; they still exist, and nothing manages them any more."""
-    return await edit_one(
-        context, stack, lambda workdir: _removal(context, workdir, addresses), seen, request
-    )
+@contextlib.asynccontextmanager
+async def _open_workdirs(context: ChangeContext, stacks: tuple[Stack, ...]) -> AsyncIterator[Workdirs]:
+    async with contextlib.AsyncExitStack() as held:
+        for stack in stacks:
+            await require_previous_finished(context.store, context.control, stack)
+        yield tuple([await held.enter_async_context(open_workdir(context, stack)) for stack in stacks])
 
 
-async def _removal(context: ChangeContext, workdir: StackWorkdir, addresses: tuple[str, ...]) -> StateChange:
-    before = await content_to_edit(context, workdir)
-    for address in addresses:
-        require_present(workdir.stack, before, address)
-    after = await edit_copies(context, workdir, argv.state_rm(COPY, addresses), {COPY: before})
-    return surgery.state_change(workdir.stack.name, "rm", before, after[COPY])
-
-
-async def edit_one(
-    context: ChangeContext,
-    stack: Stack,
-    compute: Compute,
-    seen: StateChange,
-    request: Request,
-    details: Mapping[str, str] | None = None,
-) -> Written:
-    """Compute the change again under the claim, and write it if it is still the one that was `seen`."""
-    store, control, identity, what = context.store, context.control, context.identity, seen.operation
-    await require_previous_finished(store, control, stack)
-    run = new_run(stack.name, what, identity, run=identity.change).to(Status.APPLYING)
-    async with (
-        lanes.hold_lanes(store, control, identity, (stack,), operation=f"state {what}"),
-        hold_claim(store, control, identity, stack, what),
-        open_workdir(context, stack) as workdir,
-    ):
-        with recorded(store, run):
-            change = await compute(workdir)
-            with audited_edit(context, stack, change, seen, request, details or {}):
-                written = await write_edited(context, workdir, change, run=run.id)
-    prune_states(store, stack.name, context.project.config.backups)
+async def write(context: ChangeContext, request: Request, seen: Edit) -> tuple[Written, ...]:
+    """Compute the edit again under the claims, and write it if it is still the one that was `seen`."""
+    store, control, identity = context.store, context.control, context.identity
+    stacks, what = request.stacks, seen.changes[0].operation
+    store.require_apply_key(f"state {what}")
+    details = {**request.details, **({"moved": moved_text(seen.moved)} if seen.moved else {})}
+    for stack in stacks:
+        await require_previous_finished(store, control, stack)
+    runs = {stack.name: clock.new_id() if number else identity.change for number, stack in enumerate(stacks)}
+    async with contextlib.AsyncExitStack() as held:
+        lane = lanes.hold_lanes(store, control, identity, stacks, operation=f"state {what}")
+        await held.enter_async_context(lane)
+        writing = await held.enter_async_context(_hold_claims(context, seen, runs))
+        for name, run in runs.items():
+            held.enter_context(recorded(store, new_run(name, what, identity, run=run).to(Status.APPLYING)))
+        workdirs = [await held.enter_async_context(open_workdir(context, stack)) for stack in stacks]
+        edit = await request.compute(context, tuple(workdirs))
+        for stack, change in zip(stacks, edit.changes, strict=True):
+            audited = surgery.audited_change(
+                context,
+                stack,
+                change,
+                request.override,
+                seen=seen.changes[0].digest,
+                command=request.command,
+                reason=request.reason,
+                **details,
+            )
+            held.enter_context(audited)
+        written = await writing.write(tuple(workdirs), edit)
+    for stack in stacks:
+        prune_states(store, stack.name, context.project.config.backups)
     return written
 
 
-def audited_edit(
-    context: ChangeContext,
-    stack: Stack,
-    change: StateChange,
-    seen: StateChange,
-    request: Request,
-    details: Mapping[str, str],
-) -> contextlib.AbstractContextManager[None]:
-    return surgery.audited_change(
-        context,
-        stack,
-        change,
-        request.override,
-        seen=seen.digest,
-        command=request.command,
-        reason=request.reason,
-        **details,
+class _Writing:
+    """The states are claimed. `unsettled`: they stay so, because it is unknown what was written."""
+
+    def __init__(self, context: ChangeContext, runs: Mapping[str, str], move: MoveIntent | None) -> None:
+        self._context = context
+        self._runs = runs
+        self._move = move
+        self.unsettled = False
+
+    async def write(self, workdirs: Workdirs, edit: Edit) -> tuple[Written, ...]:
+        self.unsettled, written = self._move is not None, []
+        try:
+            for workdir, change in reversed(tuple(zip(workdirs, edit.changes, strict=True))):
+                run = self._runs[workdir.stack.name]
+                journalled = self._move is not None
+                written.append(
+                    await write_edited(self._context, workdir, change, run=run, journalled=journalled)
+                )
+        except (HoldfastError, OSError) as error:
+            if self._move is None or (isinstance(error, StateLocked) and not written):
+                self.unsettled = False
+                raise
+            raise _interrupted(self._move, error) from error
+        self.unsettled = False
+        return tuple(reversed(written))
+
+
+def _interrupted(move: MoveIntent, error: HoldfastError | OSError) -> UnsettledRun:
+    why = error.problem.message if isinstance(error, HoldfastError) else str(error)
+    return UnsettledRun(
+        "HF-STATE-17",
+        f"{move.source}: the move to {move.destination} was interrupted, and the resources may be in both "
+        f"states ({moved_text(move.moved)}): {why}",
+        hint="Nothing is planned or applied on these stacks until this is resolved: "
+        f"holdfast runs reconcile {move.source_run}",
     )
+
+
+@contextlib.asynccontextmanager
+async def _hold_claims(
+    context: ChangeContext, edit: Edit, runs: Mapping[str, str]
+) -> AsyncIterator[_Writing]:
+    """In the order of their names, so that no two moves wait for each other."""
+    store, identity, move = context.store, context.identity, None
+    if len(runs) > 1:
+        (source, source_run), (destination, destination_run) = runs.items()
+        move = MoveIntent(
+            source=source,
+            destination=destination,
+            source_run=source_run,
+            destination_run=destination_run,
+            moved=edit.moved,
+        )
+    intent = Intent(
+        operation=edit.changes[0].operation,
+        who=identity.who,
+        started=clock.now().isoformat(),
+        process=process_table.this_process(),
+        change=identity.change,
+        move=move,
+    )
+    writing, taken = _Writing(context, runs, move), []
+    try:
+        for name in sorted(runs):
+            await take_claim(store, context.control, Claim(stack=name, run=runs[name], intent=intent))
+            taken.append(name)
+        yield writing
+    finally:
+        for name in taken if not writing.unsettled else ():
+            store.claims.release(name, runs[name])
 
 
 async def write_edited(
@@ -155,21 +238,19 @@ async def content_to_edit(
     state = read_state(content)
     state_continuity.require_same_state(stack, workdir.home, seen, state)
     context.redactor.register_all(sensitive_in_state(state))
-    match state:
-        case State(encrypted=False):
-            return content
-        case State():
-            raise Refused(
-                "HF-STATE-26",
-                f"{stack.name}: OpenTofu encrypted its state, so Holdfast cannot edit it",
-                hint="Use `moved` and `removed` blocks in the code, then: holdfast plan " + stack.name,
-            )
-        case _ if not content and may_be_new:
-            return b""
-        case _ if not content:
-            raise no_state(stack)
-        case _:
-            raise Failed("HF-STATE-24", f"{stack.name}: its backend does not contain a valid state")
+    if isinstance(state, State) and not state.encrypted:
+        return content
+    if isinstance(state, State):
+        raise Refused(
+            "HF-STATE-26",
+            f"{stack.name}: OpenTofu encrypted its state, so Holdfast cannot edit it",
+            hint=f"Use `moved` and `removed` blocks in the code, then: holdfast plan {stack.name}",
+        )
+    if content:
+        raise Failed("HF-STATE-24", f"{stack.name}: its backend does not contain a valid state")
+    if not may_be_new:
+        raise no_state(stack)
+    return b""
 
 
 def require_address(address: str) -> None:

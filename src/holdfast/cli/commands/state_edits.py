@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -15,70 +16,59 @@ from holdfast.cli.views.state import resources_text, show_changes
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans.context import ChangeContext
-from holdfast.states import edits, moves
-from holdfast.states.edits import Request, Written, require_address
+from holdfast.states import edits
+from holdfast.states.edits import Edit, Request, Written, removal, require_address
 from holdfast.states.moves import Move
 from holdfast.states.rollback import compare
-from holdfast.states.surgery import StateChange, require_allowed
+from holdfast.states.surgery import Override, require_allowed
+from holdfast.terraform.statefile.model import read_contents
 
 _SHOWN = 20
+Done = tuple[Edit, tuple[Written, ...]]
 
 
 class Decisions(Struct, frozen=True):
-    """What the user decided on the command line."""
+    """What the user decided on the command line. A reason is recorded with and without an override."""
 
-    override: str | None
+    digest: str | None
     reason: str | None
     yes: bool
 
-    def request(self, *command: str) -> Request:
-        """A reason is recorded with and without an override."""
-        override = override_from(self.override, self.reason) if self.override is not None else None
-        return Request(command=shlex.join(("holdfast", *command)), override=override, reason=self.reason)
-
-
-async def _confirmed(invocation: Invocation, request: Request, question: str, *, yes: bool) -> bool:
-    if yes or request.override is not None:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "HF-USE-5",
-            "cannot ask for confirmation without a terminal; nothing was changed",
-            hint=f"To confirm: {request.command} --yes",
-        )
-    invocation.console.question(question)
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().lower() in {"y", "yes"}
+    @property
+    def override(self) -> Override | None:
+        return override_from(self.digest, self.reason) if self.digest is not None else None
 
 
 def run_rm(invocation: Invocation, name: str, addresses: tuple[str, ...], decisions: Decisions) -> Exit:
-    console, context = invocation.console, CommandContext(invocation)
+    context = CommandContext(invocation)
     for address in addresses:
         require_address(address)
     stack = context.repository.stack(name)
-    request = decisions.request("state", "rm", stack.name, *addresses)
+    request = Request(
+        stacks=(stack,),
+        compute=removal(addresses),
+        command=shlex.join(("holdfast", "state", "rm", stack.name, *addresses)),
+        override=decisions.override,
+        reason=decisions.reason,
+    )
 
-    async def work(change_context: ChangeContext) -> tuple[StateChange, Written | None]:
-        change = await edits.preview_removal(change_context, stack, addresses)
-        console.say(f" Remove from the state of {stack.name}:")
-        before, after = change.before, change.after
-        show_changes(console, compare(change_context.engines, change_context.redactor, stack, before, after))
-        require_allowed(change_context, stack, change, request.override, command=request.command)
-        question = "The resources themselves stay, and nothing manages them any more. Remove them?"
-        if not await _confirmed(invocation, request, question, yes=decisions.yes):
-            return change, None
-        return change, await edits.remove(change_context, stack, addresses, change, request)
+    def show(change_context: ChangeContext, edit: Edit) -> None:
+        invocation.console.say(f" Remove from the state of {stack.name}:")
+        (change,), engines, redactor = edit.changes, change_context.engines, change_context.redactor
+        show_changes(invocation.console, compare(engines, redactor, stack, change.before, change.after))
 
-    change, written = context.run(work)
-    if written is None:
+    question = "The resources themselves stay, and nothing manages them any more. Remove them?"
+    edit, written = _run(invocation, context, request, show, question, yes=decisions.yes)
+    if not written:
         return unchanged(invocation, stack)
-    removed = list(change.lost_addresses)
+    left = read_contents(edit.changes[0].after).current
+    removed = [address for address in read_contents(edit.changes[0].before).current if address not in left]
     return invocation.answer(
-        {"version": 1, **_written(written), "removed": removed, "reason": decisions.reason},
+        {"version": 1, **_document(written[0]), "removed": removed, "reason": decisions.reason},
         f" Removed {plural(len(removed), 'resource')} from the state of {stack.name}.",
-        _written_text(written),
+        _text(written[0]),
         "   Remove them from the code too: the next plan would create again what it still declares.",
-        f"   To undo this: holdfast state rollback {stack.name} {written.backup}",
+        f"   To undo this: holdfast state rollback {stack.name} {written[0].backup}",
         f"   Next: holdfast plan {stack.name}",
     )
 
@@ -86,68 +76,101 @@ def run_rm(invocation: Invocation, name: str, addresses: tuple[str, ...], decisi
 def run_mv(
     invocation: Invocation, name: str, other: str, address: str, target: str, decisions: Decisions
 ) -> Exit:
-    context = CommandContext(invocation)
+    console, context = invocation.console, CommandContext(invocation)
     for given in (address, target):
         require_address(given)
     source, destination = context.repository.stack(name), context.repository.stack(other)
-    to = ("--to", destination.name) if source.name != destination.name else ()
-    request = decisions.request("state", "mv", source.name, address, target, *to)
+    move = Move(source=source, destination=destination, address=address, target=target)
+    to: tuple[str, ...] = ()
+    where = f"in the state of {source.name}"
+    if len(move.stacks) > 1:
+        to, where = ("--to", destination.name), f"from {source.name} to {destination.name}"
+    request = Request(
+        stacks=move.stacks,
+        compute=move.compute,
+        command=shlex.join(("holdfast", "state", "mv", source.name, address, target, *to)),
+        override=decisions.override,
+        reason=decisions.reason,
+        details={"from": source.name, "to": destination.name},
+    )
+    notes: list[str] = []
 
-    async def work(change_context: ChangeContext) -> tuple[Move, tuple[str, ...], tuple[Written, ...]]:
-        move = await moves.preview(change_context, source, destination, address, target)
-        notes = moves.notes_on(change_context.project, move)
-        _show_move(invocation, move)
-        for stack, change in ((source, move.leaving), (destination, move.arriving)):
-            if change is not None:
-                require_allowed(change_context, stack, change, request.override, command=request.command)
-        question = "Only the state changes, no real resource. Move?"
-        if not await _confirmed(invocation, request, question, yes=decisions.yes):
-            return move, notes, ()
-        return move, notes, await moves.move(change_context, move, request)
+    def show(change_context: ChangeContext, edit: Edit) -> None:
+        console.say(f" Move {plural(len(edit.moved), 'resource')} {where}:")
+        for old, new, deposed in edit.moved[:_SHOWN]:
+            console.say(("   → ", "cyan"), f"{old}  to  {new}{f'  (deposed {deposed})' if deposed else ''}")
+        if len(edit.moved) > _SHOWN:
+            console.say(f"   and {len(edit.moved) - _SHOWN} more; all of them: --json")
+        notes.extend(move.notes(change_context.project, edit.moved))
 
-    move, notes, written = context.run(work)
+    question = "Only the state changes, no real resource. Move?"
+    edit, written = _run(invocation, context, request, show, question, yes=decisions.yes)
     if not written:
         return unchanged(invocation, source)
-    document = {
-        "version": 1,
-        **_written(written[0]),
-        "moved": [{"from": old, "to": new, "deposed": deposed} for old, new, deposed in move.moved],
-        "destination": _written(written[1]) if to else None,
-        "notes": list(notes),
-        "reason": decisions.reason,
-    }
-    back = ("--to", source.name) if to else ()
-    undo = shlex.join(("holdfast", "state", "mv", destination.name, target, address, *back))
+    back = (
+        "holdfast",
+        "state",
+        "mv",
+        destination.name,
+        target,
+        address,
+        *(("--to", source.name) if to else ()),
+    )
     return invocation.answer(
-        document,
-        f" Moved {plural(len(move.moved), 'resource')} {_where(move)}.",
-        *map(_written_text, written),
+        {
+            "version": 1,
+            **_document(written[0]),
+            "moved": [{"from": old, "to": new, "deposed": deposed} for old, new, deposed in edit.moved],
+            "destination": _document(written[1]) if to else None,
+            "notes": notes,
+            "reason": decisions.reason,
+        },
+        f" Moved {plural(len(edit.moved), 'resource')} {where}.",
+        *map(_text, written),
         *(f"   {note}" for note in notes),
-        f"   To undo this: {undo}",
+        f"   To undo this: {shlex.join(back)}",
         f"   Next: holdfast plan {' '.join(one.stack for one in written)}",
     )
 
 
-def _where(move: Move) -> str:
-    if move.arriving is None:
-        return f"in the state of {move.source.name}"
-    return f"from {move.source.name} to {move.destination.name}"
+def _run(
+    invocation: Invocation,
+    context: CommandContext,
+    request: Request,
+    show: Callable[[ChangeContext, Edit], None],
+    question: str,
+    *,
+    yes: bool,
+) -> Done:
+    """Nothing is written if the user declines."""
+
+    async def work(change_context: ChangeContext) -> Done:
+        edit = await edits.preview(change_context, request)
+        show(change_context, edit)
+        for stack, change in zip(request.stacks, edit.changes, strict=True):
+            require_allowed(change_context, stack, change, request.override, command=request.command)
+        if yes or request.override is not None or await _confirmed(invocation, request, question):
+            return edit, await edits.write(change_context, request, edit)
+        return edit, ()
+
+    return context.run(work)
 
 
-def _written_text(written: Written) -> str:
+async def _confirmed(invocation: Invocation, request: Request, question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "HF-USE-5",
+            "cannot ask for confirmation without a terminal; nothing was changed",
+            hint=f"To confirm: {request.command} --yes",
+        )
+    invocation.console.question(question)
+    return (await asyncio.to_thread(sys.stdin.readline)).strip().lower() in {"y", "yes"}
+
+
+def _text(written: Written) -> str:
     before = f"; version {written.backup} is the state before" if written.backup is not None else ""
     return f"   {written.stack}: serial {written.serial}, {resources_text(written.resources)}{before}"
 
 
-def _show_move(invocation: Invocation, move: Move) -> None:
-    console = invocation.console
-    console.say(f" Move {plural(len(move.moved), 'resource')} {_where(move)}:")
-    for old, new, deposed in move.moved[:_SHOWN]:
-        more = f"  (deposed {deposed})" if deposed is not None else ""
-        console.say(("   → ", "cyan"), f"{old}  to  {new}{more}")
-    if len(move.moved) > _SHOWN:
-        console.say(f"   and {len(move.moved) - _SHOWN} more; all of them: --json")
-
-
-def _written(written: Written) -> dict[str, object]:
+def _document(written: Written) -> dict[str, object]:
     return fields(written, "stack", "run", "lineage", "serial", "resources", "backup")

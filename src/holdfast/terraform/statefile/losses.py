@@ -34,7 +34,9 @@ Moved = tuple[StateResource, StateResource]
 """A resource where it was, and where it is."""
 
 
-def moved_resources(left: State, kept: State, before: StateFile, after: State) -> tuple[Moved, ...] | None:
+def moved_resources(
+    left: StateFile, kept: StateFile, before: StateFile, after: StateFile
+) -> tuple[Moved, ...] | None:
     """What is in `left` and not in `kept`, with its new place in `after`; None if something has none.
 
     `before` is the state that became `after`. Inside one state, these two are `left` and `kept`.
