@@ -173,6 +173,7 @@ class _Comparison:
             files=FolderTree(config.root),
             read_values=variables_reader(config.root),
             code_backend=functools.partial(code_backend, self._code),
+            read_content=self._code.content,
             lenient=True,
         )
 

@@ -81,6 +81,7 @@ class OldRepository:
                 files=OldListing(self.tree),
                 read_values=self._values,
                 code_backend=self.code_backend,
+                read_content=self.code.content,
                 derive=functools.partial(derived_dependencies, self._code_of),
             )
         except HoldfastError:

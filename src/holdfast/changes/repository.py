@@ -31,6 +31,7 @@ from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
@@ -80,7 +81,7 @@ class Repository(Struct, kw_only=True, dict=True):
         return self._choices[requirement]
 
     def engine_requirement(self, stack: Stack) -> EngineRequirement:
-        module = self.code.module(stack.module)
+        module = code_of(self.code, stack).module(stack.module)
         pin = module.opentofu_version if module.tofu else module.terraform_version
         return EngineRequirement(
             stack=stack.name,
@@ -291,6 +292,7 @@ def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
         files=FolderTree(config.root),
         read_values=variables_reader(config.root),
         code_backend=functools.partial(code_backend, repository.code),
+        read_content=repository.code.content,
         lenient=True,
         scopes=scopes,
     )
@@ -317,6 +319,7 @@ def open_repository(
             files=FolderTree(loaded.root),
             read_values=variables_reader(loaded.root),
             code_backend=functools.partial(code_backend, code),
+            read_content=code.content,
             derive=functools.partial(derived_dependencies, lambda _: code),
         )
     blobs = open_blobs(loaded.store, loaded.root, environment.variables)

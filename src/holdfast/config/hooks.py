@@ -1,12 +1,13 @@
-"""`hooks` of a stack: programs that run before and after Terraform's commands."""
+"""`hooks` and `generate` of a stack: programs that run beside Terraform, and files that it gets."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from holdfast.config.declarations import At, ListOf, Section, key
 from holdfast.config.problems import Problems
-from holdfast.config.shapes import FILLED, Choice, Duration, path_text
+from holdfast.config.shapes import FILLED, Choice, Duration, Text, path_text
 
 MOMENTS: Final = ("before_init", "after_init", "before_plan", "after_plan", "before_apply", "after_apply")
 
@@ -38,4 +39,26 @@ class Hook(Section, frozen=True, kw_only=True):
                 f"{section.where}.run is empty",
                 place=section.value["run"].place,
                 hint="Give the program and its arguments: run: [make, build]",
+            )
+
+
+FILE_NAME: Final = r"(?!holdfast\.|zz_holdfast|errored\.tfstate$)[A-Za-z0-9_][A-Za-z0-9._-]*"
+FILE_NAME_EXPECTED: Final = "the name of a file in the module: letters, digits and . _ -, and no `/`"
+
+
+class Generate(Section, frozen=True, kw_only=True):
+    """Exactly one of the keys."""
+
+    schema_rules: ClassVar[Mapping[str, Any]] = {"minProperties": 1, "maxProperties": 1}
+
+    template: str | None = key(
+        path_text(fill=True), "The file with the template, relative to `holdfast.yaml`."
+    )
+    content: str | None = key(Text("the text of the file", max_length=100_000), "The template itself.")
+
+    @classmethod
+    def check(cls, section: At, problems: Problems) -> None:
+        if len(section.value) != 1:
+            problems.add(
+                "HF-CONF-5", f"{section.where} needs one of `template` and `content`", place=section.place
             )

@@ -22,7 +22,7 @@ from msgspec import Struct
 VAR: Final = "var."
 VALUES: Final = "values."
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_NAME: Final = re.compile(
+NAME: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*|var\.[A-Za-z_][A-Za-z0-9_-]*|values(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+"
 )
 
@@ -82,7 +82,7 @@ def parse(text: str) -> Template:
                 raise MalformedError("a `}` without its `{`")
             case braces:
                 name = token.group(1)
-                if not _NAME.fullmatch(name):
+                if not NAME.fullmatch(name):
                     raise MalformedError(f"{braces}, which is not the name of a placeholder")
                 if literal:
                     parts.append(Literal(text=literal))

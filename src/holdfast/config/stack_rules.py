@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
-from holdfast.config.hooks import Hook
+from holdfast.config.hooks import FILE_NAME, FILE_NAME_EXPECTED, Generate, Hook
 from holdfast.config.matrix import EXCLUDE, MATRIX, MatrixAxis, check_matrix
 from holdfast.config.output_refs import OutputRef
 from holdfast.config.problems import Problems
@@ -261,6 +261,11 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     )
     hooks: tuple[Hook, ...] = key(
         ListOf(Hook), "A list of programs to run before and after Terraform: [hooks](hooks.md)."
+    )
+    generate: Mapping[str, Generate] = key(
+        Names(Generate, FILE_NAME, FILE_NAME_EXPECTED),
+        "A mapping of files that the work directory gets beside the code, each from a "
+        "[template](configuration.md#generated-files).",
     )
     engine: EnginePin | None = key(
         EnginePin,

@@ -31,6 +31,7 @@ from holdfast.plans.destination import differences
 from holdfast.plans.events import Note
 from holdfast.plans.outside_content import downloaded_modules
 from holdfast.plans.workdir import StackWorkdir
+from holdfast.stacks.generated import code_of
 from holdfast.system import files
 from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
@@ -114,6 +115,7 @@ class InitCache:
         self._context = context
         self._workdir = workdir
         self._module = workdir.work.module
+        self._code = code_of(context.project.code, workdir.stack)
         self._hashes = context.engines.hashes
         self._mirror = Mirror(context.project.environment.home / "providers", self._hashes)
         self._record = workdir.work.folder / "init.json"
@@ -121,7 +123,7 @@ class InitCache:
 
     @functools.cached_property
     def _digest(self) -> str:
-        digest = init_digest(self._context.project.code, self._workdir)
+        digest = init_digest(self._code, self._workdir)
         if not self._workdir.stack.hooks:
             return digest
         root, laid_out = self._context.project.root, self._workdir.laid_out
@@ -241,7 +243,7 @@ class InitCache:
         return None not in links
 
     def _needs_providers(self) -> bool:
-        return needs_providers(self._context.project.code.module(folder) for folder in self._workdir.modules)
+        return needs_providers(map(self._code.module, self._workdir.modules))
 
     def store(self, source_lock: bytes | None) -> InitResult:
         """After a real init: add packages to the mirror, and store the result for the next run."""

@@ -25,6 +25,7 @@ from holdfast.plans.events import ignore_events
 from holdfast.plans.stack_environment import resolve
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import home_of, open_workdir, state_at
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.values import texts
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, UnreadableState, read_state
@@ -123,7 +124,8 @@ def _missing_error(
     context: ChangeContext, stack: Stack, variable: str, reference: OutputRef, state: StateFile
 ) -> HoldfastError:
     """Blocked if an apply of the other stack creates the output; failed if it has none of that name."""
-    module = context.project.code.module(context.project.stacks[reference.stack].module)
+    other = context.project.stacks[reference.stack]
+    module = code_of(context.project.code, other).module(other.module)
     declared = [block.labels[0] for block in module.blocks("output") if block.labels]
     if isinstance(state, State) and reference.output not in declared:
         names = sorted({*declared, *(output.name for output in _outputs(state))})
@@ -146,7 +148,7 @@ def _sensitive_note(
     context: ChangeContext, stack: Stack, variable: str, reference: OutputRef
 ) -> Iterator[str]:
     """Holdfast masks the value; Terraform does so only where the variable says it."""
-    for block in context.project.code.module(stack.module).blocks("variable"):
+    for block in code_of(context.project.code, stack).module(stack.module).blocks("variable"):
         mark = block.body.attribute("sensitive")
         if block.labels == (variable,) and (mark is None or constant(mark.expression) is False):
             yield (

@@ -27,6 +27,7 @@ from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.variables import variables_note
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
@@ -310,7 +311,7 @@ def _lock_note(workdir: StackWorkdir, now: bytes | None) -> tuple[str, ...]:
 
 
 def has_ephemeral_variables(code: Code, stack: Stack) -> bool:
-    module = code.module(stack.module)
+    module = code_of(code, stack).module(stack.module)
     return any(block.body.attribute("ephemeral") is not None for block in module.blocks("variable"))
 
 

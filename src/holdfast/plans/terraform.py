@@ -21,6 +21,7 @@ from holdfast.plans.outside_content import downloaded_modules, files_outside, pr
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.workdir import StackWorkdir, open_workdir
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 from holdfast.supervisor.request import StateWriter, supervision_request
 from holdfast.system import files
@@ -153,7 +154,7 @@ class Terraform:
     @functools.cached_property
     def _alone(self) -> bool:
         """Whether the stack starts no program but the engine, by its code and the CLI configuration."""
-        modules = map(self.context.project.code.module, self.workdir.modules)
+        modules = map(code_of(self.context.project.code, self.workdir.stack).module, self.workdir.modules)
         return starts_no_program(modules, cli_config(self.workdir.environment))
 
     async def init(self) -> None:

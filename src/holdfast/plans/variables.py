@@ -13,6 +13,7 @@ from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Literal, Traversal
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import UsageError
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.argv import VariableOption
 
@@ -24,7 +25,7 @@ def with_variables(code: Code, stack: Stack, options: Iterable[VariableOption]) 
 
     Names that the stack does not declare are left out: `undeclared` reports them.
     """
-    declared = code.module(stack.module).variables
+    declared = code_of(code, stack).module(stack.module).variables
     given: dict[str, Any] = {}
     for option in options:
         if option.is_file:
@@ -77,7 +78,7 @@ def _values(option: VariableOption, text: str, ending: str) -> Mapping[str, obje
 
 def undeclared(code: Code, stacks: Iterable[Stack], options: Iterable[VariableOption]) -> tuple[str, ...]:
     """Notes on stacks that do not declare a variable; an error if none of them does."""
-    declared = {stack.name: code.module(stack.module).variables for stack in stacks}
+    declared = {stack.name: code_of(code, stack).module(stack.module).variables for stack in stacks}
     notes: list[str] = []
     anywhere = {name for names in declared.values() for name in names}
     for option in options if declared else ():

@@ -32,6 +32,7 @@ from holdfast.plans.state_continuity import (
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.inputs import OutsideRead, StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
@@ -144,7 +145,7 @@ async def open_workdir(
     inline.update(read.values)
     if read is NO_INPUTS:
         _register_read_outputs(context, stack)
-    _register_variables(project.code, context.redactor, stack, environment, inline)
+    _register_variables(code_of(project.code, stack), context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
     if inputs.broken and not for_state:
         raise Refused(
@@ -156,6 +157,8 @@ async def open_workdir(
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
         layout = _copy_sources(project, stack, work, inputs, home)
+        for path, content in stack.generated.items():
+            files.write(work.tree / path, content, durable=False)
         kept = KeptFiles()
         with contextlib.suppress(*((HoldfastError, OSError) if for_state else ())):
             kept = restore_kept_files(context.store, work, name)
@@ -179,6 +182,7 @@ async def open_workdir(
                     layout.digest,
                     own,
                     *(f"{hook.when} {hook.time_limit} {json.dumps(hook.run)}" for hook in stack.hooks),
+                    *(f"{path}\0{content}" for path, content in sorted(stack.generated.items())),
                     *(f"{name} {content}" for name, content in sorted(kept.files.items())),
                 ),
                 code_digest=layout.digest if inputs.everything else _code_digest(work, inputs),

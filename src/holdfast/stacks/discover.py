@@ -25,6 +25,7 @@ from holdfast.kernel.errors import Place
 from holdfast.stacks import order
 from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend
 from holdfast.stacks.duplicates import check_names, check_states
+from holdfast.stacks.generated import GenerateError, ReadContent, generated_files, no_content
 from holdfast.stacks.listing import Listing, Tree, has_file
 from holdfast.stacks.matrix import combinations
 from holdfast.stacks.pattern import compile_pattern, matching_paths
@@ -64,6 +65,7 @@ def discover(
     files: Tree,
     read_values: ReadValues,
     code_backend: ReadBackend,
+    read_content: ReadContent = no_content,
     derive: DeriveDependencies = _derive_none,
     lenient: bool = False,
     scopes: dict[str, PlaceholderScope] | None = None,
@@ -71,9 +73,9 @@ def discover(
     """The stacks, sorted by name. Raises ConfigError with every mistake; if `lenient`, leaves those out.
 
     `read_values` is called only for stacks whose placeholders or environment need a value from a file.
-    `scopes` receives what each stack was made of, by name.
+    `read_content` reads templates. `scopes` receives what each stack was made of, by name.
     """
-    discovery = _Discovery(config, files, read_values, code_backend, derive)
+    discovery = _Discovery(config, files, read_values, code_backend, read_content, derive)
     stacks = discovery.run(lenient=lenient)
     if scopes is not None:
         scopes.update(discovery.scopes)
@@ -93,12 +95,14 @@ class _Discovery:
         tree: Tree,
         read_values: ReadValues,
         code_backend: ReadBackend,
+        read_content: ReadContent,
         derive: DeriveDependencies,
     ) -> None:
         self._config = config
         self._tree = tree
         self._files = VariablesFiles(read_values, tree)
         self._code_backend = code_backend
+        self._read_content = read_content
         self._derive = derive
         self._problems = Problems()
         # Without defaults, which are in the stack itself.
@@ -194,6 +198,10 @@ class _Discovery:
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
             or DEFAULT_WORKSPACE,
             hooks=self._try(scope, "hooks", lambda: _hooks(scope)) or (),
+            generate=self._try(
+                scope, "generate", lambda: generated_files(scope, self._tree, self._read_content)
+            )
+            or {},
             engine=rule.engine,
         )
         if module is not None:
@@ -226,6 +234,9 @@ class _Discovery:
                 place=scope.rule.place_of(key, error.text),
                 hint="Set the value in the entry or in the variables file, or do not use the placeholder.",
             )
+        except GenerateError as error:
+            message, place = f"{_label(scope)} cannot {error}", scope.rule.place_of(key)
+            self._problems.add("HF-STACK-21", message, place=place, hint=error.hint)
         except PathError as error:
             self._problems.add(
                 "HF-STACK-10",

@@ -15,6 +15,7 @@ from holdfast.hcl.eval.code import Code, auto_loaded
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.scope import PlaceholderScope
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.statefile.sensitive import declared_sensitive
@@ -96,7 +97,12 @@ def _leaves(key: str, at: At, scope: PlaceholderScope) -> Iterator[Setting]:
         for name, item in at.value.items():
             yield from _leaves(f"{key}.{name}", item, scope)
     else:
-        value = shown(scope.fill_value(_unread(at)))
+        value = _unread(at)
+        if key.startswith("generate.") and key.endswith(".content"):
+            # A template has placeholders of its own.
+            yield Setting(key=key, value=value, source=_source(at.keys), place=at.place)
+            return
+        value = shown(scope.fill_value(value))
         yield Setting(key=key, value=value, source=_source(at.keys), place=at.place)
 
 
@@ -155,7 +161,7 @@ def shown(value: object) -> Any:
 
 def effective_variables(stack: Stack, code: Code, scope: PlaceholderScope) -> Iterator[Setting]:
     """The root module's variables by name, each with the value that wins before `-var`."""
-    module = code.module(stack.module)
+    module = code_of(code, stack).module(stack.module)
     winners: dict[str, tuple[Any, str, Place | None]] = {}
     for name, variable in module.variables.items():
         if variable.default is not None:

@@ -34,6 +34,12 @@ class Derived(Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
+class GeneratedFile(Struct, frozen=True, kw_only=True):
+    content: str
+    template: str | None = None
+    """The path of the template, if it is a file."""
+
+
 class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Every path is relative to the root and uses `/`. Placeholders are filled in."""
 
@@ -72,6 +78,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Names of existing stacks, those that follow from what it reads included."""
     derived: tuple[Derived, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    generate: Mapping[str, GeneratedFile] = field(default_factory=dict)
+    """By name in the module."""
     engine: EnginePin | None = None
 
     @property
@@ -80,6 +88,12 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
         if self.target is not None:
             return self.target.lane or self.target.name
         return "default" if self.environment is None else f"env:{self.environment}"
+
+    @property
+    def generated(self) -> Mapping[str, str]:
+        """The content of generated files by path."""
+        folder = "" if self.module == "." else f"{self.module}/"
+        return {f"{folder}{name}": file.content for name, file in self.generate.items()}
 
     @property
     def own_file(self) -> str | None:

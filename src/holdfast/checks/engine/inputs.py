@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from holdfast.checks.model.subjects import CheckedStack, Checkout, VariablesFile
+from msgspec.structs import replace
+
+from holdfast.checks.model.subjects import CheckedStack, Checkout, Module, VariablesFile
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
@@ -40,15 +42,37 @@ def build_checkout(
         today=today,
         whole=whole,
     )
-    checkout.stacks = tuple(CheckedStack(checkout=checkout, stack=stack) for stack in stacks)
+    checkout.stacks = tuple(_checked(checkout, stacks))
     folders = {folder for stack in checkout.stacks for folder in stack.folders}
     unused = listed if whole else _unused_files(checkout, changed, folders)
+    templates = {file.template for stack in all_stacks for file in stack.generate.values()}
+    unused = tuple(path for path in unused if path not in templates)
     folders.update(_folder(path) for path in unused if _is_source(path) and is_code(path.rpartition("/")[2]))
     checkout.modules = tuple(
-        module for folder in sorted(folders) if (module := checkout.module(folder)).code.exists
+        module for folder in sorted(folders) for module in _modules(checkout, folder) if module.code.exists
     )
     checkout.variables_files = tuple(_variables_files(checkout, unused))
+    for other in {id(stack.checkout): stack.checkout for stack in checkout.stacks}.values():
+        other.stacks, other.modules = checkout.stacks, checkout.modules
+        other.variables_files = checkout.variables_files
     return checkout
+
+
+def _checked(checkout: Checkout, stacks: Iterable[Stack]) -> Iterable[CheckedStack]:
+    """Each stack in the repository as it has it: with its generated files."""
+    checkouts: dict[frozenset[tuple[str, str]], Checkout] = {frozenset(): checkout}
+    for stack in stacks:
+        key = frozenset(stack.generated.items())
+        if key not in checkouts:
+            code = checkout.code.with_files(stack.generated)
+            checkouts[key] = replace(checkout, code=code, _modules={})
+        yield CheckedStack(checkout=checkouts[key], stack=stack)
+
+
+def _modules(checkout: Checkout, folder: str) -> Iterable[Module]:
+    """A folder as its stacks have it: with the generated files of each."""
+    own = [stack.module for stack in checkout.stacks if stack.stack.module == folder]
+    return {id(module): module for module in own or [checkout.module(folder)]}.values()
 
 
 def _unused_files(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:

@@ -329,11 +329,15 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
 
     @functools.cached_property
     def users(self) -> Mapping[str, list[CheckedStack]]:
-        """Selected stacks by the folders that they use, as root module or through calls."""
+        """Selected stacks by the folders that they use, as root module or through calls.
+
+        Of a root module only those with the same generated files.
+        """
         users: dict[str, list[CheckedStack]] = {}
         for stack in self.stacks:
             for folder in stack.folders:
-                users.setdefault(folder, []).append(stack)
+                if stack.checkout is self or stack.stack.module != folder:
+                    users.setdefault(folder, []).append(stack)
         return users
 
     @functools.cached_property
@@ -342,8 +346,16 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
         return frozenset(stack.module for stack in self.all_stacks)
 
     def content(self, path: str) -> bytes | None:
-        """The bytes of a file below the root; None if it is missing or unreadable."""
-        return self.code.content(path)
+        """The bytes of a file below the root, or of a generated one; None if it is missing or unreadable."""
+        content = self.code.content(path)
+        return (
+            content if content is not None or path not in self._generated else self._generated[path].encode()
+        )
+
+    @functools.cached_property
+    def _generated(self) -> Mapping[str, str]:
+        """By path; of several contents of one path, the last."""
+        return {path: text for checked in self.stacks for path, text in checked.stack.generated.items()}
 
     def text(self, path: str) -> str | None:
         """The text of a file, with invalid bytes replaced."""

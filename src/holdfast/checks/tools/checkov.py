@@ -96,6 +96,9 @@ def _report_left_out(request: ToolRequest, settings: CheckovSettings) -> Iterato
     for folder in settings.others:
         if not _is_data(request.checkout, folder):
             yield own, Skipped(reason=f"the checks in {folder} are not run: the folder contains code")
+    if generated := sorted({path for stack in request.checkout.stacks for path in stack.stack.generated}):
+        reason = "generated files are only checked in plans"
+        yield own, Skipped(reason=f"{reason}: {', '.join(generated)}", file=generated[0])
     for key in settings.left_out:
         yield own, Skipped(reason=f"its setting `{key}` is ignored")
 

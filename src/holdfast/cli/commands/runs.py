@@ -105,7 +105,7 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
     text = redactor.clean("\n".join(log_text(line) for line in log_lines(details)))
     for line in text.splitlines():
         invocation.console.line(line)
-    if not details.journal.lines:
+    if not text:
         invocation.console.say(
             f" {details.run.id}: no output: only an apply or destroy that was started has a journal"
         )

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from holdfast.hcl.eval.old_tree import OldTree
 from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
@@ -121,6 +122,12 @@ class Code:
         self._content: Callable[[str], bytes | OSError | None] = cache(self._read_bytes)
         self._cached: dict[Hashable, object] = {}
 
+    def with_files(self, files: Mapping[str, str]) -> Code:
+        """The same code with more files: everything else is read from this one, and only once."""
+        if not files:
+            return self
+        return self.once(("with files", frozenset(files.items())), lambda: _CodeWithFiles(self, files))
+
     def content(self, path: str) -> bytes | None:
         """The bytes of a file, read once; None if it does not exist or cannot be read."""
         content = self._content(path)
@@ -202,6 +209,29 @@ class Code:
             if lines:
                 return Pin(version=lines[0], path=place)
         return None
+
+
+class _CodeWithFiles(Code):
+    def __init__(self, base: Code, files: Mapping[str, str]) -> None:
+        tree = base.tree
+        before = (tree.old, tree.unreadable) if isinstance(tree, OldTree) else ({}, frozenset())
+        contents = {path: text.encode() for path, text in files.items()}
+        super().__init__(OldTree(tree.root, {**before[0], **contents}, before[1]))
+        self._base = base
+        self._given = files
+        self._folders = {path.rpartition("/")[0] or "." for path in files}
+
+    def with_files(self, files: Mapping[str, str]) -> Code:
+        return self if files == self._given else super().with_files(files)
+
+    def _file(self, path: str) -> File | None:
+        return super()._file(path) if path in self._given else self._base.file(path)
+
+    def _read_bytes(self, path: str) -> bytes | OSError | None:
+        return super()._read_bytes(path) if path in self._given else self._base._content(path)  # noqa: SLF001 - the same class
+
+    def _module(self, folder: str) -> ModuleCode:
+        return super()._module(folder) if folder in self._folders else self._base.module(folder)
 
 
 def pin_paths(folder: str, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The files of a repository before a change: the current tree, with the old version of every changed path."""
+"""The files of a repository with another version of some: before a change, or with generated files."""
 
 from __future__ import annotations
 

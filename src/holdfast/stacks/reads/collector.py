@@ -187,6 +187,10 @@ class InputCollector:
                 if link == alias or below or fileset.holds(link):
                     self._add_link_out(link)
 
+    def add_template(self, path: str) -> None:
+        """A file that Holdfast reads itself: a change of it affects the stack."""
+        self._reads.update(self.tree.aliases(path))
+
     def add_files(self, folder: str, glob: str) -> None:
         """Files below a folder of the repository that a program beside Terraform reads."""
         self._filesets[Fileset(folder=folder, pattern=fileset_pattern(glob))] = None

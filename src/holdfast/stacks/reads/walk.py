@@ -15,6 +15,7 @@ from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
+from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.collector import InputCollector, ReferenceResolver
 from holdfast.stacks.reads.file_references import ModuleReferences, ReferenceBlock, find_references
 from holdfast.stacks.reads.inputs import StackInputs
@@ -31,7 +32,11 @@ def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = froze
 
     `env_variables`: variables that TF_VAR_ of the caller's environment may set.
     """
+    code = code_of(code, stack)
     collector = InputCollector(code, stack.module)
+    for generated in stack.generate.values():
+        if generated.template is not None:
+            collector.add_template(generated.template)
     root = _root_instance(collector, stack, env_variables)
     # A variable of its environment may name a file, too.
     collector.add_names(strings(_plain(stack.env)), (stack.module, "."), folders=False)
@@ -60,6 +65,7 @@ class ModuleInstance(Struct, frozen=True, kw_only=True):
 
 def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
     """The stack's root module, then every local module that it calls, once per instance."""
+    code = code_of(code, stack)
     waiting = deque([_root_instance(InputCollector(code, stack.module), stack)])
     for _ in range(_MOST_VISITS):
         if not waiting:
