@@ -151,13 +151,14 @@ def require_not_stale(stack: Stack, record: StateRecord | None, planned: StateId
     else:
         stale = not planned.lineage and record.resources != 0
     if stale:
-        raise stale_plan(stack.name)
+        raise stale_plan(stack.name, record)
 
 
-def stale_plan(stack: str) -> Refused:
+def stale_plan(stack: str, record: StateRecord | None = None) -> Refused:
+    by = f" (run {record.run} was applied)" if record is not None and record.run else ""
     return Refused(
         "HF-BUND-11",
-        f"{stack}: the state changed after the plan was made, so the plan was not applied",
+        f"{stack}: the state changed after the plan was made{by}, so the plan was not applied",
         hint=f"Plan again: holdfast plan {stack}",
     )
 
@@ -187,18 +188,19 @@ def record(
     *,
     known: StateRecord | None = None,
     origin: Origin | None = None,
+    run: str = "",
 ) -> None:
-    """Record the state that was seen, so that its loss is noticed.
+    """Record the state that was seen, so that its loss is noticed; `run` is the apply that wrote it.
 
     `known` is the last record, if the caller has read it: the same is not written again. A plan job records
     nothing: what it says about a state does not count.
     """
     if isinstance(state, State) and state.lineage and store.can_apply:
-        _record(store, stack, home.place, state, known, origin)
+        _record(store, stack, home.place, state, known, origin, run)
 
 
 def record_managed(store: RunStore, stack: str, state: State) -> None:
-    _record(store, stack, managed_place(stack), state, None, None)
+    _record(store, stack, managed_place(stack), state, None, None, "")
 
 
 def _record(
@@ -208,8 +210,9 @@ def _record(
     state: State,
     known: StateRecord | None,
     origin: Origin | None,
+    run: str,
 ) -> None:
-    if known is None and origin is None:
+    if known is None and (origin is None or not run):
         known = store.last_seen(stack)
     source, variables = origin or ((known.source, known.variables) if known is not None else Origin())
     seen = StateRecord(
@@ -220,9 +223,16 @@ def _record(
         seen=clock.now().isoformat(),
         source=source,
         variables=variables,
+        run=run or _writer(known, state),
     )
     if known is None or structs.replace(known, seen=seen.seen) != seen:
         store.record(stack, seen)
+
+
+def _writer(known: StateRecord | None, state: State) -> str:
+    """The run that wrote this version, if it is the recorded one."""
+    same = known is not None and (known.lineage, known.serial) == (state.lineage, state.serial)
+    return known.run if known is not None and same else ""
 
 
 def record_empty(store: RunStore, stack: str) -> None:

@@ -153,7 +153,7 @@ async def _apply_marked(
     if watch.has_provider_crash(output.diagnostics):
         crashed = "a provider crashed during the apply"
         raise unfinished_apply("HF-RUN-10", stack.name, run, crashed, watch.unfinished)
-    after, notes = await _record_after(context, stack, plan_file)
+    after, notes = await _record_after(context, stack, plan_file, run)
     if answer.code != 0:
         raise _failure(context.project.config, plan_file, answer, output, watch, run)
     return structs.replace(
@@ -273,7 +273,7 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
 
 
 async def _record_after(
-    context: ChangeContext, stack: Stack, plan_file: PlanFile
+    context: ChangeContext, stack: Stack, plan_file: PlanFile, run: str
 ) -> tuple[StateIdentity | None, tuple[str, ...]]:
     """Record the current state, and return its identity with notes.
 
@@ -290,7 +290,7 @@ async def _record_after(
     state = read_state(content)
     context.redactor.register_all(sensitive_in_state(state))
     await asyncio.to_thread(
-        state_continuity.record, context.store, stack.name, home, state, origin=plan_file.origin
+        state_continuity.record, context.store, stack.name, home, state, origin=plan_file.origin, run=run
     )
     return state_continuity.identity(state), ()
 

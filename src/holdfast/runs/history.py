@@ -22,6 +22,7 @@ from holdfast.store.run_records import IMPORTS_FOR
 from holdfast.store.run_store import RunStore
 
 _ENDED = ("code", "at", "unsaved", "forced")
+_APPLICABLE = frozenset({Status.PLANNED, Status.WAITING, Status.REFUSED})
 
 
 class RunDetails(MaskedStruct, frozen=True, kw_only=True):
@@ -83,11 +84,23 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     claim = claims.get(run_id)
     run = _read(context.store, run_id, claim)
     register_run_secrets(context, run_id, run.stack)
+    if (note := _out_of_date(context.store, run)) is not None:
+        run = structs.replace(run, notes=(*(run.notes or ()), note))
     return RunDetails(
         run=run,
         intent=claim.intent if claim is not None else None,
         journal=context.store.runs.journal(run_id),
     )
+
+
+def _out_of_date(store: RunStore, run: Run) -> str | None:
+    """Of a plan that can still be applied: whether a later run wrote its state. Ids sort by time."""
+    if run.stack is None or run.operation != "plan" or run.status not in _APPLICABLE:
+        return None
+    record = store.last_seen(run.stack)
+    if record is None or record.run <= run.id:
+        return None
+    return f"out of date: run {record.run} was applied since; plan again: holdfast plan {run.stack}"
 
 
 def choose_run(ids: Iterable[str], wanted: str) -> str:

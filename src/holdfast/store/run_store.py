@@ -51,6 +51,8 @@ class StateRecord(Struct, frozen=True, kw_only=True):
     """The variables file or module folder that it was applied from, relative to the root."""
     variables: str = ""
     """A digest of its module and the values of its variables."""
+    run: str = ""
+    """The apply that wrote this version; empty: another one, or something else."""
 
 
 class StoreIdentity(NamedTuple):
