@@ -9,7 +9,7 @@ from holdfast.audit import sink
 from holdfast.audit.default_branch import why_not_default_branch
 from holdfast.audit.entry import Entry
 from holdfast.kernel.errors import HoldfastError
-from holdfast.notify.actions import default_branch
+from holdfast.notify.hosts.github import default_branch
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Note
 from holdfast.plans.result import StackResult

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import structs
 
 from holdfast.changes.plan_lines import diff_lines, forced_text
 from holdfast.checks.formats.interface import summary_text
@@ -10,7 +12,8 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Place, Problem
-from holdfast.notify.report import ChangeReport, Risk, Rule, StackReport, Trouble
+from holdfast.kernel.text import first_names
+from holdfast.notify.report import ChangeReport, OtherRequest, Risk, Rule, StackReport, Trouble
 from holdfast.plans.result import StackResult, planned_later
 from holdfast.plans.status import Status
 from holdfast.review.findings_by_stack import not_yet_reported
@@ -23,6 +26,7 @@ from holdfast.terraform.plan.model import Plan
 _MOST_OF_A_PLAN = 300_000
 _MOST_OF_ALL_PLANS = 1_500_000
 """Characters. More than any place shows; a plan of 100 MB is not turned into text in full."""
+_MOST_PLACES = 5
 _LOSING = frozenset(
     {ChangeKind.FORGET, ChangeKind.CREATE_THEN_FORGET, ChangeKind.FORGET_THEN_CREATE, ChangeKind.UNKNOWN}
 )
@@ -38,11 +42,13 @@ def change_report(
     clean_field: CleanField | None = None,
     checked: Report | None = None,
     weakened: tuple[str, ...] = (),
+    elsewhere: tuple[OtherRequest, ...] = (),
+    saved_in: str | None = None,
 ) -> ChangeReport:
     """`clean` redacts, `clean_field` a value with its name; `headline` says what was selected.
 
-    `checked` has the findings of the checks.
-    `weakened` are rules that are weaker in the change than in its base.
+    `checked` has the findings of the checks, `weakened` rules that are weaker in the change than in its base,
+    `elsewhere` other pull requests that change the same stacks; `saved_in` is the folder of the bundle.
     """
     plain = _plain(clean)
     by_name = clean_field or (lambda _, text: clean(text))
@@ -58,24 +64,35 @@ def change_report(
         headline=plain(headline),
         weakened=tuple(map(plain, weakened)),
         stacks=tuple(stacks),
-        findings=tuple(_finding(error, plain) for error in own if error.severity is Severity.ERROR),
-        warnings=tuple(
-            _finding(warning, plain)
-            for warning in own
-            if warning.severity is Severity.WARNING and warning.file is None
+        findings=_findings((error for error in own if error.severity is Severity.ERROR), plain),
+        warnings=_findings(
+            sorted(
+                (finding for finding in own if finding.severity is not Severity.ERROR),
+                key=lambda finding: (finding.file is not None, finding.severity is not Severity.WARNING),
+            ),
+            plain,
         ),
         checks_summary=summary_text(checked) if checked is not None else "",
         planned_later=planned_later(results),
+        elsewhere=elsewhere,
+        saved_in=plain(saved_in) if saved_in is not None else None,
     )
 
 
-def _finding(finding: ReportedFinding, plain: Clean) -> Trouble:
-    message, place = finding.message, None
-    if finding.file is not None:
-        place = Place(finding.file, finding.line)
-    elif where := ", ".join(part for part in (finding.stack, finding.address) if part):
-        message = f"{message} ({where})"
-    return _trouble(Problem(finding.rule.id, message, finding.hint, place), plain)
+def _findings(findings: Iterable[ReportedFinding], plain: Clean) -> tuple[Trouble, ...]:
+    """What was found in several stacks is listed once, with the stacks and addresses."""
+    places: dict[Trouble, dict[str, None]] = {}
+    for finding in findings:
+        place = Place(finding.file, finding.line) if finding.file is not None else None
+        trouble = _trouble(Problem(finding.rule.id, finding.message, finding.hint, place), plain)
+        where = ", ".join(part for part in (finding.stack, finding.address) if part) if place is None else ""
+        places.setdefault(trouble, {})[plain(where)] = None
+    return tuple(
+        structs.replace(trouble, message=f"{trouble.message} ({first_names(named, _MOST_PLACES)})")
+        if (named := [where for where in at if where])
+        else trouble
+        for trouble, at in places.items()
+    )
 
 
 def failure_report(problems: tuple[Problem, ...], *, operation: str, clean: Clean) -> ChangeReport:
@@ -104,14 +121,16 @@ def _stack(result: StackResult, plain: Clean, clean: CleanField, most: int) -> S
     plan = result.plan if result.status is not Status.APPLIED else None
     diff, cut = diff_lines(plan, plain, clean, most) if plan is not None else ((), False)
     errors = dict.fromkeys([*([result.error] if result.error is not None else []), *result.problems])
-    reported = {(reason.code, reason.message) for reason in result.decision.reasons}
     name = f"{result.stack.name}: "
+    reported = {reason.message.removeprefix(name) for reason in result.decision.reasons}
     # A missing approval is not repeated: the rules and the next step name it.
     problems = [
-        error
+        error._replace(message=message)
         for error in errors
-        if error.code != "HF-APPR-1" and (error.code, error.message.removeprefix(name)) not in reported
+        if error.code != "HF-APPR-1" and (message := error.message.removeprefix(name)) not in reported
     ]
+    reported |= {error.message for error in problems}
+    notes = dict.fromkeys(note.removeprefix(name) for note in result.notes)
     return StackReport(
         name=plain(result.stack.name),
         environment=plain(result.stack.environment) if result.stack.environment else None,
@@ -123,14 +142,14 @@ def _stack(result: StackResult, plain: Clean, clean: CleanField, most: int) -> S
         rules=tuple(
             Rule(
                 code=reason.code,
-                message=plain(reason.message),
+                message=plain(reason.message.removeprefix(name)),
                 address=plain(reason.address) if reason.address else None,
                 rule=plain(reason.rule),
             )
             for reason in result.decision.reasons
         ),
         troubles=tuple(_trouble(problem, plain) for problem in problems),
-        notes=tuple(map(plain, result.notes)),
+        notes=tuple(plain(note) for note in notes if note not in reported),
         mocks=tuple(map(plain, sorted(result.mocks))),
         remains=tuple(map(plain, result.removed_resources or ())),
         diff=diff,

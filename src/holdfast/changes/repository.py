@@ -221,7 +221,7 @@ class Repository(Struct, kw_only=True, dict=True):
                 "HF-GIT-6",
                 f"a pull request is judged by the rules of its base, and {reference} is not in this clone",
                 hint=f"Fetch it: git fetch --depth=1 origin {branch}:refs/remotes/origin/{branch} "
-                "(in Actions: fetch-depth: 0).",
+                "(GitHub Actions: fetch-depth: 0; Azure Pipelines: fetchDepth: 0).",
             )
         return base_rules(self.config, self.code, self.stacks, self._at(self.git, commit), reference)
 

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import keyword
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -64,8 +65,9 @@ class Invocation(Struct, kw_only=True):
         from holdfast.secrets.redact import clean_document
 
         cleaned = clean_document(self.console.redactor, document)
-        # `##[` occurs only in strings; escaped, GitHub Actions does not read it as a command.
-        text = json.dumps(cleaned, indent=2, ensure_ascii=False).replace("##[", "##\\u005b")
+        # `##[` and `##vso[` occur only in strings; escaped, no runner reads them as a command.
+        text = json.dumps(cleaned, indent=2, ensure_ascii=False)
+        text = re.sub(r"##(?=(?:vso)?\[)", r"#\\u0023", text, flags=re.IGNORECASE)
         sys.stdout.write(text + "\n")
 
     def answer(
@@ -254,7 +256,7 @@ def open_invocation(
         quiet=quiet,
         color=not (no_color or environment.get("NO_COLOR")),
         ci=environment.ci,
-        actions=environment.get("GITHUB_ACTIONS") == "true",
+        actions=environment.get("GITHUB_ACTIONS") == "true" or environment.get("TF_BUILD") is not None,
     )
     return Invocation(
         as_json=as_json, config=config, verbose=verbose, environment=environment, console=console

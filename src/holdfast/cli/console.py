@@ -67,7 +67,7 @@ class _Screen:
         self.rich.print(shown, soft_wrap=True, end=end)
 
     def write_plain(self, text: str, *, command: bool = False) -> None:
-        """In GitHub Actions a line can be a workflow command: other programs' text is escaped."""
+        """In a CI job a line can be a command to the runner: other programs' text is escaped."""
         if self._actions and not command:
             from holdfast.system.markup import escape_commands
 
@@ -123,9 +123,9 @@ class Console:
         if not self.quiet:
             self.line(*pieces)
 
-    def command(self, line: str) -> None:
-        """Print a workflow command for GitHub Actions, from `system.markup`."""
-        self._out.write_plain(self.plain(line) + "\n", command=True)
+    def command(self, line: str, *, before: str = "") -> None:
+        """Print a line for the runner of a CI job. Control characters are allowed only in `before`."""
+        self._out.write_plain(f"{before}{self.plain(line)}\n", command=True)
 
     def warn(self, text: str) -> None:
         self._err.write(self._clean([(" ! ", "bold yellow"), text]))

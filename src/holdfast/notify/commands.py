@@ -1,10 +1,10 @@
-"""What GitHub Actions gets of a report: annotations, log groups, and outputs for later steps."""
+"""What a runner gets of a report besides the comment: annotations, and outputs for later steps."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from holdfast.notify.hosts.interface import Annotation
 from holdfast.notify.report import (
     BY_SEVERITY,
     ChangeReport,
@@ -14,20 +14,19 @@ from holdfast.notify.report import (
     verdict_of,
     verdict_of_stack,
 )
-from holdfast.system.markup import MAX_ANNOTATIONS, WIDEST, command, data, escape_line, one_line, visible
+from holdfast.system.markup import MAX_ANNOTATIONS, one_line
 
 _ERRORS = frozenset({Verdict.UNKNOWN, Verdict.FAILED, Verdict.REFUSED, Verdict.LOCKED})
 _WARNINGS = frozenset({Verdict.APPROVAL, Verdict.CAREFUL})
-_TOKEN = re.compile(r"[0-9a-f]{16,}\Z")
 _COUNTS = ("create", "update", "replace", "delete", "forget", "import", "move")
 _CHANGED = frozenset({"planned", "applied", "refused", "waiting"})
 
 
-def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
-    """`::error` and `::warning` lines, the most severe first. `prefix` is the path from the workspace."""
+def report_annotations(report: ChangeReport, prefix: str = "") -> list[Annotation]:
+    """Errors and warnings, the most severe first. `prefix` is the path from the workspace."""
     whole = (*report.troubles, *report.findings)
-    errors: list[str] = [_of_trouble("error", trouble, prefix, "Holdfast") for trouble in whole]
-    warnings: list[str] = []
+    errors = [_of_trouble("error", trouble, prefix, "Holdfast") for trouble in whole]
+    warnings: list[Annotation] = []
     for stack in report.ordered:
         verdict = verdict_of_stack(stack)
         if verdict in _ERRORS:
@@ -37,7 +36,7 @@ def annotation_lines(report: ChangeReport, prefix: str = "") -> list[str]:
     return [*_at_most("error", errors), *_at_most("warning", warnings)]
 
 
-def _of_stack(level: str, stack: StackReport, prefix: str) -> Iterator[str]:
+def _of_stack(level: str, stack: StackReport, prefix: str) -> Iterator[Annotation]:
     """One per error with a place, and one for the rest."""
     title = f"{stack.name} {stack.status}"
     texts = []
@@ -50,30 +49,21 @@ def _of_stack(level: str, stack: StackReport, prefix: str) -> Iterator[str]:
     texts += [f"{risk.address} {risk.what}" for risk in stack.risks]
     texts += [] if stack.troubles else list(stack.notes)
     if texts or not stack.troubles:
-        yield command(level, "\n".join(texts) or stack.status, title=title)
+        yield Annotation(level=level, title=title, message="\n".join(texts) or stack.status)
 
 
-def _of_trouble(level: str, trouble: Trouble, prefix: str, title: str) -> str:
+def _of_trouble(level: str, trouble: Trouble, prefix: str, title: str) -> Annotation:
     file = f"{prefix}{trouble.file}" if trouble.file is not None else None
     message = f"{trouble.code} {trouble.message}"
-    return command(level, message, file=file, line=trouble.line if file else None, title=title)
+    return Annotation(level=level, title=title, message=message, file=file, line=trouble.line)
 
 
-def _at_most(level: str, annotations: list[str]) -> list[str]:
-    if len(annotations) <= MAX_ANNOTATIONS:
-        return annotations
-    shown = annotations[: MAX_ANNOTATIONS - 1]
-    rest = command(level, f"{len(annotations) - len(shown)} more: see the job summary", title="Holdfast")
-    return [*shown, rest]
-
-
-def log_group(title: str, lines: Iterable[str], token: str) -> list[str]:
-    """A log group. Between the lines with the token the runner ignores commands."""
-    if not _TOKEN.match(token):
-        raise ValueError("the token is too easy to guess")
-    inside = (escape_line(visible(line)) for line in lines)
-    head = data(one_line(title, WIDEST))
-    return [f"::group::{head}", f"::stop-commands::{token}", *inside, f"::{token}::", "::endgroup::"]
+def _at_most(level: str, given: list[Annotation]) -> list[Annotation]:
+    if len(given) <= MAX_ANNOTATIONS:
+        return given
+    shown = given[: MAX_ANNOTATIONS - 1]
+    rest = f"{len(given) - len(shown)} more: see the report"
+    return [*shown, Annotation(level=level, title="Holdfast", message=rest)]
 
 
 def outputs_of(report: ChangeReport, *, exit_code: int) -> dict[str, str]:

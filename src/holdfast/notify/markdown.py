@@ -1,4 +1,4 @@
-"""The report of a change as Markdown: verdict, action items, a row per stack, folded plans.
+"""The report of a change as Markdown: verdict, action items, a row per stack, folded plans and warnings.
 
 It fits its size budget. Parts are in the order of importance, so the least important ones are omitted; the
 report says which, and where to find them.
@@ -7,11 +7,17 @@ report says which, and where to find them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
 from holdfast.kernel.text import first_names, plural
+from holdfast.notify.action_items import (
+    NAME_WIDTH,
+    TEXT_WIDTH,
+    add_action_items,
+    own_code,
+    status_text,
+)
 from holdfast.notify.report import (
     SIGNS,
     ChangeReport,
@@ -22,7 +28,7 @@ from holdfast.notify.report import (
     verdict_of_stack,
 )
 from holdfast.notify.size_budget import UNLIMITED, Page, SizeBudget
-from holdfast.system.markup import cell, code, fenced, html_code, quoted
+from holdfast.system.markup import cell, code, fenced, html_code, prose
 
 _ROWS_SHARE = 0.4
 """Of the budget: reserved for the rows, so that one stack with many deletes does not displace them."""
@@ -30,9 +36,10 @@ _FOOTER_SIZE = 2500
 _MIN_PLAN = 1200
 _MAX_UNCHANGED = 10
 _MAX_NAMED = 10
-_MAX_CODES = 3
 _MAX_FINDINGS = 30
+_MAX_WARNINGS = 50
 _MAX_WEAKENED = 30
+_MAX_ELSEWHERE = 20
 _OWN_HEADLINE = re.compile(r"([0-9]{1,6}|[a-z]{1,12})( ([0-9]{1,6}|[a-z]{1,12}))*\Z")
 
 
@@ -53,13 +60,15 @@ def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame 
     page.add(f"## {verdict_line(report)}")
     omitted = _weakened(page, report)
     page.add(_context(report, frame))
+    omitted += _elsewhere(page, report)
     rows = _rows(report)
     reserved = min(_size_of(page, rows), int((budget.size or 0) * _ROWS_SHARE))
     items = omitted + add_action_items(page, report, reserved)
     missing_rows = _table(page, rows)
     items += _findings(page, report)
     missing_plans = _plans(page, report)
-    footer = _omitted(items, missing_rows, missing_plans, frame.in_full)
+    missing_warnings = _warnings(page, report)
+    footer = _omitted(items, missing_rows, missing_plans, missing_warnings, frame.in_full)
     return "\n\n".join(part for part in (page.text(), footer, frame.end) if part) + "\n"
 
 
@@ -73,7 +82,7 @@ def _plain(headline: str) -> str:
     """Holdfast's own sentence is not quoted; anything else is."""
     if not headline or _OWN_HEADLINE.match(headline):
         return headline
-    return quoted(headline, TEXT_WIDTH)
+    return prose(headline, TEXT_WIDTH)
 
 
 def _weakened(page: Page, report: ChangeReport) -> int:
@@ -82,8 +91,22 @@ def _weakened(page: Page, report: ChangeReport) -> int:
         return 0
     head = "**⚠️ This change weakens the guard.** It is judged by the rules of its base too.\n"
     shown = report.weakened[:_MAX_WEAKENED]
-    page.add("\n".join((head, *(f"- {quoted(text, TEXT_WIDTH)}" for text in shown))))
+    page.add("\n".join((head, *(f"- {prose(text, TEXT_WIDTH)}" for text in shown))))
     return len(report.weakened) - len(shown)
+
+
+def _elsewhere(page: Page, report: ChangeReport) -> int:
+    """Stacks with changes in other pull requests: how many do not fit."""
+    if not report.elsewhere:
+        return 0
+    lines = [
+        f"- {code(other.stack, NAME_WIDTH)} {'is' if other.open else 'may be'} also changed in "
+        f"{other.reference} (planned {prose(other.when, 60)} by {code(other.who, 60)})"
+        for other in report.elsewhere[:_MAX_ELSEWHERE]
+    ]
+    head = "**⚠️ Also changed in other pull requests.** After one is applied, plan the other again.\n"
+    page.add("\n".join((head, *lines)))
+    return len(report.elsewhere) - len(lines)
 
 
 # A row for each stack
@@ -96,24 +119,16 @@ def _rows(report: ChangeReport) -> list[str]:
     if len(unchanged) <= _MAX_UNCHANGED:
         return [_row(stack) for stack in ordered]
     rows = [_row(stack) for stack in ordered if stack.status != "unchanged" or stack.rules]
-    return [*rows, f"| ✅ | {len(unchanged)} stacks | | no changes |"]
+    return [*rows, f"| ✅ {len(unchanged)} stacks | | no changes |"]
 
 
 def _row(stack: StackReport) -> str:
-    return (
-        f"| {SIGNS[verdict_of_stack(stack)]} | {cell(stack.name, NAME_WIDTH)} "
-        f"| {stack.changes} | {_status_cell(stack)} |"
-    )
+    """Three columns: more do not fit the width of a phone."""
+    sign = SIGNS[verdict_of_stack(stack)]
+    return f"| {sign} {cell(stack.name, NAME_WIDTH)} | {stack.changes} | {status_text(stack)} |"
 
 
-def _status_cell(stack: StackReport) -> str:
-    codes = dict.fromkeys(
-        [*(rule.code for rule in stack.rules), *(trouble.code for trouble in stack.troubles)]
-    )
-    return " ".join([status_text(stack), *list(filter(is_own_code, codes))[:_MAX_CODES]])
-
-
-_HEAD = "| | stack | changes | |\n|---|---|---|---|"
+_HEAD = "| stack | changes | |\n|---|---|---|"
 
 
 def _size_of(page: Page, rows: list[str]) -> int:
@@ -138,19 +153,34 @@ def _table(page: Page, rows: list[str]) -> int:
 
 def _findings(page: Page, report: ChangeReport) -> int:
     """How many errors do not fit."""
-    if not report.checks_summary:
+    if not report.findings:
         return 0
     head = f"**Checks:** {report.checks_summary}"
-    lines = [_finding("⛔", finding) for finding in report.findings]
-    lines = [*lines, *(_finding("⚠️", finding) for finding in report.warnings)][:_MAX_FINDINGS]
-    while not page.add("\n\n".join(part for part in (head, "\n".join(lines)) if part)) and lines:
+    lines = [_finding(finding) for finding in report.findings[:_MAX_FINDINGS]]
+    while not page.add("\n\n".join((head, "\n".join(lines)))) and lines:
         lines.pop()
-    return max(0, len(report.findings) - len(lines))
+    return len(report.findings) - len(lines)
 
 
-def _finding(sign: str, finding: Trouble) -> str:
+def _finding(finding: Trouble) -> str:
     where = f"{code(finding.place, NAME_WIDTH)} " if finding.file is not None else ""
-    return f"- {sign} {code(finding.code, NAME_WIDTH)} {where}{quoted(finding.message, TEXT_WIDTH)}"
+    return f"- {own_code(finding.code)} {where}{prose(finding.message, TEXT_WIDTH)}"
+
+
+def _warnings(page: Page, report: ChangeReport) -> int:
+    """Folded: they do not decide whether to merge. How many do not fit."""
+    if report.warnings or (report.checks_summary and not report.findings):
+        summary = f"Checks: {report.checks_summary}"
+        if report.findings:
+            summary = f"Checks: {plural(len(report.warnings), 'warning or note', 'warnings and notes')}"
+        lines = [_finding(finding) for finding in report.warnings[:_MAX_WARNINGS]]
+        more = len(report.warnings) - len(lines)
+        lines += [f"- and {more} more"] if more else []
+        if not lines:
+            page.add(summary)
+        elif not page.add(_details(summary, "\n".join(lines))):
+            return len(report.warnings)
+    return 0
 
 
 # Plans, folded
@@ -183,14 +213,20 @@ def _add_plan(page: Page, stack: StackReport) -> bool:
 def _folded(stack: StackReport, lines: list[str]) -> str:
     sign = SIGNS[verdict_of_stack(stack)]
     changes = f" {stack.changes}" if stack.changes else ""
-    head = f"<details><summary>{sign} {html_code(stack.name, NAME_WIDTH)}{changes}</summary>"
-    return f"{head}\n\n{fenced(lines, 'diff')}\n\n</details>"
+    notes = "" if stack.needs_attention else "".join(f"- {prose(note, TEXT_WIDTH)}\n" for note in stack.notes)
+    content = "\n".join(filter(None, (notes, fenced(lines, "diff"))))
+    return _details(f"{sign} {html_code(stack.name, NAME_WIDTH)}{changes}", content)
+
+
+def _details(summary: str, content: str) -> str:
+    """Without an empty line after the summary, what follows would not be read as Markdown."""
+    return f"<details><summary>{summary}</summary>\n\n{content}\n\n</details>"
 
 
 # What does not fit
 
 
-def _omitted(items: int, rows: int, plans: list[str], in_full: str) -> str:
+def _omitted(items: int, rows: int, plans: list[str], warnings: int, in_full: str) -> str:
     parts = []
     if items:
         parts.append(f"**{plural(items, 'more action item')}**")
@@ -199,119 +235,9 @@ def _omitted(items: int, rows: int, plans: list[str], in_full: str) -> str:
     if plans:
         named = first_names([code(name, 60) for name in plans], _MAX_NAMED)
         parts.append(f"all or part of the plan of {named}")
+    if warnings:
+        parts.append(plural(warnings, "warning or note", "warnings and notes"))
     if not parts:
         return ""
     where = f" Full report: {in_full}." if in_full else ""
     return f"Omitted to save space: {', '.join(parts)}.{where}"
-
-
-NAME_WIDTH = 160
-TEXT_WIDTH = 700
-_ADDRESS_WIDTH = 300
-_MAX_ITEMS = 400
-_MAX_REMAINING = 20
-_CODE = re.compile(r"HF-[A-Z]+-[0-9]{1,4}\Z")
-_STATUS_TEXTS = {"planned": "ready", "unchanged": "no changes", "waiting": "needs an approval"}
-_PLAIN_STATUSES = frozenset(
-    {"unknown", "failed", "cancelled", "refused", "locked", "removed", "blocked", "applied"}
-)
-
-
-def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
-    """The most severe first. Returns how many do not fit; `reserved` stays free for what follows."""
-    troubles = [_trouble(trouble) for trouble in report.troubles]
-    fitting = _fitting(page, "", troubles, reserved) or []
-    if fitting:
-        page.add("\n".join(fitting))
-    omitted = len(troubles) - len(fitting)
-    started = False
-    for stack in report.ordered:
-        if not stack.needs_attention:
-            continue
-        items = list(_items(stack))
-        title = "" if started else "### Needs attention\n\n"
-        head = f"{title}{_title(stack)}"
-        shown = _fitting(page, head, items, reserved)
-        if shown is None:
-            omitted += max(1, len(items))
-            continue
-        started = True
-        page.add("\n".join([head, *shown]))
-        omitted += len(items) - len(shown)
-    return omitted
-
-
-def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str] | None:
-    """As many as fit, or None if not even the first does."""
-    if page.fits("\n".join([head, *items]), reserved):
-        return items
-    return page.fitting(items, (page.left(reserved) or 0) - page.size(head)) or None
-
-
-def _title(stack: StackReport) -> str:
-    environment = code(stack.environment, NAME_WIDTH) if stack.environment else ""
-    production = "production" if stack.production else ""
-    summary = " · ".join(filter(None, (environment, production, status_text(stack), stack.changes)))
-    return f"{SIGNS[verdict_of_stack(stack)]} **{code(stack.name, NAME_WIDTH)}** {summary}\n"
-
-
-def status_text(stack: StackReport) -> str:
-    known = (
-        stack.status if stack.status in _PLAIN_STATUSES else code(stack.status.replace("|", "│"), NAME_WIDTH)
-    )
-    mocks = (
-        f", with mocks: {', '.join(code(name, NAME_WIDTH) for name in stack.mocks)}" if stack.mocks else ""
-    )
-    return f"{_STATUS_TEXTS.get(stack.status, known)}{mocks}"
-
-
-def _items(stack: StackReport) -> Iterator[str]:
-    yield from map(_trouble, stack.troubles)
-    at_risk = {risk.address for risk in stack.risks[:_MAX_ITEMS]}
-    by_address: dict[str, dict[str, None]] = {}
-    for rule in stack.rules:
-        named = f" {quoted(rule.rule, NAME_WIDTH)}" if rule.rule else ""
-        if rule.address in at_risk and named:
-            by_address.setdefault(rule.address or "", {})[f"{_code(rule.code)}{named}"] = None
-        else:
-            yield f"- {_code(rule.code)}{named}{':' if named else ''} {quoted(rule.message, TEXT_WIDTH)}"
-    for risk in stack.risks[:_MAX_ITEMS]:
-        by = f"<br>{', '.join(by_address[risk.address])}" if risk.address in by_address else ""
-        yield f"- {code(risk.address, _ADDRESS_WIDTH)} {quoted(risk.what, TEXT_WIDTH)}{by}"
-    if len(stack.risks) > _MAX_ITEMS:
-        yield f"- and {len(stack.risks) - _MAX_ITEMS} more"
-    for address in stack.remains[:_MAX_REMAINING]:
-        yield f"- still in the state: {code(address, _ADDRESS_WIDTH)}"
-    if len(stack.remains) > _MAX_REMAINING:
-        yield f"- and {len(stack.remains) - _MAX_REMAINING} more"
-    for note in stack.notes:
-        yield f"- {quoted(note, TEXT_WIDTH)}"
-    if (step := _next_step(stack)) is not None:
-        yield step
-
-
-def _trouble(trouble: Trouble) -> str:
-    place = f" {code(trouble.place, _ADDRESS_WIDTH)}" if trouble.file else ""
-    hint = f"<br>{quoted(trouble.hint, TEXT_WIDTH)}" if trouble.hint else ""
-    return f"- {_code(trouble.code)}{place} {quoted(trouble.message, TEXT_WIDTH)}{hint}"
-
-
-def _next_step(stack: StackReport) -> str | None:
-    if stack.status == "refused" and stack.decision == "deny":
-        command = f'holdfast apply --plan DIR --override {stack.digest or "DIGEST"} --reason "why"'
-        before = "" if stack.digest else f"plan with {code('--out DIR')}, then "
-        return f"- If this is intentional: {before}{code(command)}"
-    if stack.status == "waiting":
-        before = "" if stack.digest else f"plan with {code('--out DIR')}, then "
-        command = f'holdfast runs approve {stack.run if stack.digest else "RUN"} --reason "why"'
-        return f"- To approve: {before}{code(command)}"
-    return None
-
-
-def is_own_code(text: str) -> bool:
-    """Whether it is one of Holdfast's codes, which need no quoting."""
-    return _CODE.match(text) is not None
-
-
-def _code(text: str) -> str:
-    return f"**{text}**" if is_own_code(text) else code(text, NAME_WIDTH)

@@ -1,4 +1,4 @@
-"""Publishes the report of a change to GitHub: comment, job summary, annotations, outputs.
+"""Publishes the report of a change on a code host: comment, job summary, annotations, outputs.
 
 A failure here never fails the change: it is a warning, and each part is tried on its own.
 """
@@ -8,33 +8,24 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from holdfast.kernel.errors import Problem
-from holdfast.notify.actions import ActionsRun
-from holdfast.notify.commands import annotation_lines, output_lines, outputs_of
-from holdfast.notify.github_api import (
-    REPLACED,
-    GithubApi,
-    GithubError,
-    RetriesExhaustedError,
-    RetryLimits,
-    marker,
-    plan_comment,
-)
+from holdfast.notify.commands import output_lines, outputs_of, report_annotations
+from holdfast.notify.comment import marker, write_comment
+from holdfast.notify.hosts.client import HostError, RetriesExhaustedError, RetryLimits
+from holdfast.notify.hosts.interface import CiRun, CodeHost, CommentApi, is_safe
 from holdfast.notify.markdown import Frame, markdown
 from holdfast.notify.report import ChangeReport
-from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, encoded
+from holdfast.notify.size_budget import SUMMARY_SIZE, SizeBudget, encoded
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
-from holdfast.system.http import is_local_address
 from holdfast.system.markup import code, one_line
 
 REPORT_FILE = "holdfast-report.md"
-_FORBIDDEN = frozenset({401, 403, 404})
-_UNPROCESSABLE = 422
+_FORBIDDEN = frozenset({203, 302, 401, 403, 404})
+_UNPROCESSABLE = frozenset({400, 413, 422})
 _MIN_SUMMARY = 4096
 
 
@@ -42,13 +33,14 @@ class Publication(Struct, frozen=True, kw_only=True):
     """A report, and what is needed to publish it."""
 
     report: ChangeReport
-    run: ActionsRun
+    host: CodeHost
+    run: CiRun
     exit_code: int
     environment: Environment
     prefix: str = ""
     """The path from the workspace to the folder that file names are relative to."""
     clean: Callable[[str], str] = str
-    """The redactor, for answers of GitHub."""
+    """The redactor, for answers of the host."""
 
 
 def publish(
@@ -57,7 +49,7 @@ def publish(
     """Each part on its own. `say` prints one line for the runner. Returns the warnings."""
     parts: tuple[Callable[[], tuple[Problem, ...]], ...] = (
         lambda: _annotate(publication, say),
-        lambda: _write_report(publication),
+        lambda: _write_report(publication, say),
         lambda: _write_summary(publication),
         lambda: _write_outputs(publication),
         lambda: _comment(publication, limits or RetryLimits()),
@@ -81,18 +73,22 @@ def unexpected_error(error: Exception) -> Problem:
 
 
 def _annotate(publication: Publication, say: Callable[[str], None]) -> tuple[Problem, ...]:
-    for line in annotation_lines(publication.report, publication.prefix):
-        say(line)
+    if (annotation := publication.host.annotation) is not None:
+        for given in report_annotations(publication.report, publication.prefix):
+            say(annotation(given))
     return ()
 
 
-def _write_report(publication: Publication) -> tuple[Problem, ...]:
-    """The full report, for the artifact of a later step."""
+def _write_report(publication: Publication, say: Callable[[str], None]) -> tuple[Problem, ...]:
+    """The full report: for an artifact of a later step, and for the page of the run."""
     if publication.run.temporary is None:
         return ()
     file = publication.run.temporary / REPORT_FILE
     text = markdown(publication.report, frame=Frame(where=_where(publication.run)))
-    return _try_write(file, lambda: files.write(file, text, durable=False))
+    problems = _try_write(file, lambda: files.write(file, text, durable=False))
+    if publication.host.upload_summary and not problems:
+        say(f"{publication.host.upload_summary}{file}")
+    return problems
 
 
 def _write_summary(publication: Publication) -> tuple[Problem, ...]:
@@ -136,7 +132,7 @@ def _try_write(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
         return (
             Problem(
                 code="HF-TELL-5",
-                message=f"cannot write {file.name} for GitHub Actions: {error.strerror or error}",
+                message=f"cannot write {file.name}: {error.strerror or error}",
                 hint="The report is in the log.",
             ),
         )
@@ -147,14 +143,14 @@ def _try_write(file: Path, write: Callable[[], None]) -> tuple[Problem, ...]:
 
 
 def comment_body(publication: Publication) -> str:
-    run = publication.run
-    places = [f"[job summary]({run.link})"] if run.link else ["the job summary"]
+    run, host = publication.run, publication.host
+    places = [f"[{host.full_report.removeprefix('the ')}]({run.link})"] if run.link else [host.full_report]
     places += [f"the artifact {code(run.artifact, 100)}"] if run.artifact else []
     frame = Frame(where=_where(run), in_full=" and ".join(places), end=marker(run.name, run.age))
-    return markdown(publication.report, COMMENT, frame).rstrip("\n")
+    return markdown(publication.report, host.budget, frame).rstrip("\n")
 
 
-def _where(run: ActionsRun, *, link: bool = True) -> str:
+def _where(run: CiRun, *, link: bool = True) -> str:
     parts = [f"commit {code(run.commit[:10])}"] if run.commit else []
     parts += [f"[run {run.number}]({run.link})"] if run.link and link else []
     return " · ".join(parts)
@@ -164,77 +160,69 @@ def _comment(publication: Publication, limits: RetryLimits) -> tuple[Problem, ..
     run = publication.run
     if run.pull_request is None or run.repository is None:
         return ()
-    if (problem := _precondition(run)) is not None or run.token is None:
-        return (problem,) if problem is not None else ()
-    api = GithubApi(run.api, run.token, run.repository, publication.environment, limits)
+    number, body = run.pull_request.number, comment_body(publication)
+    write = lambda api: write_comment(api, number, body, name=run.name, age=run.age)  # noqa: E731
+    return with_api(publication.host, run, publication.environment, write, limits, publication.clean)
+
+
+def with_api(
+    host: CodeHost,
+    run: CiRun,
+    environment: Environment,
+    work: Callable[[CommentApi], object],
+    limits: RetryLimits,
+    clean: Callable[[str], str] = str,
+) -> tuple[Problem, ...]:
+    """Do something with the host's API; what prevents it is a warning."""
+    if (problem := _precondition(host, run)) is not None:
+        return (problem,)
+    api = host.open_api(run, environment, limits)
     try:
-        _write_comment(api, publication, run.pull_request.number)
-    except GithubError as error:
-        return (_refused(run, error.status, one_line(publication.clean(error.message), 200)),)
+        work(api)
+    except HostError as error:
+        return (_refused(host, run, error.status, one_line(clean(error.message), 200)),)
     except RetriesExhaustedError as error:
-        last = one_line(publication.clean(api.last_answer), 200)
+        last = one_line(clean(api.client.last_answer), 200)
         return (
             Problem(
                 code="HF-TELL-2",
-                message=f"cannot write the comment; GitHub's last response: {last}",
-                hint=f"The next attempt would be in {error.needed:.0f} s. The report is in the job summary.",
+                message=f"cannot write the comment; the last response of {host.title}: {last}",
+                hint=f"The next try would be in {error.needed:.0f} s. The report is in {host.full_report}.",
             ),
         )
     return ()
 
 
-def _write_comment(api: GithubApi, publication: Publication, number: int) -> None:
-    run, body = publication.run, comment_body(publication)
-    author = api.author()
-    while True:
-        plan = plan_comment(api.comments(number), author=author, name=run.name, age=run.age)
-        if plan.newer:
-            return
-        if plan.update is not None:
-            api.update(plan.update, body)
-            for old in plan.retire:
-                api.update(old, REPLACED)
-            return
-        if api.create(number, body):
-            return
-
-
-def _precondition(run: ActionsRun) -> Problem | None:
+def _precondition(host: CodeHost, run: CiRun) -> Problem | None:
     """A problem that is known before anything is sent."""
     if run.token is None:
         return Problem(
             code="HF-TELL-3",
-            message="GITHUB_TOKEN is not set, so no comment was written",
-            hint="Add to the step: env: GITHUB_TOKEN: ${{ github.token }}",
+            message=f"{host.token} is not set, so no comment was written",
+            hint=host.token_hint,
         )
-    parts = urlsplit(run.api)
-    if parts.scheme != "https" and not is_local_address(parts.hostname or ""):
+    if not is_safe(run.api):
         return Problem(
             code="HF-TELL-4",
-            message="GITHUB_API_URL does not start with https://, so the token was not sent",
-            hint="Unset it, or set it to the https:// address of your server's API.",
+            message=f"{host.api} does not start with https://, so the token was not sent",
+            hint="Unset it, or set it to the https:// address of your server.",
         )
     return None
 
 
-def _refused(run: ActionsRun, status: int, message: str) -> Problem:
+def _refused(host: CodeHost, run: CiRun, status: int, message: str) -> Problem:
+    where = f"The report is in {host.full_report}."
     if status in _FORBIDDEN:
         fork = run.pull_request is not None and run.pull_request.fork
         return Problem(
             code="HF-TELL-1",
             message=f"the token is not allowed to comment on this pull request: {status} {message}",
-            hint="The token of a fork can only read. The report is in the job summary."
-            if fork
-            else "Add to the job: permissions: pull-requests: write",
+            hint=f"The token of a fork can only read. {where}" if fork else host.permission_hint,
         )
-    if status == _UNPROCESSABLE:
-        return Problem(
-            code="HF-TELL-7",
-            message=f"GitHub rejected the comment: {message}",
-            hint="The report is in the job summary.",
-        )
+    if status in _UNPROCESSABLE:
+        return Problem(code="HF-TELL-7", message=f"{host.title} rejected the comment: {message}", hint=where)
     return Problem(
         code="HF-TELL-8",
-        message=f"GitHub returned an unexpected response: {status} {message}",
-        hint="The report is in the job summary.",
+        message=f"{host.title} returned an unexpected response: {status} {message}",
+        hint=where,
     )

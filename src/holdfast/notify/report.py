@@ -119,6 +119,19 @@ class StackReport(MaskedStruct, frozen=True, kw_only=True):
         return severe or bool(self.rules) or bool(self.risks and self.status == "planned")
 
 
+class OtherRequest(Struct, frozen=True, kw_only=True):
+    """Another pull request whose plan changes a stack of this report."""
+
+    stack: str
+    reference: str
+    """As the host writes it, trusted: `#12`, `!12`."""
+    who: str
+    when: str
+    """`2 hours ago`"""
+    open: bool
+    """False: unknown whether it is open."""
+
+
 class ChangeReport(Struct, frozen=True, kw_only=True):
     operation: str
     """`plan`, `apply` or `destroy`."""
@@ -132,11 +145,14 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     findings: tuple[Trouble, ...] = ()
     """Errors of the checks that the guard does not report."""
     warnings: tuple[Trouble, ...] = ()
-    """Warnings about plans, which have no place in the code."""
+    """Warnings and notes of the checks; those about plans first."""
     checks_summary: str = ""
     """A summary of the findings: `2 errors, 5 warnings`."""
     planned_later: int = 0
     """How many stacks can be planned only after others are applied."""
+    elsewhere: tuple[OtherRequest, ...] = ()
+    saved_in: str | None = None
+    """The folder of the bundle, as the user named it."""
 
     @property
     def ordered(self) -> list[StackReport]:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-COMMENT_SIZE = 65_000
-"""GitHub's limit is 65,536 characters; they are counted in the way that gives the largest number."""
 SUMMARY_SIZE = 1024 * 1024 - 4096
 """A job summary may have 1 MiB per step."""
 
@@ -27,7 +25,6 @@ def encoded(text: str) -> int:
 
 
 UNLIMITED = SizeBudget(size=None, measure=len)
-COMMENT = SizeBudget(size=COMMENT_SIZE, measure=characters)
 
 
 class Page:

@@ -18,8 +18,8 @@ from holdfast.secrets.encryption import WrongKey, apply_key_needed, decrypt, enc
 from holdfast.secrets.keys import CipherKey, Key
 from holdfast.secrets.signing import BadSignature, Grant, Signer, Verifier, unsigned
 
-_UNSIGNED = ("audit/", "authors/", "planning/")
-"""A plan job writes these: the audit log, who saved a plan, markers of running plans."""
+_UNSIGNED = ("audit/", "authors/", "planning/", "pull-requests/")
+"""A plan job writes these: the audit log, who saved a plan, which plans run, plans of pull requests."""
 OUTCOME = "outcome"
 PLAN = "plan"
 

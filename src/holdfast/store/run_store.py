@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.store.changes import ChangeRecords
     from holdfast.store.kept_files import KeptFileStore
     from holdfast.store.leases import Leases
+    from holdfast.store.pull_requests import RequestPlans
     from holdfast.store.stack_names import StackNames
 
 IDENTITY = "store.json"
@@ -168,6 +169,12 @@ class RunStore:
         from holdfast.store.kept_files import KeptFileStore  # noqa: PLC0415 - the supervisor needs no msgspec
 
         return KeptFileStore(self.encrypted)
+
+    @functools.cached_property
+    def request_plans(self) -> RequestPlans:
+        from holdfast.store.pull_requests import RequestPlans  # noqa: PLC0415 - only in CI and after an apply
+
+        return RequestPlans(self.encrypted)
 
     @functools.cached_property
     def leases(self) -> Leases:

@@ -1,14 +1,16 @@
-"""Quotes untrusted text for terminals, Markdown, HTML and the logs of GitHub Actions.
+"""Quotes untrusted text for terminals, Markdown, HTML and the logs of CI jobs.
 
-The author of the code under review controls names, values and error texts. In Markdown they appear only as
-code, where GitHub renders no mention, link, image, reference or tag, so only the end of the code must be
-escaped. Invisible characters are shown by their number.
+The author of the code under review controls names, values and error texts. In Markdown, names and values
+appear as code, where a code host renders no mention, link, image, reference or tag, so only the end of the
+code must be escaped. In a sentence, ordinary words are text and everything else is code. Invisible characters
+are shown by their number.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Printable by their category, but invisible."""
@@ -62,9 +64,82 @@ def code(text: str, width: int | None = None) -> str:
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def quoted(text: str, width: int | None = None) -> str:
-    """An untrusted sentence: a code span with plain quotes for its backticks."""
-    return code(text.replace("`", "'"), width)
+_SPAN = re.compile(r"`([^`]+)`")
+_DASH = "\u2013"
+_WORD = re.compile(
+    r"[(\"']*"
+    rf"(?P<core>[^\W_]+(?:'[^\W_]+|-[^\W\d_]+)*|[0-9]+(?:[.,][0-9]+)*|[{_DASH}→·…=&])"
+    r"(?P<after>%?[\"')]*[.,:;?!…]*[\"')]*)\Z"
+)
+_LIKE_A_COMMIT = re.compile(r"(?=.*[0-9])(?=.*[^\W\d])\w{7,}\Z")
+_AROUND = "\"'.,:;?!…"
+_PROGRAMS = ("holdfast", "git", "terraform", "tofu")
+_BEFORE_A_COMMAND = (":", "then", "run", "Run")
+_AFTER_A_COMMAND = (".", ",", ";", ")")
+
+
+def prose(text: str, width: int | None = None) -> str:
+    """An untrusted sentence. Words are text; names, addresses, options, codes and commands are code spans.
+
+    What counts as a word is listed, not what is dangerous: no such word means anything in Markdown, and no
+    host makes a mention, a reference or a link of it.
+    """
+    parts = _SPAN.split(one_line(text, width) or _EMPTY)
+    pieces = [
+        piece
+        for number, part in enumerate(parts)
+        for piece in ([code(part)] if number % 2 else _sentence(part))
+    ]
+    joined = ""
+    for piece in pieces:
+        # Two code spans side by side would be read as one.
+        joined += f" {piece}" if joined.endswith("`") and piece.startswith("`") else piece
+    return joined
+
+
+def _sentence(text: str) -> Iterator[str]:
+    words = text.split(" ")
+    number = 0
+    while number < len(words):
+        yield " " if number else ""
+        end = _end_of_command(words, number)
+        if end is None:
+            yield _word(words[number])
+        else:
+            command_line = " ".join(words[number:end])
+            shown = command_line.rstrip("".join(_AFTER_A_COMMAND))
+            yield code(shown) + command_line[len(shown) :]
+        number = end or number + 1
+
+
+def _end_of_command(words: list[str], start: int) -> int | None:
+    """Of a command line such as `holdfast plan a --out DIR`; None if none starts here."""
+    before = words[start - 1] if start else ":"
+    if words[start] not in _PROGRAMS[: None if start else 1] or not before.endswith(_BEFORE_A_COMMAND):
+        return None
+    ends = range(start + 1, len(words))
+    return next(
+        (
+            end if words[end].startswith("(") else end + 1
+            for end in ends
+            if words[end].endswith(_AFTER_A_COMMAND) or words[end].startswith("(")
+        ),
+        len(words),
+    )
+
+
+def _word(word: str) -> str:
+    if word == "-":
+        return _DASH
+    match = _WORD.match(word)
+    if not word.strip(f"{_AROUND})") or (match is not None and not _LIKE_A_COMMIT.match(match["core"])):
+        # `1.` would begin a list.
+        after = match["after"] if match is not None and match["core"].isdigit() else ""
+        return f"{word[: -len(after)]}\\{after}" if after.startswith((".", ")")) else word
+    start = word.lstrip("\"'(")
+    core = start.rstrip(_AROUND if "(" in start else f"{_AROUND})") or word
+    before, _, after = word.partition(core)
+    return f"{before}{code(core)}{after}"
 
 
 def cell(text: str, width: int | None = None) -> str:
@@ -81,7 +156,10 @@ def html_code(text: str, width: int | None = None) -> str:
 
 def fenced(lines: list[str], language: str) -> str:
     """A code block whose fence is longer than any run of backticks in it."""
-    shown = _limit_backticks("\n".join(visible(line) for line in lines))
+    # GitLab runs a line that starts with `/` as a command, in older versions also in a code block.
+    shown = _limit_backticks(
+        "\n".join(f" {line}" if line.startswith("/") else line for line in map(visible, lines))
+    )
     longest = max((len(run) for run in _BACKTICKS.findall(shown)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"
@@ -93,13 +171,14 @@ def _limit_backticks(text: str) -> str:
     return text
 
 
-# Workflow commands of GitHub Actions: a line that starts with `::` or contains `##[`
+# Commands in the log of a job. GitHub Actions: a line that starts with `::` or contains `##[`. Azure
+# Pipelines: a line that contains `##vso[` or `##[`. Those of GitLab need an escape character, never printed.
 
 MAX_ANNOTATIONS = 10
 """Per level and step; GitHub shows no more."""
 WIDEST = 2000
 _COMMAND = re.compile(r"^(\s*):(?=:)")
-_OLD_COMMAND = re.compile(r"##(?=\[)")
+_OTHER_COMMAND = re.compile(r"##(?=(?:vso)?\[)", re.IGNORECASE)
 
 
 def escape_commands(text: str) -> str:
@@ -107,7 +186,7 @@ def escape_commands(text: str) -> str:
 
 
 def escape_line(line: str) -> str:
-    return _OLD_COMMAND.sub("## ", _COMMAND.sub(r"\1: ", line))
+    return _OTHER_COMMAND.sub("## ", _COMMAND.sub(r"\1: ", line))
 
 
 def command(level: str, message: str, **properties: str | int | None) -> str:
@@ -124,7 +203,8 @@ def command(level: str, message: str, **properties: str | int | None) -> str:
 
 def data(text: str) -> str:
     """The message of a command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace("##[", "## [")
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return _OTHER_COMMAND.sub("## ", escaped)
 
 
 def _property(text: str) -> str:

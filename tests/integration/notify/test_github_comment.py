@@ -13,8 +13,9 @@ from github_server import LONGEST, TOKEN, GithubServer, Misbehaviour
 from reports_made import losing, ready, refused, report
 
 from holdfast.kernel.errors import Problem
-from holdfast.notify.actions import read_run
-from holdfast.notify.github_api import RetryLimits, marker
+from holdfast.notify.comment import marker
+from holdfast.notify.hosts.client import RetryLimits
+from holdfast.notify.hosts.github import GITHUB, read_run
 from holdfast.notify.publish import REPORT_FILE, Publication, publish
 from holdfast.notify.report import ChangeReport
 from holdfast.system.environment import Environment
@@ -57,7 +58,7 @@ class Job:
         given = {**self.variables, **variables}
         environment = Environment(variables={name: one for name, one in given.items() if one})
         run, problems = read_run(environment)
-        telling = Publication(report=change, run=run, exit_code=0, environment=environment)
+        telling = Publication(report=change, host=GITHUB, run=run, exit_code=0, environment=environment)
         limits = RetryLimits(
             seconds,
             pause=self.waited.append,
@@ -139,7 +140,8 @@ def test_the_default_author_is_the_workflow(job: Job, github: GithubServer) -> N
 def test_two_hundred_stacks_are_not_too_long(job: Job, github: GithubServer) -> None:
     """The server refuses what GitHub refuses; the comment is taken, the summary has more."""
     stacks = [
-        losing(f"account-{number:03}/db", *(f"x.y[{one}]" for one in range(60))) for number in range(200)
+        losing(f"account-{number:03}/db", *(f"x{number}.y[{one}]" for one in range(60)))
+        for number in range(200)
     ]
     assert job.publish(report(*stacks)) == ()
     (body,) = github.bodies(7)

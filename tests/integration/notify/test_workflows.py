@@ -28,11 +28,15 @@ WORKFLOWS: dict[str, dict[str, Any]] = {
 }
 OURS = "OWNER/holdfast@"
 PINNED = re.compile(r"(actions|aws-actions|OWNER)/[a-z-]+@(v[0-9]+(\.[0-9]+){0,2}|[0-9a-f]{40})\Z")
+READS = {"contents": "read", "id-token": "write"}
 ALLOWED = {
-    "plan.yml": {"contents": "read", "pull-requests": "write", "id-token": "write"},
-    "apply.yml": {"contents": "read", "id-token": "write"},
-    "break-glass.yml": {"contents": "read", "id-token": "write", "actions": "read"},
+    ("plan.yml", "plan"): {**READS, "pull-requests": "write"},
+    ("apply.yml", "plan"): READS,
+    ("apply.yml", "apply"): {**READS, "pull-requests": "write"},
+    ("break-glass.yml", "act"): {**READS, "actions": "read"},
 }
+GITLAB = yaml.safe_load((ROOT / "examples/workflows/gitlab/.gitlab-ci.yml").read_text(encoding="utf-8"))
+AZURE = yaml.safe_load((ROOT / "examples/workflows/azure/azure-pipelines.yml").read_text(encoding="utf-8"))
 
 
 def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -48,10 +52,12 @@ def steps() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_a_job_may_do_what_it_needs_and_no_more() -> None:
     """A workflow grants nothing, a job what its steps use; and every job ends some day."""
-    assert sorted(WORKFLOWS) == sorted(ALLOWED)
-    for name, job in jobs():
+    found = {(name, job) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"]}
+    assert found == set(ALLOWED)
+    for (name, named), allowed in ALLOWED.items():
+        job = WORKFLOWS[name]["jobs"][named]
         assert WORKFLOWS[name]["permissions"] == {}
-        assert job["permissions"] == ALLOWED[name]
+        assert job["permissions"] == allowed
         assert job["timeout-minutes"] <= 360
 
 
@@ -120,6 +126,32 @@ def test_examples_use_what_the_action_has() -> None:
         assert name in written
 
 
+def other_scripts() -> Iterator[str]:
+    """What the pipelines of GitLab and Azure DevOps type."""
+    for job in GITLAB.values():
+        yield from job.get("script", []) if isinstance(job, dict) else []
+    plan, apply = (stage["jobs"][0] for stage in AZURE["stages"])
+    for step in (*plan["steps"], *apply["strategy"]["runOnce"]["deploy"]["steps"]):
+        yield step.get("script", "")
+
+
+def test_other_hosts_plan_a_review_and_apply_what_was_merged() -> None:
+    """A job under review has the plan key only; an apply takes the bundle of its own pipeline, and waits."""
+    scripts = list(other_scripts())
+    for host in ("gitlab", "azure"):
+        (plan,) = (line for line in scripts if line.endswith(f"--pull-request {host}"))
+        assert "--since" in plan
+    assert GITLAB["plan"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
+    assert GITLAB["plan-merged"]["artifacts"]["paths"] == ["bundle"]
+    assert GITLAB["apply"]["environment"] == "production"
+    assert GITLAB["apply"]["resource_group"] == GITLAB["plan-merged"]["resource_group"]
+    plan, apply = AZURE["stages"]
+    assert [one["group"] for one in plan["variables"]] == ["holdfast-plan"]
+    assert "HOLDFAST_KEY" not in yaml.safe_dump(plan).replace("HOLDFAST_PLAN_KEY", "")
+    assert apply["jobs"][0]["environment"] == "production"
+    assert not [line for line in scripts if "$(" in line]
+
+
 def test_commands_in_examples_exist() -> None:
     """Every command and every option that a script types is one of the program's."""
     typed = [
@@ -128,7 +160,8 @@ def test_commands_in_examples_exist() -> None:
         for line in step.get("run", "").splitlines()
         if line.strip().startswith("holdfast ") and "words[@]" not in line
     ]
-    assert len(typed) >= 4
+    typed += [line.split()[1:] for line in other_scripts() if line.startswith("holdfast ")]
+    assert len(typed) >= 10
     for words in [*typed, ["plan", "--github", "--since", "--out"], ["apply", "--plan", "--yes"]]:
         found: click.Command = app
         for word in words:

@@ -95,9 +95,9 @@ def test_what_the_guard_said_is_said_once() -> None:
 
 
 def test_errors_that_the_checks_found_are_told_once() -> None:
-    """What the guard made a reason of stands with its stack; what is waived, or warns of code, is counted.
+    """What the guard made a reason of stands with its stack; what is waived is counted.
 
-    What only a plan showed is listed even where it only warns: nobody finds it again in the code.
+    Of warnings, those that only a plan showed come first: nobody finds them again in the code.
     """
     waiver = Waiver(rule="HF1", reason="so", until=date(2027, 1, 1), place=Place(file="a.tf"))
     found = (
@@ -119,7 +119,10 @@ def test_errors_that_the_checks_found_are_told_once() -> None:
         Trouble(code="HF1", message="a secret", file="a.tf", line=2),
         Trouble(code="HF1", message="in the plan (a)"),
     )
-    assert told_.warnings == (Trouble(code="HF1", message="mind (a, x.y)"),)
+    assert told_.warnings == (
+        Trouble(code="HF1", message="mind (a, x.y)"),
+        Trouble(code="HF1", message="old", file="a.tf"),
+    )
     assert told_.checks_summary == "4 errors, 2 warnings · 1 waived · 1 rule was only partly evaluated"
 
 
@@ -170,4 +173,4 @@ def test_a_mistake_before_anything_ran_is_a_report_too() -> None:
     )
     text = markdown(failure_report((problem,), operation="plan", clean=str))
     assert text.startswith("## ⛔ Do not merge: nothing could be planned\n")
-    assert "- **HF-CONF-4** `holdfast.yaml:4` `unknown key`<br>`Mend.`" in text
+    assert "- **HF-CONF-4** `holdfast.yaml:4` unknown key<br>Mend." in text

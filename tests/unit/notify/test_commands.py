@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from reports_made import checked, failed, losing, plain, ready, refused, report
 
-from holdfast.notify.commands import annotation_lines, log_group, output_lines, outputs_of
+from holdfast.notify.commands import output_lines, outputs_of, report_annotations
+from holdfast.notify.hosts.catalogue import HOSTS
+from holdfast.notify.hosts.github import GITHUB
+from holdfast.notify.hosts.interface import CodeHost
 from holdfast.notify.report import ChangeReport, Trouble
 from holdfast.system.markup import escape_commands
+
+
+def annotation_lines(change: ChangeReport, prefix: str = "") -> list[str]:
+    assert GITHUB.annotation is not None
+    return [GITHUB.annotation(one) for one in report_annotations(change, prefix)]
 
 
 def test_an_error_is_annotated_at_its_place() -> None:
@@ -39,7 +49,7 @@ def test_no_more_than_are_shown() -> None:
     """GitHub shows ten of a level and drops the rest without a word; the tenth says how many."""
     found = annotation_lines(report(*(refused(f"s{number:02}", "x.y") for number in range(25))))
     assert len(found) == 10
-    assert found[-1] == "::error title=Holdfast::16 more: see the job summary"
+    assert found[-1] == "::error title=Holdfast::16 more: see the report"
 
 
 def test_a_mistake_in_the_configuration_is_annotated() -> None:
@@ -54,16 +64,29 @@ def test_a_mistake_in_the_configuration_is_annotated() -> None:
 def test_what_is_printed_is_no_command() -> None:
     """At the beginning of any line, or anywhere in the old form; the rest stays as it is."""
     assert escape_commands("a::b\n  ::error::x\r##[group]y") == "a::b\n  : :error::x\n## [group]y"
+    assert escape_commands("a ##vso[task.x]b ##VSO[c") == "a ## vso[task.x]b ## VSO[c"
     assert escape_commands("  ✗ all is well\n") == "  ✗ all is well\n"
 
 
-def test_a_fold_needs_a_token_that_cannot_be_guessed() -> None:
-    """Else a plan could end the silence itself."""
-    assert log_group("t", ["::error::x"], "0" * 32) == [
-        "::group::t", f"::stop-commands::{'0' * 32}", ": :error::x", f"::{'0' * 32}::", "::endgroup::",
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="guess"):
-        log_group("t", [], "token")
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_fold_begins_and_ends(host: CodeHost) -> None:
+    """As the runner wants it; a title cannot begin another line."""
+    begin, end = host.fold("a: 2\nresources", "0" * 32)
+    token = "0" * 32
+    marks = {
+        "github": (
+            ["::group::a: 2 resources", f"::stop-commands::{token}"],
+            [f"::{token}::", "::endgroup::"],
+        ),
+        "gitlab": (["a: 2 resources"], [""]),
+        "azure": (["##[group]a: 2 resources"], ["##[endgroup]"]),
+    }
+    assert ([line.text for line in begin], [line.text for line in end]) == marks[host.name]
+    if host.name == "gitlab":
+        assert re.match(
+            r"\x1b\[0Ksection_start:\d+:holdfast_0+\[collapsed=true\]\r\x1b\[0K\Z", begin[0].command
+        )
+        assert re.match(r"\x1b\[0Ksection_end:\d+:holdfast_0+\r\x1b\[0K\Z", end[0].command)
 
 
 def test_outputs_are_there_for_later_steps() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.notify.github_api import Comment, CommentPlan, marker, plan_comment
+from holdfast.notify.comment import CommentPlan, marker, plan_comment
+from holdfast.notify.hosts.interface import Comment
 
 US = "github-actions[bot]"
 

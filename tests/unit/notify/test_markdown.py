@@ -6,10 +6,12 @@ import pytest
 from msgspec import structs
 from reports_made import DIGEST, checked, failed, losing, plain, ready, refused, report
 
+from holdfast.notify.hosts.github import GITHUB
 from holdfast.notify.markdown import Frame, markdown
-from holdfast.notify.report import ChangeReport, StackReport, Trouble, Verdict, verdict_of
-from holdfast.notify.size_budget import COMMENT, SUMMARY_SIZE, SizeBudget, characters, encoded
+from holdfast.notify.report import OtherRequest, StackReport, Trouble, Verdict, verdict_of
+from holdfast.notify.size_budget import SUMMARY_SIZE, SizeBudget, characters, encoded
 
+COMMENT = GITHUB.budget
 GITHUBS_LIMIT = 65_536
 
 
@@ -27,10 +29,10 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
         text.index(part)
         for part in (
             "### Needs attention",
-            "- `aws_db_instance.main` `deleted because its key is gone`<br>**HF-GUARD-1** `deletions in prod",
-            f"--override {DIGEST}",
-            "| ⛔ | `prod/db` | 1 delete | refused HF-GUARD-1 |",
-            "| ✅ | `dev/q` | 1 new | ready |",
+            "- `aws_db_instance.main` deleted because its key is gone<br>**HF-GUARD-1** deletions in prod",
+            f"--override {DIGEST[:12]} --reason",
+            "| ⛔ `prod/db` | 1 delete | refused |",
+            "| ✅ `dev/q` | 1 new | ready |",
             "<details><summary>⛔ <code>prod/db</code> 1 delete</summary>",
             "```diff\n- aws_db_instance.main  deleted\n```",
             "```diff\n+ thing.of_dev/q  created\n```",
@@ -39,32 +41,28 @@ def test_the_answer_comes_first_then_danger_then_rows_then_plans() -> None:
     assert places == sorted(places)
 
 
-def test_warnings_about_plans_are_reported() -> None:
-    """A policy that warns speaks to the people who read this. Errors come first, and only they are missed."""
-    warned = Trouble(code="rego.main.warn", message="mind (a)")
-    found = ChangeReport(
-        operation="plan",
-        headline="",
-        stacks=(ready("a"),),
-        findings=(Trouble(code="HF1", message="bad"),) * 29,
-        warnings=(warned,) * 2,
-        checks_summary="29 errors, 2 warnings",
+def test_warnings_and_notes_are_folded_below() -> None:
+    """They do not decide whether to merge: the errors are in sight, the rest one touch away, at the end."""
+    found = structs.replace(
+        checked(ready("a")), warnings=tuple(Trouble(code="HF302", message=f"w{one}") for one in range(60))
     )
     text = markdown(found)
-    assert text.count("- ⛔ `HF1` `bad`") == 29
-    assert text.count("- ⚠️ `rego.main.warn` `mind (a)`") == 1
-    assert text.index("- ⛔ `HF1`") < text.index("- ⚠️ `rego.main.warn`")
-    assert "more things that need a person" not in text
-    assert verdict_of(structs.replace(found, findings=())) is Verdict.READY
+    assert "**Checks:** 2 errors, 5 warnings\n\n- `HF207` `a/main.tf:1` a secret, 1\n" in text
+    plans, warnings = text.index("```diff"), text.index("<summary>Checks: 60 warnings and notes</summary>")
+    assert text.index("**Checks:**") < plans < warnings < text.index("- `HF302` w0\n")
+    assert text.endswith("- and 10 more\n\n</details>\n")
+    calm = structs.replace(found, findings=(), checks_summary="60 warnings")
+    assert "<summary>Checks: 60 warnings</summary>" in markdown(calm)
+    assert verdict_of(calm) is Verdict.READY
+    small = markdown(found, SizeBudget(size=3200, measure=characters))
+    assert "60 warnings and notes." in small
 
 
 def test_findings_follow_the_rows() -> None:
     """Errors with their place, the rest in numbers; what finds no room is said to be missing."""
-    found = checked(ready("dev/q"))
-    text = markdown(found)
-    rows, errors = text.index("| ✅ | `dev/q`"), text.index("**Checks:** 2 errors, 5 warnings")
+    text = markdown(checked(ready("dev/q")))
+    rows, errors = text.index("| ✅ `dev/q`"), text.index("**Checks:** 2 errors, 5 warnings")
     assert rows < errors < text.index("<details>")
-    assert "\n\n- ⛔ `HF207` `a/main.tf:1` `a secret, 1`\n- ⛔ `HF207` `a/main.tf:2` `a secret, 2`\n" in text
     many = markdown(checked(ready("dev/q"), errors=90), SizeBudget(size=4000, measure=characters))
     assert len(many) <= 4000
     shown = many.count("HF207")
@@ -72,22 +70,72 @@ def test_findings_follow_the_rows() -> None:
     assert f"**{90 - shown} more action items**" in many
 
 
+def test_what_several_stacks_share_is_said_once() -> None:
+    """One error in a module that twenty stacks use is one item with their names; so is the next step."""
+    broken = [
+        StackReport(
+            name=f"dev/{number}",
+            status="failed",
+            troubles=(
+                Trouble(code="HF-TF-1", message="bad module", hint=f"Run: holdfast plan dev/{number}"),
+            ),
+        )
+        for number in range(20)
+    ]
+    text = markdown(report(*broken))
+    assert text.count("bad module") == 1
+    assert "⛔ **20 stacks** failed: `dev/0`, `dev/1`, " in text
+    assert " and 10 more\n\n- **HF-TF-1** bad module<br>Run: `holdfast plan STACK`\n" in text
+    alone = markdown(report(broken[3]))
+    assert "- **HF-TF-1** bad module<br>Run: `holdfast plan dev/3`\n" in alone
+    denied = [structs.replace(refused(f"prod/{one}", "x.y"), digest=f"{one}{DIGEST[1:]}") for one in "ab"]
+    text = markdown(structs.replace(report(*denied), saved_in="my bundle"))
+    assert text.count("- `x.y` deleted because its key is gone") == 1
+    command = "holdfast apply --plan 'my bundle' --override DIGEST --reason \"why\""
+    listed = f"DIGEST: `prod/a` `a{DIGEST[1:12]}`, `prod/b` `b{DIGEST[1:12]}`"
+    assert f"- If this is intentional: `{command}`<br>{listed}\n" in text
+
+
+def test_a_digest_is_as_short_as_it_can_be() -> None:
+    """Twelve characters, or as many as tell it from the others."""
+    twins = [structs.replace(refused(name, "x.y"), digest=DIGEST[:20] + name * 44) for name in "ab"]
+    assert f"`a` `{DIGEST[:20]}a`, `b` `{DIGEST[:20]}b`" in markdown(report(*twins))
+
+
+def test_other_pull_requests_are_named() -> None:
+    """Two open changes to one stack: the second that is applied would not be what was reviewed."""
+    others = (
+        OtherRequest(stack="dev/db", reference="#12", who="@ada", when="2 hours ago", open=True),
+        OtherRequest(stack="dev/q", reference="#13", who="bob", when="1 day ago", open=False),
+    )
+    text = markdown(structs.replace(report(ready("dev/db")), elsewhere=others))
+    assert "- `dev/db` is also changed in #12 (planned 2 hours ago by `@ada`)\n" in text
+    assert "- `dev/q` may be also changed in #13 (planned 1 day ago by `bob`)\n" in text
+    assert text.index("#12") < text.index("| ✅ `dev/db`")
+
+
+def test_notes_of_a_plan_that_is_ready_stand_with_it() -> None:
+    """Such as that a mock stands for a value."""
+    stack = structs.replace(ready("a"), notes=("mock for `vpc_id`",))
+    assert "</summary>\n\n- mock for `vpc_id`\n\n```diff" in markdown(report(stack))
+
+
 def test_what_is_lost_without_a_refusal_is_named_too() -> None:
     """A delete that is allowed is still something to look at before merging."""
     text = markdown(report(losing("dev/db", "x.y")))
-    assert "⚠️ **`dev/db`** ready · 1 delete\n\n- `x.y` `deleted because its key is gone`" in text
+    assert "⚠️ **`dev/db`** ready · 1 delete\n\n- `x.y` deleted because its key is gone" in text
 
 
 def test_a_failure_says_what_where_and_how_to_go_on() -> None:
     """Code, place, message and hint, as everywhere."""
     text = markdown(report(failed("a", "no such\nthing", file="a/main.tf", line=3)))
-    assert "- **HF-TF-1** `a/main.tf:3` `no such thing`<br>`Mend it.`" in text
+    assert "- **HF-TF-1** `a/main.tf:3` no such thing<br>Mend it." in text
 
 
 def test_a_removed_stack_says_what_it_leaves() -> None:
     """What its state still holds, and the notes."""
     text = markdown(report(StackReport(name="a", status="removed", remains=("x.y",), notes=("look",))))
-    assert "- still in the state: `x.y`\n- `look`" in text
+    assert "- still in the state: `x.y`\n- look" in text
 
 
 def test_an_approval_names_the_command() -> None:
@@ -99,9 +147,9 @@ def test_an_approval_names_the_command() -> None:
 def test_quiet_stacks_share_a_row() -> None:
     """Two hundred stacks in which nothing changes are one line; a few are shown by name."""
     many = markdown(report(ready("a"), *(plain(f"s{number}", "unchanged") for number in range(200))))
-    assert "| ✅ | 200 stacks | | no changes |" in many
+    assert "| ✅ 200 stacks | | no changes |" in many
     assert "s17" not in many
-    assert "| ✅ | `s1` |  | no changes |" in markdown(report(plain("s1", "unchanged")))
+    assert "| ✅ `s1` |  | no changes |" in markdown(report(plain("s1", "unchanged")))
 
 
 def big(number: int, lines: int) -> StackReport:
@@ -135,12 +183,17 @@ def test_two_hundred_stacks_fit_a_comment_with_a_row_each(lines: int) -> None:
 def test_more_danger_than_room_is_counted_and_leaves_room_for_rows() -> None:
     """A thousand deletes do not crowd out the stacks, and nothing is dropped without a word."""
     text = markdown(
-        report(*(refused(f"prod/{number:03}", *(f"x.y{one}" for one in range(50))) for number in range(300))),
+        report(
+            *(
+                refused(f"prod/{number:03}", *(f"x{number}.y{one}" for one in range(50)))
+                for number in range(300)
+            )
+        ),
         COMMENT,
         Frame(in_full="the job summary"),
     )
     assert characters(text) <= GITHUBS_LIMIT
-    assert text.count("| ⛔ |") > 200
+    assert text.count("| ⛔ ") > 200
     assert "more action items**" in text
     assert "Full report: the job summary." in text
 
@@ -149,8 +202,8 @@ def test_a_text_as_long_as_a_comment_is_cut() -> None:
     """One error of a megabyte leaves room for everything else, its own end is marked."""
     text = markdown(report(failed("a", "x" * 1_000_000), ready("b")), COMMENT)
     assert characters(text) < 5000
-    assert "x…`" in text
-    assert "| ✅ | `b` |" in text
+    assert "x…" in text
+    assert "| ✅ `b` |" in text
 
 
 def test_letters_that_count_double_are_counted_double() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.notify.github_api import MAX_TRIES, RetriesExhaustedError, RetryLimits, pause_after
+from holdfast.notify.hosts.client import MAX_TRIES, RetriesExhaustedError, RetryLimits, pause_after
 from holdfast.system.http import Response
 
 NOW = 1_000_000.0

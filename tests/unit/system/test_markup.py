@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.system.markup import cell, code, fenced, html_code, one_line, quoted, visible
+from holdfast.system.markup import cell, code, fenced, html_code, one_line, prose, visible
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,37 @@ def test_a_code_span_cannot_be_left(text: str, span: str) -> None:
     assert code(text) == span
 
 
-def test_a_sentence_has_plain_quotes_and_a_cell_no_pipe() -> None:
-    """Backticks in a sentence read as quotes; a pipe would end a cell of a table, even in code."""
-    assert quoted("because `name` changes") == "`because 'name' changes`"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("deleted: no longer in the configuration", "deleted: no longer in the configuration"),
+        (
+            'aws_x.main goes because `name` changes ("a-b" → 1,5)',
+            '`aws_x.main` goes because `name` changes ("a-b" → 1,5)',
+        ),
+        ("@everyone #12 GH-1 o/r#3 !4 ~l $s &5", "`@everyone` `#12` `GH-1` `o/r#3` `!4` `~l` `$s` `&5`"),
+        ("https://e.example www.e.example a@b.c", "`https://e.example` `www.e.example` `a@b.c`"),
+        ("<b> [a](b) **x** _y_ :tada: 3fa9c01b", "`<b>` `[a](b)` `**x**` `_y_` `:tada`: `3fa9c01b`"),
+        ("1. # - /close", "1\\. `#` \u2013 `/close`"),
+        ("Plan: holdfast plan a --out D, then go.", "Plan: `holdfast plan a --out D`, then go."),
+        ("Fetch: git fetch origin x (Actions).", "Fetch: `git fetch origin x` (Actions)."),
+        ("`a``b`", "`a` `b`"),
+        ("", "(empty)"),
+    ],
+)
+def test_a_sentence_is_text_and_its_names_are_code(text: str, shown: str) -> None:
+    """Words are read as words; whatever means something to Markdown or to a code host is code."""
+    assert prose(text) == shown
+
+
+def test_a_cell_has_no_pipe() -> None:
+    """It would end a cell of a table, even in code."""
     assert cell('x["a|b"]') == '`x["a│b"]`'
+
+
+def test_no_line_of_a_block_is_a_quick_action() -> None:
+    """GitLab runs `/merge` at the beginning of a line."""
+    assert fenced(["/merge", "+ a"], "diff") == "```diff\n /merge\n+ a\n```"
 
 
 def test_a_tag_cannot_be_left() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,7 +21,7 @@ from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
 from holdfast.cli.views.progress import Progress
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
@@ -33,6 +35,9 @@ from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.workdirs.gc_policy import format_size
+
+if TYPE_CHECKING:  # Loaded where there is a pull request.
+    from holdfast.cli.views.pull_request import Destination, Fold
 
 Results = tuple[StackResult, ...]
 Work = Callable[[ChangeContext, Progress], Awaitable[Results]]
@@ -116,7 +121,7 @@ class Change:
         out: Path | None,
         detailed: bool,
         update_lock_files: bool,
-        github: bool = False,
+        report_to: Destination | None = None,
         as_markdown: bool = False,
         full: bool = False,
     ) -> Exit:
@@ -141,8 +146,8 @@ class Change:
 
         results = self._run(work)
         exit_ = exit_code(results, detailed=detailed)
-        if github or as_markdown:
-            self._report(results, exit_, github=github, as_markdown=as_markdown)
+        if report_to is not None or as_markdown:
+            self._report(results, exit_, report_to, as_markdown=as_markdown, out=out)
         else:
             self._show(results)
         if out is not None and not self.invocation.as_json:
@@ -152,21 +157,28 @@ class Change:
             )
         return exit_
 
-    def _report(self, results: Results, exit_: Exit, *, github: bool, as_markdown: bool) -> None:
-        """The plan as Markdown, in the log of GitHub Actions, or as a comment on the pull request."""
-        from holdfast.cli.views import github_report
+    def _report(
+        self, results: Results, exit_: Exit, to: Destination | None, *, as_markdown: bool, out: Path | None
+    ) -> None:
+        """The plan as Markdown, in the log of a CI job, or as a comment on the pull request."""
+        from holdfast.cli.views import pull_request
 
         parts = (self.selection.headline(), self.selection.unchecked, unselected_readers(results))
-        headline = "; ".join(filter(None, parts))
-        report = github_report.PlanReport(
-            self.invocation, results, headline, self._findings, weakened=self._weakened
+        report = pull_request.PlanReport(
+            invocation=self.invocation,
+            results=results,
+            headline="; ".join(filter(None, parts)),
+            store=self.repository.store,
+            findings=self._findings,
+            weakened=self._weakened,
+            saved_in=out,
         )
         if as_markdown:
             report.write_markdown()
         else:
-            self._show(results, report.write_folded)
-        if github:
-            report.publish(exit_, self.repository.config.root)
+            self._show(results, pull_request.folds(self.invocation))
+        if to is not None:
+            report.publish(to, exit_, self.repository.config.root)
 
     def apply(self, options: PlanOptions, *, yes: bool, allow_blocked: bool) -> Exit:
         require_answer(yes=yes)
@@ -290,10 +302,19 @@ class Change:
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
+        self._notify_others(results)
         return exit_code(results, blocked=blocked)
 
     def _with_readers(self, results: Results) -> Results:
         return with_readers(results, self.repository.code, self.repository.stacks)
+
+    def _notify_others(self, results: Results) -> None:
+        """Of pull requests, those that planned a stack which this change applied. Never fails it."""
+        with contextlib.suppress(HoldfastError, OSError):
+            if self.repository.store.blobs.names("pull-requests"):
+                from holdfast.cli.views.pull_request import notify_applied
+
+                notify_applied(self.invocation, self.repository.store, results)
 
     def _take_checks(self, checks: PlanChecks) -> None:
         self._checks = checks
@@ -332,14 +353,16 @@ class Change:
         self.console.question(f"Apply {plural(len(ready), 'stack')}?")
         return (await _read_line(change_context)).strip().lower() in {"y", "yes"}
 
-    def _show_plans(self, results: Results) -> None:
+    def _show_plans(self, results: Results, fold: Fold | None = None) -> None:
         verbose = self.invocation.verbose
         show_table(self.console, results, destroys=self._destroys)
-        show_details(self.console, results, verbose=verbose, full=self._full, from_plan=self._from_plan)
+        show_details(
+            self.console, results, verbose=verbose, full=self._full, from_plan=self._from_plan, fold=fold
+        )
         if self._findings is not None:
             show_checks(self.console, self._findings, results, verbose=verbose, shown=self._shown_findings)
 
-    def _show(self, results: Results, write_folded: Callable[[], None] | None = None) -> None:
+    def _show(self, results: Results, fold: Fold | None = None) -> None:
         if self.invocation.as_json:
             document = change_document(
                 *(results, self._findings),
@@ -349,9 +372,7 @@ class Change:
             )
             self.invocation.document(document)
             return
-        self._show_plans(tuple(map(self._without_shown_notes, results)))
-        if write_folded is not None:
-            write_folded()
+        self._show_plans(tuple(map(self._without_shown_notes, results)), fold)
         waiting = any(result.status is Status.WAITING and result.saved for result in results)
         left = f"holdfast apply --continue {self._change}" if self._left and not waiting else None
         seconds = clock.monotonic() - self._started

@@ -53,9 +53,15 @@ def plan(  # noqa: PLR0917 - one parameter per option
         str | None,
         Option("--lockfile", metavar="update", help="Write changed lock files to the repository."),
     ] = None,
-    github: Annotated[
-        bool, Option("--github", help="In GitHub Actions: comment, job summary, annotations, outputs.")
-    ] = False,
+    pull_request: Annotated[
+        str | None,
+        Option(
+            "--pull-request",
+            metavar="auto|github|gitlab|azure",
+            help="In a job of this code host: write the report as a comment on the pull request.",
+        ),
+    ] = None,
+    github: Annotated[bool, Option("--github", help="Short for --pull-request github.")] = False,
     format_: Annotated[str | None, Option("--format", metavar="text|markdown", help="Output format.")] = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those a change affects."""
@@ -77,11 +83,15 @@ def plan(  # noqa: PLR0917 - one parameter per option
     )
     if format_ == "markdown":
         invocation.console.reserve_output()
+    report_to = None
+    if github or pull_request is not None:
+        from holdfast.cli.views.pull_request import destination
+
+        report_to = destination(pull_request, invocation.environment, github=github)
     try:
-        branch = invocation.environment.get("GITHUB_BASE_REF") if github else None
         change = Change(
             *(invocation, stacks, changed, since),
-            base=f"origin/{branch}" if branch else None,
+            base=report_to.base(invocation.environment) if report_to is not None else None,
             dependents=dependents,
             dependencies=dependencies,
             wait=wait_from(None, ci=invocation.environment.ci),
@@ -91,14 +101,14 @@ def plan(  # noqa: PLR0917 - one parameter per option
             out=out,
             detailed=detailed_exitcode,
             update_lock_files=lockfile == "update",
-            github=github,
+            report_to=report_to,
             as_markdown=format_ == "markdown",
             full=full,
         )
     except HoldfastError as error:
-        if github:
-            from holdfast.cli.views.github_report import publish_failure
+        if report_to is not None:
+            from holdfast.cli.views.pull_request import publish_failure
 
             root = invocation.config.parent if invocation.config is not None else Path.cwd()
-            publish_failure(invocation, error, operation="plan", root=root)
+            publish_failure(invocation, report_to, error, operation="plan", root=root)
         raise

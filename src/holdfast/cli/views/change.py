@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from holdfast.cli.console import Console
 from holdfast.cli.views.outcomes import show_outcomes
@@ -134,14 +137,16 @@ def show_details(
     verbose: bool,
     full: bool = False,
     from_plan: bool = False,
+    fold: Callable[[str], AbstractContextManager[None]] | None = None,
 ) -> None:
     """For each stack with something to report: what, why, and the next command.
 
-    `from_plan`: `holdfast plan STACK` makes the same plan again.
+    `from_plan`: `holdfast plan STACK` makes the same plan again. With `fold`, for the log of a CI job, each
+    plan is in a fold.
     """
     applied = sum(1 for result in results if result.status is Status.APPLIED)
     with_outputs = verbose or applied <= _MOST_OUTPUTS
-    detail = detail_for(sum(map(_shows_plan, results)), verbose=verbose, full=full)
+    detail = detail_for(sum(map(_shows_plan, results)), verbose=verbose or fold is not None, full=full)
     for result in results:
         urgent = any(note.startswith("break-glass") for note in result.notes)
         plan = result.plan if _shows_plan(result) else None
@@ -159,7 +164,9 @@ def show_details(
             show_outcomes(console, result, plan.effects, verbose=verbose)
         elif plan is not None:
             again = f"plan {result.stack.name} --full"
-            show_plan(console, plan, detail, more=f"holdfast {again if from_plan else _show_run(result)}")
+            title = f"{result.stack.name}: {counts_text(plan.counts) or 'no resource changes'}"
+            with fold(title) if fold is not None else contextlib.nullcontext():
+                show_plan(console, plan, detail, more=f"holdfast {again if from_plan else _show_run(result)}")
         _show_guard(console, result, verbose=verbose)
         _show_problems(console, result)
         for address in result.removed_resources or ():

@@ -1,4 +1,4 @@
-"""`--github` and `--format markdown`, from results to what is printed and posted."""
+"""`--pull-request` and `--format markdown`, from results to what is printed and posted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from results_made import stack
 
 from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
-from holdfast.cli.views.github_report import PlanReport, publish_failure
+from holdfast.cli.views.change import show_details
+from holdfast.cli.views.pull_request import Destination, PlanReport, folds, publish_failure
 from holdfast.kernel.errors import Exit, Place, UsageError
+from holdfast.notify.hosts.github import GITHUB
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.system.environment import Environment
 
+HOST = Destination(GITHUB)
 RESULTS = (
     StackResult(
         stack=stack("db"),
@@ -58,11 +61,15 @@ def job(folder: Path, github: GithubServer) -> Invocation:
     )
 
 
+def report(one: Invocation) -> PlanReport:
+    return PlanReport(invocation=one, results=RESULTS, headline="1 stack")
+
+
 def test_a_plan_is_published_everywhere(
     tmp_path: Path, github: GithubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comment, a summary, an annotation; and no warning."""
-    PlanReport(job(tmp_path, github), RESULTS, "1 stack").publish(Exit.DONE, tmp_path / "infra")
+    report(job(tmp_path, github)).publish(HOST, Exit.DONE, tmp_path / "infra")
     printed = capsys.readouterr()
     assert printed.out == "::warning title=db planned::x.gone deleted\n"
     assert printed.err == ""
@@ -76,8 +83,8 @@ def test_a_mistake_replaces_an_older_report(
 ) -> None:
     """What could not begin is told too, with the place of the mistake from the checkout on."""
     error = UsageError("HF-CONF-4", "unknown key", place=Place(file="holdfast.yaml", line=3))
-    PlanReport(job(tmp_path, github), RESULTS, "").publish(Exit.DONE, tmp_path)
-    publish_failure(job(tmp_path, github), error, operation="plan", root=tmp_path / "infra")
+    report(job(tmp_path, github)).publish(HOST, Exit.DONE, tmp_path)
+    publish_failure(job(tmp_path, github), HOST, error, operation="plan", root=tmp_path / "infra")
     (body,) = github.bodies(7)
     assert body.startswith("## ⛔ Do not merge: nothing could be planned\n")
     assert (
@@ -88,7 +95,7 @@ def test_a_mistake_replaces_an_older_report(
 
 def test_elsewhere_it_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Outside Actions nothing is published, and the run continues."""
-    PlanReport(invocation(actions=False), RESULTS, "").publish(Exit.DONE, tmp_path)
+    report(invocation(actions=False)).publish(HOST, Exit.DONE, tmp_path)
     assert "HF-TELL-10" in capsys.readouterr().err
 
 
@@ -98,7 +105,7 @@ def test_a_token_is_never_printed(
     """Not even where a server throws it back at us."""
     github.token = "another"
     github.author = TOKEN
-    PlanReport(job(tmp_path, github), RESULTS, "").publish(Exit.DONE, tmp_path)
+    report(job(tmp_path, github)).publish(HOST, Exit.DONE, tmp_path)
     printed = capsys.readouterr()
     assert "HF-TELL-1 " in printed.err
     assert TOKEN not in printed.out + printed.err
@@ -106,19 +113,23 @@ def test_a_token_is_never_printed(
 
 def test_plans_are_folded_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     """Between the marks of a fold the runner hears nothing, and what is in it is no command."""
-    PlanReport(invocation(), RESULTS, "").write_folded()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "::group::db: 1 delete, 1 new"
-    assert lines[1].startswith("::stop-commands::")
-    assert lines[2] == "- x.gone  deleted"
-    assert lines[4] == '+     name: "## [error]x"'
-    assert lines[-2:] == [f"::{lines[1].removeprefix('::stop-commands::')}::", "::endgroup::"]
+    one = invocation()
+    show_details(one.console, RESULTS, verbose=False, fold=folds(one))
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    begin, end = lines.index("::group::db: 1 delete, 1 new"), lines.index("::endgroup::")
+    assert lines[begin + 1].startswith("::stop-commands::")
+    assert lines[end - 1] == f"::{lines[begin + 1].removeprefix('::stop-commands::')}::"
+    inside = lines[begin + 2 : end - 1]
+    assert any("x.gone" in line for line in inside)
+    assert any("## [error]x" in line for line in inside)
+    assert printed.count("x.gone") == 1
 
 
 @pytest.mark.parametrize("actions", [True, False])
 def test_markdown_is_printed_anywhere(capsys: pytest.CaptureFixture[str], *, actions: bool) -> None:
     """As it is; but in a log of Actions no line of it is a command."""
-    PlanReport(invocation(actions=actions), RESULTS, "1 stack").write_markdown()
+    report(invocation(actions=actions)).write_markdown()
     printed = capsys.readouterr().out
     assert printed.startswith("## ⚠️ May be merged, with care: 1 delete\n\n**1 delete, 1 new** · 1 stack\n")
     assert ("##[error]" in printed) is not actions
