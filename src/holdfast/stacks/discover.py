@@ -139,6 +139,13 @@ class _Discovery:
             tree=self._tree,
         )
         if pattern is None:
+            for path in (path for path in rule.matrix_files if not has_file(self._tree, path)):
+                self._problems.add(
+                    "HF-STACK-13",
+                    f"{path}, which the matrix of {rule.name} takes values from, does not exist",
+                    place=rule.place_of("matrix"),
+                    hint="Paths are relative to holdfast.yaml.",
+                )
             for combination in combinations(rule, self._tree, self._files.values):
                 yield scope(captured=combination.values, path=None, sources=combination.sources)
             return
@@ -206,7 +213,9 @@ class _Discovery:
         )
         if module is not None:
             self._check_files(stack, rule)
-        add_missing_keys(rule.written, self._problems)
+        if rule is not scope.entry:
+            # Without defaults, the reader has already looked.
+            add_missing_keys(rule.written, self._problems)
         dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
         place = rule.place_of("inputs")
         reads = tuple(
@@ -393,5 +402,7 @@ def _label(scope: PlaceholderScope) -> str:
     """How to refer to a stack whose name may be the missing value."""
     if scope.path is not None:
         return printable(scope.path)
-    values = ", ".join(f"{name} {value}" for name, value in scope.captured.items())
-    return f"{scope.rule.name or 'the entry'}{f' ({values})' if values else ''}"
+    try:
+        return scope.name
+    except MissingValueError:
+        return scope.entry.name or "the entry"

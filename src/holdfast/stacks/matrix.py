@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.config.matrix import MatrixAxis, MatrixSource
 from holdfast.config.stack_rules import StackRule
-from holdfast.stacks.listing import Tree
+from holdfast.stacks.listing import Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import ITEMS
 
@@ -40,7 +40,7 @@ def _values(name: str, axis: MatrixAxis, tree: Tree, read: ReadFile) -> Iterator
     if not isinstance(axis, MatrixSource):
         yield from ((value, None) for value in axis if isinstance(value, str))
     elif axis.file is not None:
-        items = read(axis.file).get(ITEMS)
+        items = read(axis.file).get(ITEMS) if has_file(tree, axis.file) else ()
         yield from ((str(item), axis.file) for item in items) if isinstance(items, tuple) else ()
     else:
         folders = axis.folders is not None

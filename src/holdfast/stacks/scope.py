@@ -129,6 +129,8 @@ class EntryRules:
         self.shared: Shared = config.shared
         self.needs: Needs = entry_needs(entry.written, self.shared, captured)
         self.merged: Callable[[str | None, str | None], StackRule] = cache(self._merged)
+        self.deciding: Callable[[str], tuple[str, ...]] = cache(self.shared.deciding)
+        self.has_defaults = bool(self.shared.every_layer)
 
     def _merged(self, target: str | None, environment: str | None) -> StackRule:
         return effective_rule(self.entry, self.shared.layers(target, environment))
@@ -236,8 +238,9 @@ class PlaceholderScope:
     @cached_property
     def rule(self) -> StackRule:
         """The entry with its defaults, as far as target and environment are known."""
-        target, environment = self._known("target"), self._known("environment")
-        return self.rules.merged(target, environment)
+        if not self.rules.has_defaults:
+            return self.entry
+        return self.rules.merged(self._known("target"), self._known("environment"))
 
     def _known(self, name: str) -> str | None:
         try:
@@ -247,9 +250,9 @@ class PlaceholderScope:
 
     def _rule_with(self, key: str) -> StackRule:
         """The entry with the default of this key: of target and environment only if they decide it."""
-        if key in self.entry.written.value or key in self.captured:
+        if not self.rules.has_defaults or key in self.entry.written.value or key in self.captured:
             return self.entry
-        deciding = self.rules.shared.deciding(key)
+        deciding = self.rules.deciding(key)
         return self.rules.merged(*(self._known(name) if name in deciding else None for name in _DECIDING))
 
     def _own(self, key: str) -> str | None:

@@ -132,6 +132,8 @@ stacks:
     assert stack.sources == ("regions.yaml", "components/api", "sizes/t-1.txt")
     as_json = found(text.replace("regions.yaml", "r.json"), {**files, "r.json": '["eu", "us"]'})
     assert set(as_json) == set(stacks)
+    (problem,) = mistakes(text.replace("regions.yaml", "none.yaml"), files)
+    assert (problem.code, problem.place and problem.place.line) == ("HF-STACK-13", 6)
     for content in ("eu: 1", "- [eu]", "- eu\n-", "- &a eu"):
         assert mistakes(text, {**files, "regions.yaml": content})[0].place is not None
 
