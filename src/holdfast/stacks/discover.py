@@ -361,17 +361,21 @@ class _Discovery:
             complete=None not in self._broken,
         )
         derived: defaultdict[str, tuple[Derived, ...]] = defaultdict(tuple)
-        from_inputs = (
-            (draft.stack.name, read) for draft in drafts for read in draft.reads if read.stack in known
-        )
-        for name, dependency in (*from_inputs, *self._derive([draft.stack for draft in drafts])):
-            derived[name] += (dependency,)
-            needs[name] = tuple(sorted({*needs.get(name, ()), dependency.stack}))
+        for draft in drafts:
+            name, reads = draft.stack.name, tuple(read for read in draft.reads if read.stack in known)
+            if reads:
+                derived[name] = reads
+                needs[name] = (*needs.get(name, ()), *(read.stack for read in reads))
         places = {draft.stack.name: draft.stack.place for draft in drafts}
         order.report_cycles(needs, derived, places, self._problems)
+        states: defaultdict[str, set[str]] = defaultdict(set)
+        for name, dependency in self._derive([draft.stack for draft in drafts]):
+            derived[name] += (dependency,)
+            states[name].add(dependency.stack)
+        ordered = order.without_mutual_reads(needs, states)
         stacks = (
-            replace(draft.stack, depends_on=needs[name], derived=derived[name])
-            if needs.get(name := draft.stack.name)
+            replace(draft.stack, depends_on=tuple(sorted(ordered.get(name, ()))), derived=derived[name])
+            if (name := draft.stack.name) in ordered
             else draft.stack
             for draft in drafts
         )

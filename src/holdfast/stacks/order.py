@@ -91,6 +91,26 @@ def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems:
         problems.add("HF-STACK-14", f"`{glob}` in depends_on matches no stack", place=place, hint=_SEE)
 
 
+def without_mutual_reads(graph: Graph, reads: Graph) -> dict[str, set[str]]:
+    """The graph with its `reads`, except those that would close a cycle.
+
+    Code with stacks that read each other's state works, once each has been applied without the other: no order
+    follows from it. HF126 reports them.
+    """
+    whole = {name: {*graph.get(name, ()), *reads.get(name, ())} for name in {*graph, *reads}}
+    while True:
+        closing = {
+            (name, other)
+            for cycle in cycles(whole)
+            for name, other in pairwise(cycle)
+            if other not in graph.get(name, ())
+        }
+        if not closing:
+            return whole
+        for name, other in closing:
+            whole[name].discard(other)
+
+
 def report_cycles(
     graph: Graph, derived: Mapping[str, Sequence[Derived]], places: Mapping[str, Place], problems: Problems
 ) -> None:

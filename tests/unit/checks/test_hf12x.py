@@ -523,6 +523,16 @@ def test_a_read_of_its_own_state_is_found() -> None:
     assert [one.waived for one in of(reads(waived), UNDECLARED)] == [True]
 
 
+def test_stacks_that_read_each_others_state_are_reported_at_both() -> None:
+    """Holdfast cannot apply them in order; a stack that reads only one of them is right."""
+    found = of(reads(RIGHT, **{"net/read.tf": OWN}), UNDECLARED)
+    assert [(one.file, one.stack, one.severity) for one in found] == [
+        ("app/read.tf", "app", Severity.WARNING),
+        ("net/read.tf", "net", Severity.WARNING),
+    ]
+    assert "`app` and `net` read each other's state" in found[0].message
+
+
 def test_values_of_the_stack_are_followed() -> None:
     """Through variables, locals, modules and `for_each`."""
     variable = 'variable "key" {\n  default = "app"\n}\n'

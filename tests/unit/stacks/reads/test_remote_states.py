@@ -9,9 +9,8 @@ from checkouts import checkout
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.kernel.errors import ConfigError
 from holdfast.stacks.order import waves
-from holdfast.stacks.reads.outputs import outputs_read
+from holdfast.stacks.reads.outputs import named_outputs, outputs_read
 from holdfast.stacks.stack import Stack
 
 CONFIG = """
@@ -109,14 +108,20 @@ def test_workspaces_of_a_cloud_are_compared_by_their_name() -> None:
     assert read(code, **{"net/main.tf": cloud % 'tags = ["net"]'})[0].depends_on == ()
 
 
-def test_a_cycle_names_what_each_dependency_follows_from() -> None:
+def test_stacks_that_read_each_others_state_have_no_order() -> None:
+    """Such repositories exist and work; neither read is lost for what asks who reads an output."""
     back = remote('{ bucket = "b", key = "app" }', name="app")
-    with pytest.raises(ConfigError) as error:
-        read(RIGHT, **{"net/read.tf": back})
-    message = error.value.problem.message
-    assert message.startswith("dependency cycle: app → net → app; app reads net with ")
-    assert "data.terraform_remote_state.net (app/read.tf:1:1)" in message
-    assert "data.terraform_remote_state.app (net/read.tf:1:1)" in message
+    app, code = read(RIGHT, **{"net/read.tf": back})
+    assert app.depends_on == ()
+    assert [derived.stack for derived in app.derived] == ["net"]
+    assert set(named_outputs(code, app)) == {"net"}
+
+
+def test_a_read_against_depends_on_does_not_count() -> None:
+    """What the user declares wins: `net` is applied first, as the `depends_on` of `app` asks."""
+    back = remote('{ bucket = "b", key = "app" }', name="app")
+    app, _ = read(RIGHT, ", depends_on: [net]", **{"net/read.tf": back})
+    assert app.depends_on == ("net",)
 
 
 STATE = "data.terraform_remote_state.net"

@@ -46,6 +46,15 @@ def _check_owner(stack: CheckedStack) -> Iterator[CheckResult]:
                 address=remote.address,
                 hint="Use the value directly.",
             )
+        elif mutual := [owner.name for owner in owners if owner.name not in stack.stack.depends_on]:
+            yield finding(
+                remote.block,
+                f"`{stack.name}` and `{mutual[0]}` read each other's state, directly or through others, so "
+                "Holdfast cannot apply them in order",
+                address=remote.address,
+                hint="Move what both need to a third stack.",
+                severity=Severity.WARNING,
+            )
 
 
 def _where(state: StateLocation) -> str:
