@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
 from holdfast.config.engine import EnginePin
 from holdfast.config.hooks import FILE_NAME, FILE_NAME_EXPECTED, Generate, Hook
-from holdfast.config.matrix import EXCLUDE, MATRIX, MatrixAxis, MatrixSource, check_matrix
+from holdfast.config.matrix import EXCLUDE, MATRIX, MatrixAxis, check_matrix
 from holdfast.config.output_refs import OutputRef
 from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import SecretRef, Value
@@ -278,11 +278,6 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
     def axes(self) -> Mapping[str, MatrixAxis]:
         """The placeholders of the matrix."""
         return {name: axis for name, axis in self.matrix.items() if name != EXCLUDE}
-
-    @property
-    def matrix_files(self) -> tuple[str, ...]:
-        axes = (axis.file for axis in self.matrix.values() if isinstance(axis, MatrixSource))
-        return tuple(file for file in axes if file is not None)
 
     @property
     def excluded(self) -> tuple[Mapping[str, str], ...]:

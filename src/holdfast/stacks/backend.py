@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.config.secret_refs import SecretRef
+from holdfast.config.problems import Problems
+from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import constant
+from holdfast.kernel.errors import Place
+from holdfast.stacks.listing import Tree, has_file
 from holdfast.stacks.stack import Stack
 
 DEFAULT_WORKSPACE: Final = "default"
@@ -29,6 +32,33 @@ class CodeBackend(Struct, frozen=True, kw_only=True):
     """The constant ones: strings, numbers, bools, lists and maps of these."""
     computed: tuple[str, ...] = ()
     """Names of settings whose value is computed (OpenTofu allows that) and therefore unknown."""
+
+
+def settings_in_files(
+    files: Iterable[str],
+    tree: Tree,
+    read: Callable[[str], Mapping[str, object]],
+    problems: Problems,
+    *,
+    place: Place,
+) -> dict[str, Value]:
+    """Of all `backend.files`, the last one winning. Only constants, as for `-backend-config=FILE`."""
+    settings: dict[str, object] = {}
+    for path in files:
+        if not has_file(tree, path):
+            message, hint = f"the backend file {path} does not exist", "Paths are relative to holdfast.yaml."
+            problems.add("HF-STACK-16", message, place=place, hint=hint)
+            continue
+        own = read(path)
+        settings.update(own)
+        if computed := sorted(name for name, value in own.items() if not known(value)):
+            problems.add(
+                "HF-STACK-16",
+                f"`{computed[0]}` in the backend file {path} is not a constant",
+                place=Place(file=path),
+                hint="Write the value itself: backend settings cannot be computed.",
+            )
+    return settings  # type: ignore[return-value] # constants of HCL are values of the configuration
 
 
 ReadBackend = Callable[[str], CodeBackend | None]

@@ -20,10 +20,9 @@ from holdfast.config.settings import Config, Target
 from holdfast.config.stack_entries import add_missing_keys
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_auto_loaded
-from holdfast.hcl.eval.values import known
 from holdfast.kernel.errors import Place
 from holdfast.stacks import order
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, settings_in_files
 from holdfast.stacks.duplicates import check_names, check_states
 from holdfast.stacks.generated import GenerateError, ReadContent, generated_files, no_content
 from holdfast.stacks.listing import Listing, Tree, has_file
@@ -139,14 +138,7 @@ class _Discovery:
             tree=self._tree,
         )
         if pattern is None:
-            for path in (path for path in rule.matrix_files if not has_file(self._tree, path)):
-                self._problems.add(
-                    "HF-STACK-13",
-                    f"{path}, which the matrix of {rule.name} takes values from, does not exist",
-                    place=rule.place_of("matrix"),
-                    hint="Paths are relative to holdfast.yaml.",
-                )
-            for combination in combinations(rule, self._tree, self._files.values):
+            for combination in combinations(rule, self._tree, self._files.values, self._problems):
                 yield scope(captured=combination.values, path=None, sources=combination.sources)
             return
         folders = rule.kind is RuleKind.FOLDER
@@ -281,31 +273,11 @@ class _Discovery:
         if backend is None:
             return None
         files = self._try(scope, "backend", lambda: tuple(map(scope.fill_path, backend.files))) or ()
-        settings: dict[str, Value] = {}
-        for path in files:
-            if has_file(self._tree, path):
-                settings.update(self._settings_in(path))
-            else:
-                self._problems.add(
-                    "HF-STACK-16",
-                    f"{_label(scope)}: the backend file {path} does not exist",
-                    place=scope.rule.place_of("backend"),
-                    hint="Paths are relative to holdfast.yaml.",
-                )
+        settings = settings_in_files(
+            files, self._tree, self._files.values, self._problems, place=scope.rule.place_of("backend")
+        )
         settings.update(self._filled(scope, "backend", backend.settings))
         return Backend(type=backend.type, settings=MappingProxyType(settings), files=files)
-
-    def _settings_in(self, path: str) -> Mapping[str, Value]:
-        """Only constants: a file for `-backend-config` can contain nothing else."""
-        settings = self._files.values(path)
-        if computed := sorted(name for name, value in settings.items() if not known(value)):
-            self._problems.add(
-                "HF-STACK-16",
-                f"`{computed[0]}` in the backend file {path} is not a constant",
-                place=Place(file=path),
-                hint="Write the value itself: backend settings cannot be computed.",
-            )
-        return settings  # type: ignore[return-value] # constants of HCL are values of the configuration
 
     def _target(self, scope: PlaceholderScope, stack: str) -> Target | None:
         name = self._try(scope, "target", lambda: scope.target)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 
 from holdfast.config.matrix import MatrixAxis, MatrixSource
+from holdfast.config.problems import Problems
 from holdfast.config.stack_rules import StackRule
 from holdfast.stacks.listing import Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
@@ -21,8 +22,17 @@ class Combination(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
 
 
-def combinations(rule: StackRule, tree: Tree, read: ReadFile) -> Iterator[Combination]:
+def combinations(rule: StackRule, tree: Tree, read: ReadFile, problems: Problems) -> Iterator[Combination]:
     """One without values for an entry without a matrix."""
+    for axis in rule.axes.values():
+        file = axis.file if isinstance(axis, MatrixSource) else None
+        if file is not None and not has_file(tree, file):
+            problems.add(
+                "HF-STACK-13",
+                f"{file}, which the matrix of {rule.name} takes values from, does not exist",
+                place=rule.place_of("matrix"),
+                hint="Paths are relative to holdfast.yaml.",
+            )
     axes = {name: tuple(_values(name, axis, tree, read)) for name, axis in rule.axes.items()}
     for chosen in itertools.product(*axes.values()):
         values = dict(zip(axes, (value for value, _ in chosen), strict=True))
