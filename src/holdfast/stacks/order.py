@@ -94,7 +94,7 @@ def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems:
 def without_mutual_reads(graph: Graph, reads: Graph) -> dict[str, set[str]]:
     """The graph with its `reads`, except those that would close a cycle.
 
-    Code with stacks that read each other's state works, once each has been applied without the other: no order
+    Code with stacks that read each other's state works once each was applied without the other: no order
     follows from it. HF126 reports them.
     """
     whole = {name: {*graph.get(name, ()), *reads.get(name, ())} for name in {*graph, *reads}}
