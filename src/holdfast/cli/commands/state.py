@@ -249,7 +249,7 @@ def rm(
     name: OneStack,
     addresses: Annotated[
         list[str],
-        Argument(metavar="ADDR", help="Address of a resource, an instance or a module; repeatable."),
+        Argument(metavar="ADDR...", help="Addresses of resources, instances or modules."),
     ],
     yes: Yes = False,
     override: AcceptLoss = None,
