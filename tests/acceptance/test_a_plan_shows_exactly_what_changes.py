@@ -72,7 +72,7 @@ def changed(program: Program) -> None:
     """A stack that is applied, and code that changes it."""
     configure(program)
     program.write("a/main.tf", CODE)
-    program.ok("apply", "--yes")
+    assert '+ input "keep me"' in squeezed(program.ok("apply", "--yes").text)
     code = CODE
     for before, after in CHANGES.items():
         assert before in code
@@ -106,7 +106,7 @@ def test_every_kind_of_change_is_shown_and_can_be_shown_again(holdfast: Program)
     shown = squeezed(holdfast.ok("plan").text)
     for text in EVERYWHERE:
         assert text in shown
-    assert "~ input (611 characters) …" in shown
+    assert "~ input (611 characters)\n- …" in shown
     assert "ghijXklm" in shown
     assert "ghijYklm" in shown
     assert "+ id, output (known after apply)" in shown
@@ -226,6 +226,8 @@ def test_what_changed_outside_terraform_is_marked(with_lab: Program) -> None:
     }
     comment = with_lab.ok("plan", "--format", "markdown").text
     assert '+     body: "ours"   (changed outside Terraform)' in comment
-    with_lab.ok("apply", "--yes")
+    with_lab.ok("plan", "--out", "out")
+    applied = with_lab.ok("apply", "--plan", "out")
+    assert '~ body "theirs" → "ours" changed outside Terraform' in squeezed(applied.text)
     unchanged = with_lab.ok("plan").text
     assert "no changes" in unchanged

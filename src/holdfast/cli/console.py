@@ -50,6 +50,10 @@ class _Screen:
             color_system="auto" if self._color else None,
         )
 
+    @property
+    def columns(self) -> int:
+        return standard_streams.columns(self._stream)
+
     def write(self, pieces: Sequence[tuple[str, str]], end: str = "\n") -> None:
         """On a terminal, long lines are wrapped; in a pipe or a log never."""
         if not self.terminal:
@@ -57,7 +61,7 @@ class _Screen:
             return
         from holdfast.cli.wrapping import wrap
 
-        lines = wrap(pieces, standard_streams.columns(self._stream))
+        lines = wrap(pieces, self.columns)
         if not (self._color or self.drawing):
             self.write_plain("\n".join("".join(text for text, _ in line) for line in lines) + end)
             return
@@ -99,6 +103,11 @@ class Console:
     @property
     def rich(self) -> RichConsole:
         return self._out.rich
+
+    @property
+    def columns(self) -> int | None:
+        """The width of the terminal; None: lines are not wrapped."""
+        return self._out.columns if self._out.terminal else None
 
     @property
     def _err(self) -> _Screen:

@@ -12,18 +12,12 @@ from holdfast.runs.run import Run
 from holdfast.secrets.redact import TERRAFORM, Redactor, clean_document
 from holdfast.store.blob_cipher import PLAN
 from holdfast.store.run_store import RunStore
-from holdfast.terraform.plan.masked_plan import masked_plan
+from holdfast.terraform.plan.masked_plan import MaskedPlan, masked_plan
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.plan.value_text import encode, read_json
 
 _MOST = 2_000_000
 """Bytes, before compression."""
-
-
-class StoredPlan(Struct, frozen=True, kw_only=True):
-    plan: Plan
-    left_out: int
-    """Resources and outputs that were too large to store."""
 
 
 class _Document(Struct, frozen=True, kw_only=True):
@@ -44,7 +38,7 @@ def write_plan(
     store.runs.write(run, PLAN, zlib.compress(msgspec.json.encode(stored)), durable=durable)
 
 
-def read_stored_plan(store: RunStore, run: Run) -> StoredPlan:
+def read_stored_plan(store: RunStore, run: Run) -> MaskedPlan:
     """Of an apply, only one that the apply key signed counts."""
     blob = store.runs.read_blob(run.id, PLAN)
     if blob is None:
@@ -61,4 +55,4 @@ def read_stored_plan(store: RunStore, run: Run) -> StoredPlan:
             hint="Find out which job wrote it: only the apply itself may.",
         )
     document = msgspec.json.decode(zlib.decompress(blob.data), type=_Document)
-    return StoredPlan(plan=read_plan(bytes(document.plan)), left_out=document.left_out)
+    return MaskedPlan(plan=read_plan(bytes(document.plan)), left_out=document.left_out)

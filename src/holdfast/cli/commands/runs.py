@@ -61,9 +61,10 @@ def _show_plan(invocation: Invocation, wanted: str) -> Exit:
     from holdfast.cli.views.plan_diff import FULL, show_plan
     from holdfast.runs import history
     from holdfast.runs.document import plan_document
-    from holdfast.runs.stored_plan import StoredPlan, read_stored_plan
+    from holdfast.runs.stored_plan import read_stored_plan
+    from holdfast.terraform.plan.masked_plan import MaskedPlan
 
-    def read(context: ChangeContext) -> tuple[Run, StoredPlan]:
+    def read(context: ChangeContext) -> tuple[Run, MaskedPlan]:
         run = history.run_details(context, wanted).run
         return run, read_stored_plan(context.store, run)
 

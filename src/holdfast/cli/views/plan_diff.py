@@ -43,8 +43,10 @@ _STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "cyan", " ": "dim"}
 _GONE = frozenset({ChangeKind.DELETE, ChangeKind.FORGET})
 _WIDEST_ADDRESS = 44
 _WIDEST_PATH = 28
-_WIDEST_PAIR = 76
-"""Two values that are longer together are shown one below the other."""
+_WIDEST_LINE = 110
+"""Two values that need more are shown one below the other."""
+_MARGIN = 24
+"""Columns before and after the values of an attribute, about."""
 _RESERVED = 8
 
 
@@ -76,13 +78,24 @@ def show_plan(console: Console, plan: Plan, detail: Detail, *, more: str) -> Non
     _PlanView(console, plan, detail).show(more)
 
 
+def _fitted(detail: Detail, columns: int | None) -> Detail:
+    """On a narrow terminal, a value that is cut anyway is cut to fit a line."""
+    width = detail.limits.width
+    if columns is None or width is None:
+        return detail
+    return structs.replace(
+        detail, limits=structs.replace(detail.limits, width=max(_MARGIN, min(width, columns - _MARGIN)))
+    )
+
+
 class _PlanView:
     def __init__(self, console: Console, plan: Plan, detail: Detail) -> None:
         self._console = console
         self._plan = plan
-        self._detail = detail
+        self._detail = _fitted(detail, console.columns)
         self._drift = PlanDrift(plan)
         self._room = detail.lines
+        self._columns = min(console.columns or _WIDEST_LINE, _WIDEST_LINE)
         self._hidden: dict[str, int] = {}
         """By noun: how many are not shown."""
 
@@ -150,11 +163,12 @@ class _PlanView:
             self._room -= 1
         margin = " " * indent
         values = _values(difference)
-        below: tuple[tuple[str, str], ...] = ()
-        if sum(len(text) for text, _ in values) > _WIDEST_PAIR and difference.sign == "~":
-            values, below = (), values[::2]
         form = f" ({difference.form})" if difference.form else ""
         name = difference.path or "(value)"
+        used = indent + 5 + max(width, len(name)) + len(form) + sum(len(text) for text, _ in values)
+        below: tuple[tuple[str, str], ...] = ()
+        if difference.sign == "~" and used > self._columns and difference.after != KNOWN_AFTER_APPLY:
+            values, below = (), values[::2]
         self._console.line(
             (f"{margin}{difference.sign} ", _STYLES[difference.sign]),
             f"{name:<{width}}" if values and not form else name,

@@ -7,14 +7,14 @@ the same text. Only what is shown is turned into text.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.terraform.addresses import Path, Step, path_text
+from holdfast.terraform.addresses import Path, path_text
+from holdfast.terraform.plan.compare import NO_VALUE, Nothing, Sides, equal, leaves, sides_of
 from holdfast.terraform.plan.model import Change, ResourceChange
 from holdfast.terraform.plan.value_text import (
     TextLine,
@@ -22,20 +22,17 @@ from holdfast.terraform.plan.value_text import (
     cut,
     encode,
     line_count,
-    opcodes,
     pair_text,
     read_json,
     text_diff,
     value_text,
 )
-from holdfast.terraform.plan.values import any_true, item, masked_value, part_of_mask
+from holdfast.terraform.plan.values import any_true, masked_value
 
 SENSITIVE = "(sensitive)"
 SENSITIVE_CHANGED = "(sensitive, changed)"
 KNOWN_AFTER_APPLY = "(known after apply)"
 _WIDEST = 80
-_LARGEST_BLOCK = 50
-"""Elements of a list that are paired by likeness; more are paired in order."""
 
 Clean = Callable[[str, str], str]
 """The redactor for a text with the name of its attribute (`Redactor.clean_field`)."""
@@ -97,14 +94,14 @@ def differences(
     """
     marks = _Marks(
         forcing=change.replace_paths,
-        drifted=tuple(path for path, _ in _leaves((), _sides(drift.change))) if drift is not None else (),
+        drifted=tuple(path for path, _ in leaves((), sides_of(drift.change))) if drift is not None else (),
     )
-    return _differences(_sides(change.change), marks, clean, limits)
+    return _differences(sides_of(change.change), marks, clean, limits)
 
 
 def value_differences(name: str, change: Change, *, clean: Clean, limits: Limits) -> Differences:
     """The same for a value with a name, such as an output."""
-    sides = _Sides(*({name: side} for side in _sides(change)))
+    sides = Sides(*({name: side} for side in sides_of(change)))
     return _differences(sides, _Marks(), clean, limits)
 
 
@@ -112,7 +109,7 @@ def differences_of(
     before: bytes, after: bytes, *, before_mask: object, after_mask: object, clean: Clean, at_most: int
 ) -> Differences:
     """The same for two values as JSON; each difference has one text per side."""
-    sides = _Sides(read_json(before), read_json(after), False, before_mask, after_mask)  # noqa: FBT003 - none is unknown
+    sides = Sides(read_json(before), read_json(after), False, before_mask, after_mask)  # noqa: FBT003 - none is unknown
     return _differences(sides, _Marks(flat=True), clean, Limits(attributes=at_most))
 
 
@@ -135,172 +132,11 @@ class _Marks(Struct, frozen=True, kw_only=True):
     """JSON documents and texts are shown like other values."""
 
 
-def _differences(sides: _Sides, marks: _Marks, clean: Clean, limits: Limits) -> Differences:
+def _differences(sides: Sides, marks: _Marks, clean: Clean, limits: Limits) -> Differences:
     writer = _Writer(marks, clean, limits)
-    leaves = sorted(_leaves((), sides), key=lambda leaf: writer.rank(*leaf))
-    shown = tuple(writer.difference(path, part) for path, part in leaves[: limits.attributes])
-    return Differences(shown=shown, hidden=len(leaves) - len(shown))
-
-
-class _Nothing(Enum):
-    ABSENT = "the other side has this element or key"
-    NEW = "the other side is all new"
-
-
-_NO_VALUE = (None, _Nothing.ABSENT, _Nothing.NEW)
-
-
-class _Sides(NamedTuple):
-    """One part of a resource, before and after."""
-
-    before: Any
-    after: Any
-    unknown: Any = False
-    before_mask: Any = False
-    after_mask: Any = False
-
-    @property
-    def secret(self) -> bool:
-        return any_true(self.before_mask) or any_true(self.after_mask)
-
-    @property
-    def same(self) -> bool:
-        """Nothing to show: equal values, none unknown, equally sensitive."""
-        if self.unknown is True or any_true(self.unknown):
-            return False
-        if self.before in _NO_VALUE and self.after in _NO_VALUE:
-            return self.before is self.after or _Nothing.NEW in {self.before, self.after}
-        return _equal(self.before, self.after) and _equally_sensitive(self.before_mask, self.after_mask)
-
-    def steps(self) -> list[tuple[Step | None, Step | None]] | None:
-        """The parts to compare, as steps before and after; None: it is shown as one value."""
-        if self.before_mask is True or self.after_mask is True or self.unknown is True:
-            return None
-        values = [value for value in (self.before, self.after) if value not in _NO_VALUE]
-        if all(isinstance(value, dict) for value in values or [self.unknown]):
-            values += [self.unknown] if isinstance(self.unknown, dict) else []
-            return [(key, key) for key in dict.fromkeys(key for value in values for key in value)]
-        if not all(isinstance(value, list) for value in values or [self.unknown]):
-            return None
-        if isinstance(self.before, list) and isinstance(self.after, list) and not self.secret:
-            return list(_aligned(self.before, self.after, self.unknown))
-        values += [self.unknown] if isinstance(self.unknown, list) else []
-        return [(number, number) for number in range(max(map(len, values)))]
-
-    def inside(self, old: Step | None, new: Step | None) -> _Sides:
-        masks = (
-            any_true(mask) if step is None else part_of_mask(mask, step)
-            for mask, step in ((self.before_mask, old), (self.after_mask, new))
-        )
-        unknown = self.unknown.get(new) if isinstance(self.unknown, dict) else None
-        if isinstance(self.unknown, list) and new is not None:
-            unknown = item(self.unknown, new)
-        return _Sides(_part(self.before, old), _part(self.after, new), unknown, *masks)
-
-
-def _sides(change: Change) -> _Sides:
-    return _Sides(
-        read_json(change.before),
-        read_json(change.after),
-        read_json(change.after_unknown),
-        read_json(change.before_sensitive),
-        read_json(change.after_sensitive),
-    )
-
-
-def _equally_sensitive(before: Any, after: Any) -> bool:
-    """Masks of one value, which may have different shapes."""
-    if before == after:
-        return True
-    if isinstance(before, dict) and isinstance(after, dict):
-        return all(
-            _equally_sensitive(before.get(key), after.get(key)) for key in before.keys() | after.keys()
-        )
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return all(map(_equally_sensitive, before, after))
-    return before is not True and after is not True and any_true(before) == any_true(after)
-
-
-def _equal(before: Any, after: Any) -> bool:
-    """Unlike `==`, `1` is not `true`."""
-    if type(before) is not type(after):
-        return False
-    if isinstance(before, dict):
-        return before.keys() == after.keys() and all(_equal(part, after[key]) for key, part in before.items())
-    if isinstance(before, list):
-        return len(before) == len(after) and all(map(_equal, before, after))
-    return bool(before == after)
-
-
-def _leaves(path: Path, sides: _Sides) -> Iterator[tuple[Path, _Sides]]:
-    if sides.same:
-        return
-    steps, empty = sides.steps(), True
-    for old, new in steps or ():
-        step = new if new is not None else old
-        for leaf in _leaves((*path, step) if step is not None else path, sides.inside(old, new)):
-            empty = False
-            yield leaf
-    if empty and (path or steps is None):
-        # Also an empty value, and one of which only nulls are new.
-        yield path, sides
-
-
-def _part(value: Any, step: Step | None) -> Any:
-    if isinstance(value, dict):
-        return value.get(step, _Nothing.ABSENT)
-    if isinstance(value, list):
-        return value[step] if isinstance(step, int) and step < len(value) else _Nothing.ABSENT
-    return _Nothing.NEW
-
-
-def _aligned(before: list[Any], after: list[Any], unknown: Any) -> Iterator[tuple[int | None, int | None]]:
-    """Elements that were inserted or removed stay alone; the others are compared with their counterpart."""
-    old, new = [encode(element) for element in before], [encode(element) for element in after]
-    for tag, old_start, old_end, new_start, new_end in opcodes(old, new):
-        olds, news = range(old_start, old_end), range(new_start, new_end)
-        if tag == "replace":
-            yield from _paired(before, after, olds, news)
-        else:
-            yield from ((number, None) for number in olds if tag == "delete")
-            yield from ((None, number) for number in news if tag == "insert")
-            if tag == "equal" and any_true(unknown):
-                yield from zip(olds, news, strict=True)
-    if isinstance(unknown, list):
-        yield from ((None, number) for number in range(len(after), len(unknown)))
-
-
-def _paired(
-    before: list[Any], after: list[Any], olds: range, news: range
-) -> Iterator[tuple[int | None, int | None]]:
-    """Each element of the shorter block with the one most like it, in order."""
-    few, many = sorted((olds, news), key=len)
-    swapped = few is news and few is not olds
-    at = 0
-    for place, element in enumerate(few):
-        room = len(many) - (len(few) - place)
-        choices = range(at, room + 1) if len(many) <= _LARGEST_BLOCK else range(at, at + 1)
-        best = max(
-            choices,
-            key=lambda number: _likeness(
-                *(
-                    (before[many[number]], after[element])
-                    if swapped
-                    else (before[element], after[many[number]])
-                )
-            ),
-        )
-        yield from ((many[number], None) if swapped else (None, many[number]) for number in range(at, best))
-        yield (many[best], element) if swapped else (element, many[best])
-        at = best + 1
-    yield from ((many[number], None) if swapped else (None, many[number]) for number in range(at, len(many)))
-
-
-def _likeness(before: Any, after: Any) -> int:
-    """How many parts two objects have in common."""
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return 0
-    return sum(key in after and _equal(part, after[key]) for key, part in before.items())
+    parts = sorted(leaves((), sides), key=lambda leaf: writer.rank(*leaf))
+    shown = tuple(writer.difference(path, part) for path, part in parts[: limits.attributes])
+    return Differences(shown=shown, hidden=len(parts) - len(shown))
 
 
 class _Writer:
@@ -313,18 +149,18 @@ class _Writer:
         # Keys of a map may be secret. The redactor recognises them by their brackets.
         self._clean_key = functools.cache(lambda key: clean("", f"_{key}")[1:])
 
-    def rank(self, path: Path, part: _Sides) -> int:
+    def rank(self, path: Path, part: Sides) -> int:
         if _overlaps(path, self._marks.forcing):
             return 0
         if _overlaps(path, self._marks.drifted):
             return 1
         return 3 if part.unknown is True or part.after in ([], {}) else 2
 
-    def difference(self, path: Path, part: _Sides, *, in_json: bool = False) -> Difference:
+    def difference(self, path: Path, part: Sides, *, in_json: bool = False) -> Difference:
         known = part.unknown is not True
-        nulls = in_json or (known and part.before in _NO_VALUE and part.after in _NO_VALUE)
-        old, new = (_Nothing.NEW if side is None and not nulls else side for side in part[:2])
-        sign = "+" if isinstance(old, _Nothing) else "-" if isinstance(new, _Nothing) and known else "~"
+        nulls = in_json or (known and part.before in NO_VALUE and part.after in NO_VALUE)
+        old, new = (Nothing.NEW if side is None and not nulls else side for side in part[:2])
+        sign = "+" if isinstance(old, Nothing) else "-" if isinstance(new, Nothing) and known else "~"
         return Difference(
             path=path_text(path, self._clean_key),
             sign=sign,
@@ -336,11 +172,11 @@ class _Writer:
 
     @staticmethod
     def _masked(old: Any, new: Any, *, known: bool) -> dict[str, Any]:
-        before, after = (None if isinstance(side, _Nothing) else SENSITIVE for side in (old, new))
+        before, after = (None if isinstance(side, Nothing) else SENSITIVE for side in (old, new))
         if not known:
             return {"before": before, "after": KNOWN_AFTER_APPLY}
         if before and after:
-            same = _equal(old, new)
+            same = equal(old, new)
             return {
                 "before": before,
                 "after": SENSITIVE if same else SENSITIVE_CHANGED,
@@ -348,20 +184,20 @@ class _Writer:
             }
         return {"before": before, "after": after}
 
-    def _texts(self, path: Path, old: Any, new: Any, part: _Sides) -> dict[str, Any]:
-        both = not isinstance(old, _Nothing) and not isinstance(new, _Nothing)
+    def _texts(self, path: Path, old: Any, new: Any, part: Sides) -> dict[str, Any]:
+        both = not isinstance(old, Nothing) and not isinstance(new, Nothing)
         name = next((step for step in reversed(path) if isinstance(step, str)), "")
         old = self._cleaned(name, old)
         if part.unknown is True:
             width = self._limits.width
-            before = None if isinstance(old, _Nothing) else cut(value_text(old), width and width // 2)
+            before = None if isinstance(old, Nothing) else cut(value_text(old), width and width // 2)
             return {"before": before, "after": KNOWN_AFTER_APPLY}
         if any_true(part.unknown):
             new = masked_value(new, (), part.unknown, unknown_as=KNOWN_AFTER_APPLY)
         new = self._cleaned(name, new)
         if not both:
             return self._one_side(old, new)
-        if _equal(old, new):  # What differs was redacted.
+        if equal(old, new):  # What differs was redacted.
             return {"before": self._text(old), "after": SENSITIVE_CHANGED}
         return self._both_sides(old, new)
 
@@ -369,17 +205,17 @@ class _Writer:
         """A value that is no text is redacted as JSON, and is a text if what is left is none."""
         if isinstance(value, str):
             return self._clean(name, value)
-        if value is None or isinstance(value, bool | _Nothing):
+        if value is None or isinstance(value, bool | Nothing):
             return value
         text = encode(value).decode()
         cleaned = self._clean(name, text)
         return value if cleaned == text else _json_document(cleaned) or cleaned
 
     def _text(self, value: Any) -> str | None:
-        return None if isinstance(value, _Nothing) else cut(value_text(value), self._limits.width)
+        return None if isinstance(value, Nothing) else cut(value_text(value), self._limits.width)
 
     def _one_side(self, old: Any, new: Any) -> dict[str, Any]:
-        sides = [None if isinstance(side, _Nothing) else side for side in (old, new)]
+        sides = [None if isinstance(side, Nothing) else side for side in (old, new)]
         if expanded := self._expanded(*sides):
             return expanded
         width = self._limits.width
@@ -391,9 +227,13 @@ class _Writer:
         if expanded := self._expanded(old, new):
             return expanded
         before, after = pair_text(old, new, self._limits.width)
-        sizes = [len(side) for side in (old, new) if isinstance(side, str)]
-        if len(sizes) < 2 or max(sizes) <= (self._limits.width or _WIDEST):  # noqa: PLR2004 - both are texts
+        if not isinstance(old, str) or not isinstance(new, str):
             return {"before": before, "after": after}
+        sizes = (len(old), len(new))
+        if max(sizes) <= (self._limits.width or _WIDEST):
+            # A terminal may wrap the line there.
+            blank = "only whitespace differs" if old.split() == new.split() else ""
+            return {"before": before, "after": after, "form": blank}
         size = " → ".join(map(str, dict.fromkeys(sizes)))
         place = f", different from {common_prefix(old, new) + 1}" if self._limits.width is None else ""
         return {"before": before, "after": after, "form": f"{size} characters{place}"}
@@ -403,7 +243,7 @@ class _Writer:
         given = [side for side in (old, new) if side is not None]
         if self._marks.flat or not given or not all(isinstance(side, str) for side in given):
             return None
-        sides = _Sides(*(_Nothing.ABSENT if side is None else _json_document(side) for side in (old, new)))
+        sides = Sides(*(Nothing.ABSENT if side is None else _json_document(side) for side in (old, new)))
         if None not in (sides.before, sides.after) and (by_path := self._by_path(sides)):
             return by_path
         written = "JSON, only its formatting differs; " if None not in sides[:2] else ""
@@ -418,15 +258,15 @@ class _Writer:
         form = f"{written}text, {' → '.join(map(str, counts))} lines"
         return {"form": form, "lines": compared.lines, "hidden": compared.hidden}
 
-    def _by_path(self, sides: _Sides) -> dict[str, Any] | None:
+    def _by_path(self, sides: Sides) -> dict[str, Any] | None:
         """None for documents that differ only in how they are written."""
         try:
-            leaves = list(_leaves((), sides))
-            shown = leaves[: self._limits.lines]
+            every = list(leaves((), sides))
+            shown = every[: self._limits.lines]
             parts = tuple(self.difference(path, part, in_json=True) for path, part in shown if path)
         except RecursionError:
             return None
-        return {"form": "JSON", "parts": parts, "hidden": len(leaves) - len(parts)} if parts else None
+        return {"form": "JSON", "parts": parts, "hidden": len(every) - len(parts)} if parts else None
 
 
 def _json_document(text: str) -> Any:
