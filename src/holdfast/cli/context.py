@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,8 +16,10 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext, Control, Project, open_context
 from holdfast.plans.events import Listener, Stopping, ignore_events
+from holdfast.plans.result import StackResult
 from holdfast.secrets.keys import Key, LoadedKey, existing_key, load_or_create_key
 from holdfast.stacks.stack import Stack
+from holdfast.store.blob_cipher import PULL_REQUESTS
 from holdfast.store.place import folders_of
 from holdfast.system import processes
 from holdfast.terraform.engine.interface import Stop
@@ -64,6 +67,14 @@ class CommandContext:
         if self._key is None:
             self._key = existing_key(self.invocation.environment, f"the bundle {folder}")
         return self._key.key
+
+    def notify_others(self, results: tuple[StackResult, ...]) -> None:
+        """After an apply, the pull requests that planned the same stacks. Never fails it."""
+        with contextlib.suppress(HoldfastError, OSError):
+            if self.repository.store.blobs.names(PULL_REQUESTS):
+                from holdfast.cli.views.pull_request import notify_applied
+
+                notify_applied(self.invocation, self.repository.store, results)
 
     def run(
         self,

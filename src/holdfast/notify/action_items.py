@@ -162,11 +162,13 @@ def _next_step(report: ChangeReport, stacks: Sequence[StackReport]) -> str | Non
         if stack.digest and (stack.run or not waiting)
     }
     one = next(iter(ids.values())) if len(denied) == len(ids) == 1 else "RUN" if waiting else "DIGEST"
-    command = f"runs approve {one}" if waiting else f"apply --plan {folder} --override {one}"
     each = [f"{code(name, NAME_WIDTH)} {code(id_)}" for name, id_ in ids.items()] if len(denied) > 1 else []
+    if waiting and each and report.saved_in:
+        one, each = f"--bundle {folder}", []
+    command = f"runs approve {one}" if waiting else f"apply --plan {folder} --override {one}"
     saved = "" if ids else f"plan with {code('--out DIR')}, then "
     intent = "To approve" if waiting else "If this is intentional"
-    listed = f"<br>{one}: {first_names(each, _MAX_REMAINING)}" if each else ""
+    listed = f"<br>{one}: {first_names(each, _MAX_NAMED)}" if each else ""
     typed = code(f'holdfast {command} --reason "why"')
     return f"- {intent}: {saved}{typed}{listed}"
 

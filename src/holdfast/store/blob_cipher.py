@@ -18,7 +18,8 @@ from holdfast.secrets.encryption import WrongKey, apply_key_needed, decrypt, enc
 from holdfast.secrets.keys import CipherKey, Key
 from holdfast.secrets.signing import BadSignature, Grant, Signer, Verifier, unsigned
 
-_UNSIGNED = ("audit/", "authors/", "planning/", "pull-requests/")
+PULL_REQUESTS = "pull-requests"
+_UNSIGNED = ("audit/", "authors/", "planning/", f"{PULL_REQUESTS}/")
 """A plan job writes these: the audit log, who saved a plan, which plans run, plans of pull requests."""
 OUTCOME = "outcome"
 PLAN = "plan"

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.kernel.errors import HoldfastError
+from holdfast.store.blob_cipher import PULL_REQUESTS
 from holdfast.store.blobs import EncryptedBlobs, to_json
 from holdfast.system import clock
 
-FOLDER = "pull-requests"
 MAX_AGE = 30 * 86400.0
 _MAX_READ = 200
 
@@ -68,7 +68,7 @@ class RequestPlans:
     def all(self) -> tuple[RequestPlan, ...]:
         """The newest first."""
         plans = []
-        for name in sorted(self._encrypted.names(FOLDER), key=_order, reverse=True)[:_MAX_READ]:
+        for name in sorted(self._encrypted.names(PULL_REQUESTS), key=_order, reverse=True)[:_MAX_READ]:
             plan = self._read(name)
             if plan is not None and _name(plan) == name and clock.seconds_since(plan.at) < MAX_AGE:
                 plans.append(plan)
@@ -84,7 +84,7 @@ class RequestPlans:
 
 def _name(plan: RequestPlan) -> str:
     place = hashlib.sha256(f"{plan.host}\0{plan.repository}".encode()).hexdigest()[:16]
-    return f"{FOLDER}/{place}/{plan.number}-{plan.comment}"
+    return f"{PULL_REQUESTS}/{place}/{plan.number}-{plan.comment}"
 
 
 def _order(name: str) -> int:

@@ -23,7 +23,7 @@ from holdfast.notify.report import ChangeReport
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.keys import Key
-from holdfast.store.pull_requests import FOLDER
+from holdfast.store.blob_cipher import PULL_REQUESTS
 from holdfast.store.run_store import RunStore
 from holdfast.system.environment import Environment
 
@@ -183,7 +183,7 @@ def test_other_open_pull_requests_are_known(ci: Job, server: HostServer) -> None
     assert (other.stack, other.reference, other.who) == ("db", f"{host.reference}11", "ada")
     assert (other.open, other.when) == (True, "less than a minute ago")
     assert other_requests(runs, host, first, planned("db"), environment) == ()
-    assert len(runs.blobs.names(FOLDER)) == 2
+    assert len(runs.blobs.names(PULL_REQUESTS)) == 2
     _, no_token, _ = ci.read(14, {host.token: ""})
     (other,) = other_requests(runs, host, no_token, planned("q"), environment)
     assert not other.open
@@ -229,13 +229,13 @@ def test_the_applied_pull_request_itself_is_not_out_of_date(ci: Job, server: Hos
     applied = [result(stack("db"), Status.APPLIED)]
     assert mark_out_of_date(runs, applied, (host, after_merge), environment) == ()
     assert server.bodies(7)[0].startswith("## ✅")
-    assert runs.blobs.names(FOLDER) == ()
+    assert runs.blobs.names(PULL_REQUESTS) == ()
     record_plans(runs, read, planned("db"))
     server.merged.clear()
     server.closed.add(7)
     assert mark_out_of_date(runs, applied, (host, after_merge), environment) == ()
     assert server.bodies(7)[0].startswith("## ✅")
-    assert runs.blobs.names(FOLDER) == ()
+    assert runs.blobs.names(PULL_REQUESTS) == ()
 
 
 def test_a_failed_notice_is_a_warning_and_the_record_stays(ci: Job, server: HostServer) -> None:

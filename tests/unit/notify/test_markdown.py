@@ -144,6 +144,16 @@ def test_an_approval_names_the_command() -> None:
     assert '`holdfast runs approve 01RUN --reason "why"`' in markdown(report(stack))
 
 
+def test_several_approvals_are_one_command() -> None:
+    """A bundle is approved as a whole."""
+    stacks = [
+        StackReport(name=name, status="waiting", decision="approval", run=f"01{name}", digest=name * 64)
+        for name in "ab"
+    ]
+    text = markdown(structs.replace(report(*stacks), saved_in="bundle"))
+    assert text.count('To approve: `holdfast runs approve --bundle bundle --reason "why"`\n') == 1
+
+
 def test_quiet_stacks_share_a_row() -> None:
     """Two hundred stacks in which nothing changes are one line; a few are shown by name."""
     many = markdown(report(ready("a"), *(plain(f"s{number}", "unchanged") for number in range(200))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
 from holdfast.cli.views.progress import Progress
-from holdfast.kernel.errors import Exit, HoldfastError, UsageError
+from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
@@ -302,19 +301,11 @@ class Change:
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
-        self._notify_others(results)
+        self.context.notify_others(results)
         return exit_code(results, blocked=blocked)
 
     def _with_readers(self, results: Results) -> Results:
         return with_readers(results, self.repository.code, self.repository.stacks)
-
-    def _notify_others(self, results: Results) -> None:
-        """Of pull requests, those that planned a stack which this change applied. Never fails it."""
-        with contextlib.suppress(HoldfastError, OSError):
-            if self.repository.store.blobs.names("pull-requests"):
-                from holdfast.cli.views.pull_request import notify_applied
-
-                notify_applied(self.invocation, self.repository.store, results)
 
     def _take_checks(self, checks: PlanChecks) -> None:
         self._checks = checks
