@@ -130,6 +130,18 @@ def test_a_failing_hook_fails_its_stack(
     assert holdfast.results("plan")["dev/app"]["status"] == left
 
 
+def test_a_state_can_be_read_in_spite_of_a_failing_hook(holdfast: Program) -> None:
+    repository(holdfast, "{when: before_init, run: [test, -e, ../works]}", 'output "a" {\n  value = 1\n}\n')
+    holdfast.write("works", "")
+    text = (holdfast.folder / "holdfast.yaml").read_text()
+    holdfast.write("holdfast.yaml", text.replace("../works]", "../works], files: [works]"))
+    holdfast.ok("apply", "--yes")
+    (holdfast.folder / "works").unlink()
+    assert holdfast.results("plan", code=1)["dev/app"]["error"]["code"] == "HF-HOOK-1"
+    read = holdfast.ok("terraform", "dev/app", "--", "output", "-json")
+    assert json.loads(read.out)["a"]["value"] == 1
+
+
 def test_ctrl_c_ends_a_hook_and_what_it_started(holdfast: Program, tmp_path: Path) -> None:
     started = tmp_path / "marks/started"
     started.parent.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import deque
 from collections.abc import Mapping
 from typing import IO
 
@@ -11,7 +12,7 @@ from holdfast.config.hooks import Hook
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled
-from holdfast.plans.events import PhaseStarted, ProgramOutput
+from holdfast.plans.events import Note, PhaseStarted, ProgramOutput
 from holdfast.plans.workdir import HookRun, StackWorkdir
 from holdfast.system import clock, processes
 from holdfast.terraform.engine.interface import CancelSequence, Command, LineSplitter, Listen
@@ -38,15 +39,22 @@ class Hooks:
         return any(hook.when == when for hook in self._workdir.stack.hooks) and not self._workdir.bare
 
     async def run(self, when: str) -> None:
-        """In their order; the first that fails ends it."""
+        """In their order; the first that fails ends it, except where a state must be reached in any case."""
         for hook in self._workdir.stack.hooks if self.has(when) else ():
-            if hook.when == when:
+            if hook.when != when:
+                continue
+            try:
                 await self._run(hook)
+            except Failed as error:
+                if not self._workdir.for_state:
+                    raise
+                note = Note(stack=self._workdir.stack.name, text=error.problem.message)
+                self._context.control.tell(note)
 
     async def _run(self, hook: Hook) -> None:
         name, control = self._workdir.stack.name, self._context.control
         control.tell(PhaseStarted(stack=name, phase="hook"))
-        lines: list[str] = []
+        lines: deque[str] = deque(maxlen=_MOST_LINES)
 
         def listen(line: bytes) -> None:
             text = line.decode(errors="replace").rstrip("\r")[:_LONGEST_LINE]
@@ -57,7 +65,7 @@ class Hooks:
         sequence = CancelSequence()
         code = await self._code(hook, sequence, listen)
         # A secret may span several lines.
-        output = self._context.redactor.clean("\n".join(lines[-_MOST_LINES:]))
+        output = self._context.redactor.clean("\n".join(lines))
         self._workdir.hook_runs.append(
             HookRun(
                 when=hook.when,
@@ -114,7 +122,7 @@ class Hooks:
                 "`files` of the hook lists what is copied.",
             )
 
-    def _error(self, hook: Hook, code: int, sequence: CancelSequence, lines: list[str]) -> HoldfastError:
+    def _error(self, hook: Hook, code: int, sequence: CancelSequence, lines: deque[str]) -> HoldfastError:
         name = self._workdir.stack.name
         so_far = f"; {_SO_FAR[hook.when]}" if hook.when in _SO_FAR else ""
         what = f"{name}: the hook `{hook.command}` ({hook.when})"

@@ -100,6 +100,8 @@ class StackWorkdir(MaskedStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     bare: bool = False
     """Without its backend: for commands that need no state."""
+    for_state: bool = False
+    """For commands that read or write the state, which a failing hook does not stop."""
     hook_runs: list[HookRun] = field(default_factory=list)
     """Filled as hooks run."""
     read: InputValues = NO_INPUTS
@@ -203,6 +205,7 @@ async def open_workdir(
                 ),
                 read=read,
                 bare=bare_home is not None,
+                for_state=for_state,
             )
         finally:
             # Plans, settings and values are secret; what init stored of a secret setting is too.
