@@ -80,16 +80,22 @@ def test_a_bundle_with_a_blocked_stack_is_a_success_only_if_that_is_allowed(
         }
         """,
     )
-    planned = holdfast.results("plan", "--out", "out")
-    assert {name: result["status"] for name, result in planned.items()} == {
+    planned = holdfast.json("plan", "--out", "out")
+    assert {stack["name"]: stack["status"] for stack in planned["stacks"]} == {
         "network": "planned",
         "app": "blocked",
     }
+    assert planned["summary"]["planned_later"] == 1
+    shown = holdfast.ok("plan", "--format", "markdown")
+    assert "1 stack can be planned only after others are applied" in shown.out.splitlines()[0]
     results = holdfast.results("apply", "--plan", "out", *options, code=code)
     assert {name: result["status"] for name, result in results.items()} == {
         "network": "applied",
         "app": "blocked",
     }
+    assert holdfast.results("apply", "--continue", planned["change"], "--yes").keys() == {"app"}
+    again = holdfast.results("apply", "--plan", "out")
+    assert {name: result["status"] for name, result in again.items()} == {"network": "unchanged"}
 
 
 @pytest.mark.parametrize("store", ["lost", "kept"])

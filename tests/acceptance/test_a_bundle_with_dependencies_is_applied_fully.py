@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+from pathlib import Path
 from typing import Any
 
-from program import Program
+from lab_stacks import lab_module, none_left
+from program import Program, eventually
 
 NETWORK = """
 terraform {
@@ -54,6 +57,22 @@ resource "terraform_data" "record" {
   input = var.ttl
 }
 """
+
+
+LAB_APP = lab_module(
+    """
+    variable "objects" {}
+    variable "vpc" {}
+    provider "lab" {
+      directory = var.objects
+      delay     = 3
+    }
+    resource "lab_object" "it" {
+      name = "made"
+      body = var.vpc
+    }
+    """
+)
 
 
 def repository(program: Program, *, environment: str = "dev", guard: str = "{}") -> None:
@@ -291,3 +310,25 @@ def test_in_production_a_replaced_mock_needs_a_new_approval(holdfast: Program) -
     assert statuses(holdfast.results("apply", "--plan", "out", code=5))["app"] == "waiting"
     holdfast.ok("plan", "app", "--out", "second")
     assert statuses(holdfast.results("apply", "--plan", "second")) == {"app": "applied"}
+
+
+def test_a_kill_during_a_plan_that_was_made_again_is_not_applied_twice(with_lab: Program) -> None:
+    """Both digests are marked as used before Terraform starts; the journal proves how its apply ended."""
+    mocked(with_lab, environment="dev")
+    with_lab.write("app/main.tf", LAB_APP)
+    with_lab.ok("plan", "--out", "out")
+    objects = Path(with_lab.environment["TF_VAR_objects"])
+    process = with_lab.start("apply", "--plan", "out")
+    eventually(lambda: any(objects.iterdir()), what="the apply of app began")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+    assert used(with_lab) == 3
+    none_left(with_lab)
+    again = with_lab.results("apply", "--plan", "out")
+    assert statuses(again) == {"network": "unchanged", "app": "unchanged"}
+    assert all("already applied" in result["notes"] for result in again.values())
+    assert (len(list(objects.iterdir())), used(with_lab)) == (1, 3)
+    assert with_lab.json("apply", "--continue", "--yes")["left"] == []

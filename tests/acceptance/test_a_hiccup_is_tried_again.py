@@ -231,19 +231,27 @@ def test_a_row_for_another_provider_proves_nothing(with_lab: Program) -> None:
 
 
 @pytest.mark.long
-def test_a_bundle_is_never_followed_up(with_lab: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_saved_plan_is_followed_up_unless_somebody_named_it(
+    with_lab: Program, tmp_path: Path, *, approved: bool
+) -> None:
     """Whoever named a plan gets that plan or nothing."""
     with LabService() as service:
         configure(with_lab, service)
         objects(with_lab, one="x")
         with_lab.ok("apply", "--yes")
         objects(with_lab, one="y")
-        with_lab.ok("plan", "--out", str(tmp_path / "bundle"))
+        bundle = str(tmp_path / "bundle")
+        with_lab.ok("plan", "--out", bundle)
+        if approved:
+            with_lab.ok("runs", "approve", "--bundle", bundle, "--reason", "looks right")
         service.misbehave(Fault(operation="update", what="throttle", text=SLOW_DOWN))
-        result = with_lab.results("apply", "--plan", str(tmp_path / "bundle"), code=1)["a"]
-        assert result["status"] == "failed"
+        result = with_lab.results("apply", "--plan", bundle, code=1 if approved else 0)["a"]
+        assert result["status"] == ("failed" if approved else "applied")
         assert notes_about(result, "new plan") == []
-        assert len(service.calls("update")) == 1
+        assert len(service.calls("update")) == (1 if approved else 2)
+        if not approved:
+            assert with_lab.results("apply", "--plan", bundle)["a"]["notes"] == ["already applied"]
 
 
 @pytest.mark.long

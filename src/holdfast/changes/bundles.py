@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from holdfast.changes.dependency_states import (
@@ -21,7 +21,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import to_saved_plan
 from holdfast.plans.restored_plan import require_only_new_files
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import BundledChange, SavedPlan
+from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.apply import already_applied
 from holdfast.runs.document import summary_document
@@ -121,22 +121,23 @@ def stacks_of_bundles(
 
 
 def results_without_plan(
-    repository: Repository, change: BundledChange, left: Iterable[str] = ()
+    repository: Repository, statuses: Mapping[str, Status], change: str | None
 ) -> tuple[StackResult, ...]:
     """The stacks that had no plan when the bundle was made: its change is not complete without them.
 
-    `left` are those that `apply --continue` would plan.
+    `change` is the id with which they can be continued.
     """
     results = []
-    for name, status in change.without_plan.items():
+    for name, status in statuses.items():
         stack = repository.by_name.get(name) or Stack(
             name=name, kind=RuleKind.NAMED, place=Place(file="holdfast.yaml"), module="."
         )
         problem = Problem(
             code="HF-BUND-13",
             message=f"{name}: the bundle has no plan for it: it was {status} when the bundle was made",
-            hint=f"Fix it, then plan it again: holdfast plan {name} --out DIR"
-            + (f"; or continue: holdfast apply --continue {change.id}" if name in left else ""),
+            hint="Fix it, then "
+            + (f"continue: holdfast apply --continue {change}, or " if change is not None else "")
+            + f"plan it again: holdfast plan {name} --out DIR",
         )
         results.append(StackResult(stack=stack, status=status, error=problem, problems=(problem,)))
     return tuple(results)

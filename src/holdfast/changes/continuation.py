@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import structs
 
@@ -19,8 +20,10 @@ from holdfast.terraform.argv import PlanOptions
 class RecordedChange:
     """The record of a change that is being applied. If it exists already, the new results are added."""
 
-    def __init__(self, new: ChangeRecord) -> None:
+    def __init__(self, new: ChangeRecord, *, not_applied: frozenset[str] = frozenset()) -> None:
+        """`not_applied` are its stacks that are not applied now: their earlier results stay."""
         self.record = new
+        self._not_applied = not_applied
 
     @property
     def id(self) -> str:
@@ -37,8 +40,13 @@ class RecordedChange:
     def begin(self, store: RunStore) -> None:
         """Before anything is applied: a kill leaves what was to be done. It need not be durable."""
         before = store.changes.read(self.id)
-        known = before.stacks if before is not None else {}
-        self.record = structs.replace(self.record, stacks={**known, **self.record.stacks})
+        known = dict(before.stacks) if before is not None else {}
+        new = {
+            name: stack
+            for name, stack in self.record.stacks.items()
+            if name not in known or name not in self._not_applied
+        }
+        self.record = structs.replace(self.record, stacks={**known, **new})
         store.changes.write(self.record, durable=False)
 
     def finish(self, store: RunStore, tell: Listener, statuses: Mapping[str, Status]) -> None:
@@ -64,18 +72,24 @@ def record_change(
     *,
     change: str | None = None,
     bundle: str | None = None,
+    without_plan: Mapping[str, Status] = MappingProxyType({}),
 ) -> RecordedChange:
-    """A change of these stacks that is about to be applied; a bundle has the id of the change it is from."""
+    """A change of these stacks that is about to be applied; a bundle has the id of the change it is from.
+
+    Stacks `without_plan` in a bundle are part of the change, too.
+    """
     base = context.project.base
+    missing = {name: ChangedStack(status=status.value) for name, status in without_plan.items()}
     return RecordedChange(
         ChangeRecord(
             id=change or context.identity.change,
             who=context.identity.who,
             at=clock.now().isoformat(),
-            stacks={name: ChangedStack(options=given) for name, given in options.items()},
+            stacks={**missing, **{name: ChangedStack(options=given) for name, given in options.items()}},
             bundle=bundle,
             base=base.sealed.to_bytes() if base is not None else None,
-        )
+        ),
+        not_applied=frozenset(missing),
     )
 
 

@@ -70,7 +70,7 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
     only_plan_failed = bool(result.problems) and all(error.code == PLAN_FAILED for error in result.problems)
     may_lack_dependency = result.status is Status.FAILED and only_plan_failed
     if result.status not in _HAS_A_PLAN and not may_lack_dependency:
-        return result
+        return _with_blocker(result, needed)
     stopping = next((other for other in needed if other.status.stops_dependents), None)
     if stopping is not None and result.status is Status.WAITING:
         # The missing approval must not be hidden either.
@@ -88,6 +88,14 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
         f"planned before {', '.join(pending)}, which it depends on, {was} applied; the plan may change then"
     )
     return structs.replace(result, notes=(*result.notes, note))
+
+
+def _with_blocker(result: StackResult, needed: list[StackResult]) -> StackResult:
+    """If an output that it needs does not exist, it waits for a stack that is not applied yet."""
+    missing = next((other for other in needed if not other.status.satisfies_dependents), None)
+    if result.status is not Status.BLOCKED or missing is None:
+        return result
+    return structs.replace(result, blocked_by=missing.stack.name)
 
 
 def status_clause(status: Status) -> str:

@@ -95,9 +95,11 @@ def planned_later(results: Iterable[StackResult]) -> int:
     by_name = {result.stack.name: result for result in results}
 
     def waits(result: StackResult) -> bool:
-        cause = by_name.get(result.blocked_by or "")
-        if result.status is not Status.BLOCKED or cause is None:
+        if result.status is not Status.BLOCKED:
             return False
+        cause = by_name.get(result.blocked_by or "")
+        if cause is None:
+            return result.blocked_by is None  # It needs an output of a stack that is not selected.
         return waits(cause) if cause.status is Status.BLOCKED else not cause.status.stops_dependents
 
     return sum(map(waits, by_name.values()))

@@ -14,7 +14,7 @@ from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import NOT_STARTED, StackResult, planned_later
+from holdfast.plans.result import NOT_STARTED, StackResult
 from holdfast.plans.status import RESULTS
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
@@ -186,6 +186,7 @@ def change_document(
     weakened: tuple[str, ...] = (),
     change: str | None = None,
     left: tuple[str, ...] = (),
+    planned_later: int = 0,
 ) -> Document:
     """`report` has the findings of the checks, redacted; `weakened`, rules that the change weakens.
 
@@ -210,7 +211,7 @@ def change_document(
             **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
             "weakened": list(weakened),
-            "planned_later": planned_later(results),
+            "planned_later": planned_later,
         },
     }
 

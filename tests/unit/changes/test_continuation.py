@@ -49,6 +49,17 @@ def test_a_change_that_was_killed_is_left_as_a_whole(opened: ChangeContext) -> N
     assert read(opened).left == ("b",)
 
 
+def test_a_bundle_that_is_applied_again_forgets_no_result(opened: ChangeContext) -> None:
+    """A stack without a plan in it is left until `--continue` has applied it."""
+    missing = {"b": Status.BLOCKED}
+    for left in (("b",), ()):
+        record = record_change(opened, {"a": OPTIONS}, change=CHANGE, without_plan=missing)
+        record.begin(opened.store)
+        record.finish(opened.store, opened.control.tell, {"a": Status.APPLIED})
+        assert record.left == left
+        apply(opened, CHANGE, b=Status.APPLIED)
+
+
 def test_a_change_is_chosen_by_its_id_or_as_the_latest_that_is_not_complete(opened: ChangeContext) -> None:
     """Of changes with nothing left, the latest says so."""
     with pytest.raises(UsageError):

@@ -6,7 +6,7 @@ from results_made import result, stack
 
 from holdfast.changes.dependencies import blocked, needs, reversed_dependencies, with_dependencies
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import StackResult, exit_code
+from holdfast.plans.result import StackResult, exit_code, planned_later
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -144,3 +144,19 @@ def test_an_end_goes_the_other_way() -> None:
     assert waiting.error is not None
     assert waiting.error.message == "eks depends on network, which failed"
     assert (stays.digest, waiting.digest) == (None, None)
+
+
+def test_stacks_that_can_be_planned_only_after_others_are_counted() -> None:
+    """Also through a blocked one; not where something failed on the way, for that must be fixed first."""
+    no_plan = Problem(code="HF-TF-3", message="not there")
+    lacks = [
+        structs.replace(result(of, Status.FAILED), error=no_plan, problems=(no_plan,)) for of in (EKS, APP)
+    ]
+    after = settled(result(NETWORK, Status.PLANNED), *lacks)
+    assert [after[name].blocked_by for name in ("eks", "app")] == ["network", "eks"]
+    assert planned_later(after.values()) == 2
+    assert planned_later(settled(result(NETWORK, Status.FAILED), *lacks).values()) == 0
+    missing_output = result(EKS, Status.BLOCKED)
+    assert planned_later(settled(result(NETWORK, Status.WAITING), missing_output).values()) == 1
+    assert planned_later(settled(missing_output).values()) == 1
+    assert planned_later(settled(result(NETWORK, Status.PLANNED), result(EKS, Status.PLANNED)).values()) == 0

@@ -26,7 +26,7 @@ from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Event, StackFinished
 from holdfast.plans.policies import with_unchecked_policies
-from holdfast.plans.result import StackResult, exit_code
+from holdfast.plans.result import StackResult, exit_code, planned_later
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.document import change_document
@@ -104,6 +104,7 @@ class Change:
         self._change: str | None = None
         self._left: tuple[str, ...] = ()
         """What an apply left of the change: it can be continued."""
+        self._planned_later = 0
 
     @property
     def _weakened(self) -> tuple[str, ...]:
@@ -144,6 +145,7 @@ class Change:
             return (*results, *await self._removed(change_context))
 
         results = self._run(work)
+        self._planned_later = planned_later(results)
         exit_ = exit_code(results, detailed=detailed)
         if report_to is not None or as_markdown:
             self._report(results, exit_, report_to, as_markdown=as_markdown, out=out)
@@ -154,6 +156,10 @@ class Change:
             self.console.say(
                 f" Saved to {out}." + (f" Apply it with: holdfast apply --plan {out}" if ready else "")
             )
+            if sum(result.status is Status.WAITING for result in results) > 1:
+                self.console.say(f" Approve all: holdfast runs approve --bundle {out} --reason TEXT")
+            if sum(result.status is Status.REFUSED and result.saved for result in results) > 1:
+                self.console.say(f" The id of the change overrides all refused plans: {self._change}")
         return exit_
 
     def _report(
@@ -360,6 +366,7 @@ class Change:
                 weakened=self._weakened,
                 change=self._change,
                 left=self._left,
+                planned_later=self._planned_later,
             )
             self.invocation.document(document)
             return
@@ -367,7 +374,12 @@ class Change:
         waiting = any(result.status is Status.WAITING and result.saved for result in results)
         left = f"holdfast apply --continue {self._change}" if self._left and not waiting else None
         seconds = clock.monotonic() - self._started
-        show_footer(self.console, results, seconds, destroys=self._destroys, left=left)
+        show_footer(
+            *(self.console, results, seconds),
+            destroys=self._destroys,
+            left=left,
+            later=self._planned_later,
+        )
         if (unselected := unselected_readers(results)) is not None:
             self.console.line(f" {unselected}")
         cleanup = self.context.cleaned

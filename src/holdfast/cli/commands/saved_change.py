@@ -43,17 +43,22 @@ class SavedChange(Change):
             options = {plan.stack: plan.options for plan in saved if not plans_destroy(plan)}
             self._change = saved[0].change if saved else planned.id
             record = continuation.record_change(
-                change_context, options, change=self._change, bundle=str(folder)
+                *(change_context, options),
+                change=self._change,
+                bundle=str(folder),
+                without_plan=planned.without_plan,
             )
-            record.add(planned.without_plan)
             results = await apply_bundles(
                 *(change_context, pairs),
                 saved=str(folder),
                 record=record if options else None,
                 on_checks=self._take_checks,
             )
-            self._left = record.left if options else ()
-            return (*results, *results_without_plan(self.repository, planned, self._left))
+            if not options:
+                return (*results, *results_without_plan(self.repository, planned.without_plan, None))
+            self._left = record.left
+            missing = {name: status for name, status in planned.without_plan.items() if name in self._left}
+            return (*results, *results_without_plan(self.repository, missing, self._change))
 
         return self._finish(self._run(work, show_plans=True), blocked=exit_if_blocked(allow=allow_blocked))
 

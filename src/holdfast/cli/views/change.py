@@ -14,7 +14,7 @@ from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
 from holdfast.kernel.text import plural
-from holdfast.plans.result import StackResult, planned_later
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact import clean_value
 from holdfast.terraform.plan.effects import PlanDrift
@@ -154,7 +154,8 @@ def show_details(
             continue
         outputs = result.outputs if with_outputs else {}
         reasons = result.decision.reasons if shows_decision(result) else ()
-        if not (plan or result.notes or result.problems or outputs or result.error or reasons):
+        notes = [note for note in result.notes if note != result.remark]
+        if not (plan or notes or result.problems or outputs or result.error or reasons):
             continue
         console.line("")
         environment = result.stack.environment or "no environment"
@@ -171,9 +172,7 @@ def show_details(
         _show_problems(console, result)
         for address in result.removed_resources or ():
             console.line("   ? ", address)
-        for note in result.notes:
-            if note == result.remark:
-                continue
+        for note in notes:
             console.line(("   ! ", "yellow"), note)
         if with_outputs:
             _show_outputs(console, result)
@@ -253,8 +252,9 @@ def show_footer(
     *,
     destroys: frozenset[str] = frozenset(),
     left: str | None = None,
+    later: int = 0,
 ) -> None:
-    """`left` is the command that applies what is left of the change."""
+    """`left` is the command that applies what is left; `later`, how many stacks could not be planned yet."""
     names = Counter(
         status_text(result.status, destroys=result.stack.name in destroys)
         for result in sorted(results, key=lambda result: _MOST_SEVERE_FIRST.index(result.status))
@@ -270,7 +270,7 @@ def show_footer(
     engine = f" · engine: {', '.join(engines)}" if engines else ""
     console.line("")
     console.line(f" {', '.join(parts) or 'Nothing to do'}{spent}{engine}")
-    if later := planned_later(results):
+    if later:
         console.line(f" {plural(later, 'stack')} can be planned only after others are applied.")
     if left is not None:
         console.line(f" What is left: {left}")
