@@ -212,6 +212,8 @@ def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
     names = [declared.name, *((declared.short,) if declared.short else ()), name]
     if kind is bool:
         return click.Option(names, is_flag=True, default=parameter.default, help=declared.help)
+    # With these, also if they are False and None, Click takes `--since -x` for an option without its value.
+    without_value: dict[str, Any] = {"is_flag": False, "flag_value": ""} if declared.optional else {}
     return click.Option(
         names,
         multiple=many,
@@ -220,8 +222,7 @@ def _click_parameter(parameter: inspect.Parameter) -> click.Parameter:
         shell_complete=complete,
         help=declared.help,
         callback=convert,
-        is_flag=False,
-        flag_value="" if declared.optional else None,
+        **without_value,
     )
 
 

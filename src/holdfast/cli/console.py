@@ -143,9 +143,8 @@ class Console:
         """Print each problem with code, place, message and hint, then the exit code."""
         for problem in problems[:_MOST_PROBLEMS]:
             where = f"{problem.place}  " if problem.place is not None else ""
-            self._err.write(
-                self._clean([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}"])
-            )
+            message = problem.message.replace("\n", "\n   ")
+            self._err.write(self._clean([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{message}"]))
             if problem.hint:
                 self._err.write(self._clean([f"   {problem.hint}"]))
         if (more := len(problems) - _MOST_PROBLEMS) > 0:

@@ -147,8 +147,8 @@ def _hides_lock_holder(target: CommandTarget) -> bool:
 
 def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagnostic) -> Problem:
     """With its resource and its place in the source: Terraform names files relative to the work directory."""
-    detail = " ".join(diagnostic.detail.split())
-    message = f"{diagnostic.summary}: {detail}" if detail else diagnostic.summary
+    summary, detail = (" ".join(text.split()) for text in (diagnostic.summary, diagnostic.detail))
+    message = f"{summary}: {detail}" if detail else summary
     message = f"{diagnostic.address}: {message}" if diagnostic.address else message
     place = None
     if diagnostic.place is not None:

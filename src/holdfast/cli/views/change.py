@@ -223,7 +223,8 @@ def _show_problems(console: Console, result: StackResult) -> None:
         return
     for problem in result.problems:
         where = f"{problem.place}  " if problem.place is not None else ""
-        console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{problem.message}")
+        message = problem.message.replace("\n", "\n     ")
+        console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{message}")
         if problem.hint:
             console.line(f"     {problem.hint}")
     if result.error is not None and result.error not in result.problems:
