@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
 import click
@@ -73,6 +72,8 @@ def _spell(word: str, by_name: Mapping[str, click.Option]) -> str | None:
     if option is None:
         if name.startswith("--") or all(f"-{letter}" in by_name for letter in name[1:]):
             return word
+        import difflib
+
         raise click.NoSuchOption(name, possibilities=difflib.get_close_matches(f"-{name}", by_name))
     if option.is_flag and value.lower() in {"true", "false"}:
         return long if value.lower() == "true" else None

@@ -14,13 +14,13 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(
     invocation: Invocation, shell: Annotated[str, Argument(metavar="SHELL", help="bash, zsh or fish.")]
 ) -> Exit:
-    r"""Print the completion script of a shell: commands, options and names of stacks.
+    """Print the completion script of a shell: commands, options and names of stacks.
 
     \b
     bash (4.4 or newer), in ~/.bashrc:  eval "$(holdfast completion bash)"
     zsh, in ~/.zshrc after compinit:    eval "$(holdfast completion zsh)"
     fish:  holdfast completion fish > ~/.config/fish/completions/holdfast.fish
-    """
+    """  # noqa: D301 - Click does not join the lines after this character
     from click.shell_completion import ShellComplete, get_completion_class
 
     from holdfast.cli.app import app

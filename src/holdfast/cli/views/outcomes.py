@@ -48,3 +48,4 @@ def show_outcomes(
         what = "replace" if change.replaces else " ".join(change.actions)
         text = f"{what}: {_TEXTS.get(outcome, outcome)}"
         console.line((f"   {mark} ", style), f"{change.address:<{width}}  {text}")
+    console.line((f"     everything that Terraform printed: holdfast runs log {result.run}", "dim"))
