@@ -36,6 +36,7 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import PlanOptions
 
 YAML = "holdfast.yaml"
 NAMES = ("red", "green", "prod")
@@ -167,6 +168,7 @@ def decided(
             destroy=False,
             gone=False,
             targeted=False,
+            options=PlanOptions(),
             changes=True,
         ),
     )

@@ -74,7 +74,8 @@ async def from_saved_plan(
         changes=plan.has_changes or bundle.changes,
         destroy=destroy,
         targeted=bundle.targeted or (archive is not None and archive.targeted),
-        options=bundle.options,
+        # No command saves a plan of imports, which the guard judges otherwise: a bundle has none.
+        options=bundle.options._replace(imports=()),
         origin=origin,
         notes=variables_note(bundle.options.variables),
     )

@@ -51,7 +51,7 @@ class RestoredPlan:
         saved = await from_saved_plan(context, self._stack, workdir, self.bundle, retrying)
         if not changed and not self.bundle.mocks:
             return saved
-        new = await replan(context, self._stack, saved, self.bundle.options)
+        new = await replan(context, self._stack, saved, saved.options)
         self._require_same(saved, new)
         self.remark = f"planned again: {'; '.join(changed) or 'it had mock values'}; same changes"
         return structs.replace(new, notes=(self.remark, *saved.notes))

@@ -28,7 +28,7 @@ from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
 from holdfast.system.access_rules import ForbiddenFiles
-from holdfast.terraform.argv import PLAN_FILE
+from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.workdirs.created_files import archive_files, list_files, new_files
@@ -273,3 +273,9 @@ def test_how_it_was_planned_is_read_from_the_plan_file(case: Case) -> None:
     case.bundle = structs.replace(case.bundle, plan=plan_archive({"main.tf": CODE}, fields=DESTROY + TARGET))
     ready = case.from_saved_plan()
     assert (ready.destroy, ready.targeted) == (True, True)
+
+
+def test_a_bundle_brings_no_imports(case: Case) -> None:
+    """The guard judges plans of imports otherwise, and no command saves one."""
+    case.bundle = structs.replace(case.bundle, options=PlanOptions(imports=(("a.b", "1"),)))
+    assert case.from_saved_plan().options.imports == ()
