@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from hypothesis import assume, given, settings
@@ -74,6 +75,19 @@ def test_a_plan_with_any_other_action_is_not_accepted(
     before, after = effects(shown), effects(new)
     assert after.items() <= before.items()
     assert only_reads(dict(before.items() - after.items()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes(), st.data())
+def test_one_change_with_other_actions_is_found(shown: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Even if nothing else differs."""
+    assume(shown)
+    new = copy.deepcopy(shown)
+    one = data.draw(st.sampled_from(new))["change"]
+    before = one["actions"]
+    one["actions"] = list(data.draw(st.sampled_from([a for a in ACTIONS if list(a) != before])))
+    less = before == ["read"] and one["actions"] == ["no-op"]
+    assert bool(plan_differences(plan(shown), plan(new), MOCKS)) is not less
 
 
 @settings(max_examples=200, deadline=None)
