@@ -111,8 +111,8 @@ def test_what_is_lost_is_named_first() -> None:
 )
 def test_a_mock_counts_where_it_can_be_recognised(mock: Any, shown: Any, new: Any, *, same: bool) -> None:
     """A short text only as a whole; true, false, null and empty values not at all."""
-    plans = [plan([change("lab_object.a", "create", after={"x": value})]) for value in (shown, new)]
-    assert (plan_differences(*plans, Mocks([mock])) == ()) is same
+    before, after = (plan([change("lab_object.a", "create", after={"x": value})]) for value in (shown, new))
+    assert (plan_differences(before, after, Mocks([mock])) == ()) is same
 
 
 def test_the_id_of_an_import_may_be_a_mock() -> None:
