@@ -67,8 +67,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
     ] = False,
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
-    from holdfast.cli.commands.change import Change, plan_options
-    from holdfast.cli.commands.saved_change import SavedChange
+    from holdfast.cli.changes.change import Change, plan_options
+    from holdfast.cli.changes.saved_change import SavedChange
 
     selects = any(
         (stacks, changed, since, dependents, dependencies, target, replace, var, var_file, not_a_rename)

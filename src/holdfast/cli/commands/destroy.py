@@ -25,7 +25,7 @@ def destroy(
 
     If the guard refuses: plan --destroy --out DIR, then apply --plan DIR --override DIGEST --reason TEXT.
     """
-    from holdfast.cli.commands.change import Change
+    from holdfast.cli.changes.change import Change
 
     if not stacks:
         raise UsageError(

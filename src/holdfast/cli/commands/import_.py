@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from holdfast.cli.command import Argument, Invocation
 from holdfast.cli.parameters import OneStack, Reason, Wait, Yes, wait_from
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit
 
 
 def import_(
@@ -23,11 +22,12 @@ def import_(
 
     Applied only if the plan imports this resource and changes nothing else.
     """
-    from holdfast.cli.commands.change import Change
+    from holdfast.cli.changes.change import Change
+    from holdfast.cli.confirmation import require_terminal
     from holdfast.states.edits import require_address
 
     require_address(address)
-    if not yes and not sys.stdin.isatty():
-        raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
+    if not yes:
+        require_terminal()
     change = Change(invocation, [name], wait=wait_from(wait, ci=invocation.environment.ci))
     return change.import_resource(change.repository.stack(name), address, id_, yes=yes, reason=reason)

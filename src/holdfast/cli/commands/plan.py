@@ -65,7 +65,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
     format_: Annotated[str | None, Option("--format", metavar="text|markdown", help="Output format.")] = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those a change affects."""
-    from holdfast.cli.commands.change import Change, plan_options
+    from holdfast.cli.changes.change import Change, plan_options
 
     if lockfile not in (None, "update"):
         raise UsageError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 
 from holdfast.changes.reconciliation import reconcile_run
 from holdfast.cli.command import Invocation, fields
+from holdfast.cli.confirmation import confirm
 from holdfast.cli.context import CommandContext
 from holdfast.cli.parameters import wait_from
 from holdfast.cli.views.change import show_details, show_table
@@ -155,6 +155,7 @@ class _Reconcile:
     async def _reconcile(
         self, change_context: ChangeContext, stack: Stack, claim: Claim, request: Request
     ) -> tuple[Reconciled, StackResult | None]:
+        self._change_context = change_context
         return await reconcile_run(
             change_context,
             stack,
@@ -180,9 +181,7 @@ class _Reconcile:
 
     async def _ask(self, question: str) -> bool:
         with self._progress.paused():
-            self._console.question(question)
-            answer = await asyncio.to_thread(sys.stdin.readline)
-        return answer.strip().lower() in {"y", "yes"}
+            return await confirm(self._console, self._change_context, question)
 
     def _show(self, proposal: Proposal) -> None:
         console, claim = self._console, proposal.report.claim

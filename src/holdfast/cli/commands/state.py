@@ -199,8 +199,8 @@ def rollback(
 
     Changes only the state, no real resource.
     """
-    from holdfast.cli.commands.rollback import run_rollback
-    from holdfast.cli.commands.state_changes import override_from
+    from holdfast.cli.states.changes import override_from
+    from holdfast.cli.states.rollback import run_rollback
 
     return run_rollback(invocation, name, version, yes=yes, override=override_from(override, reason))
 
@@ -217,7 +217,7 @@ def push(
     reason: Reason = None,
 ) -> Exit:
     """Push a state to a stack's backend. Terraform refuses another lineage or an older serial."""
-    from holdfast.cli.commands.state_changes import override_from, run_push
+    from holdfast.cli.states.changes import override_from, run_push
 
     source = file.absolute() if file is not None else None
     return run_push(invocation, name, source, override=override_from(override, reason), yes=yes)
@@ -239,7 +239,7 @@ def mv(
 
     Changes only states, no real resource. Afterwards the code must declare the new address.
     """
-    from holdfast.cli.commands.state_edits import Decisions, run_mv
+    from holdfast.cli.states.edits import Decisions, run_mv
 
     return run_mv(invocation, name, to or name, address, target, Decisions(override, reason, yes=yes))
 
@@ -256,7 +256,7 @@ def rm(
     reason: Reason = None,
 ) -> Exit:
     """Remove resources from a state without destroying them. Nothing manages them any more."""
-    from holdfast.cli.commands.state_edits import Decisions, run_rm
+    from holdfast.cli.states.edits import Decisions, run_rm
 
     return run_rm(invocation, name, tuple(addresses), Decisions(override, reason, yes=yes))
 
@@ -285,7 +285,7 @@ def adopt(
     reason: Reason = None,
 ) -> Exit:
     """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
-    from holdfast.cli.commands import state_changes
+    from holdfast.cli.states import changes
 
     if accept_older:
         if start_empty or override or not (reason or "").strip():
@@ -294,17 +294,17 @@ def adopt(
                 "--accept-older needs --reason, and neither --start-empty nor --override",
                 hint="The reason is recorded in the audit log.",
             )
-        return state_changes.run_accept_older(invocation, name, workspace=workspace, reason=str(reason))
-    accepted = state_changes.override_from(override, reason)
+        return changes.run_accept_older(invocation, name, workspace=workspace, reason=str(reason))
+    accepted = changes.override_from(override, reason)
     if start_empty:
-        return state_changes.run_start_empty(invocation, name, override=accepted, yes=yes)
+        return changes.run_start_empty(invocation, name, override=accepted, yes=yes)
     if accepted is not None:
         raise UsageError(
             "HF-USE-19",
             "--override needs --start-empty",
             hint="Adopting a file removes nothing from a state.",
         )
-    return state_changes.run_adopt(invocation, name, workspace=workspace)
+    return changes.run_adopt(invocation, name, workspace=workspace)
 
 
 def rename(
@@ -313,7 +313,7 @@ def rename(
     new: Annotated[str, Argument(metavar="NEW", help="The name that it has now.")],
 ) -> Exit:
     """Move the state, versions and backups of a renamed stack to its new name."""
-    from holdfast.cli.commands.state_changes import run_rename
+    from holdfast.cli.states.changes import run_rename
 
     return run_rename(invocation, old, new)
 
@@ -324,7 +324,7 @@ def retire(
     reason: Reason = None,
 ) -> Exit:
     """Stop comparing new stacks with the state of a stack that is gone. Its resources stay as they are."""
-    from holdfast.cli.commands.state_changes import run_retire
+    from holdfast.cli.states.changes import run_retire
 
     if not (reason or "").strip():
         raise UsageError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 from holdfast.changes.change import plan_change
 from holdfast.cli.command import Invocation
-from holdfast.cli.commands.state_changes import confirm_change, unchanged
+from holdfast.cli.confirmation import confirm, require_terminal
 from holdfast.cli.context import CommandContext
+from holdfast.cli.states.changes import confirm_change, unchanged
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.state import rollback_document
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult, exit_code
 from holdfast.runs.document import change_document
@@ -26,13 +25,17 @@ def run_rollback(
 ) -> Exit:
     console, context = invocation.console, CommandContext(invocation)
     stack = context.repository.stack(name)
-    if not yes and not sys.stdin.isatty():
-        raise UsageError("HF-USE-5", "cannot ask for confirmation without a terminal", hint="Add --yes.")
-    shown = context.run(lambda change_context: _preview(invocation, change_context, stack, version, override))
     if not yes:
-        console.question("This changes only the state, no real resource. Roll back?")
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            return unchanged(invocation, stack)
+        require_terminal()
+
+    async def preview_and_ask(change_context: ChangeContext) -> Preview | None:
+        shown = await _preview(invocation, change_context, stack, version, override)
+        question = "This changes only the state, no real resource. Roll back?"
+        return shown if yes or await confirm(console, change_context, question) else None
+
+    shown = context.run(preview_and_ask)
+    if shown is None:
+        return unchanged(invocation, stack)
     started = clock.monotonic()
 
     async def work(change_context: ChangeContext) -> tuple[RolledBack, tuple[StackResult, ...]]:

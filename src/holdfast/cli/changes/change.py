@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from holdfast.changes.readers import unselected_readers, with_readers
 from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import Report, ReportedFinding, redact_report
 from holdfast.cli.command import Invocation
+from holdfast.cli.confirmation import confirm, read_answer, require_terminal
 from holdfast.cli.context import CommandContext
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
@@ -202,8 +201,7 @@ class Change:
         self._start()
 
         async def confirm_import(change_context: ChangeContext, _: tuple[str, ...]) -> bool:
-            self.console.question(f"Import {address}?")
-            return (await _read_line(change_context)).strip().lower() in {"y", "yes"}
+            return await confirm(self.console, change_context, f"Import {address}?")
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
             confirm = None if yes else self._confirmation(change_context, progress, confirm_import)
@@ -248,7 +246,7 @@ class Change:
                     continue
                 question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
                 self.console.question(question, answers="")
-                if (await _read_line(change_context)).strip() != name:
+                if await read_answer(change_context) != name:
                     return False
             return True
 
@@ -347,8 +345,7 @@ class Change:
         return confirm
 
     async def _confirm_apply(self, change_context: ChangeContext, ready: tuple[str, ...]) -> bool:
-        self.console.question(f"Apply {plural(len(ready), 'stack')}?")
-        return (await _read_line(change_context)).strip().lower() in {"y", "yes"}
+        return await confirm(self.console, change_context, f"Apply {plural(len(ready), 'stack')}?")
 
     def _show_plans(self, results: Results, fold: Fold | None = None) -> None:
         verbose = self.invocation.verbose
@@ -389,30 +386,10 @@ class Change:
 
 
 def require_answer(*, yes: bool) -> None:
-    if not yes and not sys.stdin.isatty():
-        raise UsageError(
-            "HF-USE-5",
-            "cannot ask for confirmation without a terminal",
-            hint="Add --yes, or plan with --out and apply the bundle with --plan.",
-        )
+    if not yes:
+        require_terminal("Add --yes, or plan with --out and apply the bundle with --plan.")
 
 
 def exit_if_blocked(*, allow: bool) -> Exit:
     """The exit code of an apply that left a stack blocked."""
     return Exit.DONE if allow else Exit.FAILED
-
-
-async def _read_line(change_context: ChangeContext) -> str:
-    """A line from the terminal; empty if the user pressed Ctrl-C instead."""
-    ready = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin.fileno(), ready.set)
-    waiting = asyncio.create_task(ready.wait())
-    stopping = asyncio.create_task(change_context.control.stop.reached(1))
-    try:
-        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return sys.stdin.readline() if ready.is_set() else ""
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-        waiting.cancel()
-        stopping.cancel()

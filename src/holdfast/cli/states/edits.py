@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import sys
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from holdfast.cli.command import Invocation, fields
-from holdfast.cli.commands.state_changes import override_from, unchanged
+from holdfast.cli.confirmation import confirm, require_terminal
 from holdfast.cli.context import CommandContext
+from holdfast.cli.states.changes import override_from, unchanged
 from holdfast.cli.views.state import resources_text, show_changes
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit
 from holdfast.kernel.text import plural
 from holdfast.plans.context import ChangeContext
 from holdfast.states import edits
@@ -107,15 +106,8 @@ def run_mv(
     edit, written = _run(invocation, context, request, show, question, yes=decisions.yes)
     if not written:
         return unchanged(invocation, source)
-    back = (
-        "holdfast",
-        "state",
-        "mv",
-        destination.name,
-        target,
-        address,
-        *(("--to", source.name) if to else ()),
-    )
+    back = ("holdfast", "state", "mv", destination.name, target, address)
+    back_to = ("--to", source.name) if to else ()
     return invocation.answer(
         {
             "version": 1,
@@ -128,8 +120,8 @@ def run_mv(
         f" Moved {plural(len(edit.moved), 'resource')} {where}.",
         *map(_text, written),
         *(f"   {note}" for note in notes),
-        f"   To undo this: {shlex.join(back)}",
-        f"   Next: holdfast plan {' '.join(one.stack for one in written)}",
+        f"   To undo this: {shlex.join((*back, *back_to))}",
+        f"   Next: holdfast plan {' '.join(state.stack for state in written)}",
     )
 
 
@@ -149,22 +141,13 @@ def _run(
         show(change_context, edit)
         for stack, change in zip(request.stacks, edit.changes, strict=True):
             require_allowed(change_context, stack, change, request.override, command=request.command)
-        if yes or request.override is not None or await _confirmed(invocation, request, question):
-            return edit, await edits.write(change_context, request, edit)
-        return edit, ()
+        if not yes and request.override is None:
+            require_terminal(f"To confirm: {request.command} --yes")
+            if not await confirm(invocation.console, change_context, question):
+                return edit, ()
+        return edit, await edits.write(change_context, request, edit)
 
     return context.run(work)
-
-
-async def _confirmed(invocation: Invocation, request: Request, question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "HF-USE-5",
-            "cannot ask for confirmation without a terminal; nothing was changed",
-            hint=f"To confirm: {request.command} --yes",
-        )
-    invocation.console.question(question)
-    return (await asyncio.to_thread(sys.stdin.readline)).strip().lower() in {"y", "yes"}
 
 
 def _text(written: Written) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from pathlib import Path
 
 from holdfast.cli.command import Invocation, fields
+from holdfast.cli.confirmation import confirm, require_terminal
 from holdfast.cli.context import CommandContext, run_on_stack
 from holdfast.cli.views.state import resources_text, show_changes
 from holdfast.kernel.errors import Exit, UsageError
@@ -56,15 +55,12 @@ async def confirm_change(
     what = f"{plural(len(lost), 'resource')} ({', '.join(lost[:_NAMED])}{more})"
     if change.lost is None:
         what = "an unknown number of resources"
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "HF-USE-5",
-            f"{stack.name}: this removes {what} from its state; cannot ask to confirm without a terminal",
-            hint=f"To confirm: {command} --yes",
-        )
-    console.question(f"This removes {what} from the state. The resources themselves stay. Continue?")
-    answer = await asyncio.to_thread(sys.stdin.readline)
-    return answer.strip().lower() in {"y", "yes"}
+    require_terminal(
+        f"To confirm: {command} --yes",
+        what=f"{stack.name}: this removes {what} from its state; cannot ask to confirm without a terminal",
+    )
+    question = f"This removes {what} from the state. The resources themselves stay. Continue?"
+    return await confirm(console, context, question)
 
 
 def unchanged(invocation: Invocation, stack: Stack) -> Exit:

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.changes import continuation, preconditions
 from holdfast.changes.bundles import results_without_plan, stacks_of_bundles
 from holdfast.changes.change import apply_bundles
-from holdfast.cli.commands.change import Change, Results, exit_if_blocked, require_answer
+from holdfast.cli.changes.change import Change, Results, exit_if_blocked, require_answer
 from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit
 from holdfast.kernel.text import plural

@@ -1,0 +1,1 @@
+"""What plan, apply, destroy and import have in common."""

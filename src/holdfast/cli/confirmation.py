@@ -1,0 +1,38 @@
+"""Questions to the user before something is changed. Ctrl-C is an answer too: no."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from holdfast.cli.console import Console
+from holdfast.kernel.errors import UsageError
+from holdfast.plans.context import ChangeContext
+
+
+def require_terminal(
+    hint: str = "Add --yes.", *, what: str = "cannot ask for confirmation without a terminal"
+) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("HF-USE-5", what, hint=hint)
+
+
+async def confirm(console: Console, context: ChangeContext, question: str) -> bool:
+    console.question(question)
+    return (await read_answer(context)).lower() in {"y", "yes"}
+
+
+async def read_answer(context: ChangeContext) -> str:
+    """A line from the terminal; empty if the user pressed Ctrl-C instead."""
+    ready = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    waiting = asyncio.create_task(ready.wait())
+    stopping = asyncio.create_task(context.control.stop.reached(1))
+    try:
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return sys.stdin.readline().strip() if ready.is_set() else ""
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+        waiting.cancel()
+        stopping.cancel()

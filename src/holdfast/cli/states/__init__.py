@@ -1,0 +1,1 @@
+"""The steps of `holdfast state` that change a state: show, ask, write."""
