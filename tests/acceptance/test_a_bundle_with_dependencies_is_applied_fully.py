@@ -297,6 +297,38 @@ def test_a_mock_is_replaced_by_the_real_value_when_there_is_one(holdfast: Progra
     assert statuses(holdfast.results("plan")) == dict.fromkeys(results, "unchanged")
 
 
+def test_what_a_plan_does_not_show_cannot_change_with_it(holdfast: Program) -> None:
+    """A provisioner would run with another value: the plan looks the same, and does something else."""
+    mocked(holdfast, environment="dev")
+    holdfast.ok("apply", "network", "--yes")
+    code = (holdfast.folder / "app/main.tf").read_text()
+    run = '  provisioner "local-exec" {\n    command = "echo ${local.vpc} >../ran"\n  }\n'
+    holdfast.write(
+        "app/main.tf",
+        f"locals {{\n  vpc = var.vpc\n}}\n{code.replace('input = {', f'{run}input = {{')}".replace(
+            "app in ${var.vpc}", "app"
+        ),
+    )
+    network = (holdfast.folder / "network/main.tf").read_text()
+    holdfast.write("network/main.tf", network.replace('"vpc-$', '"other-$'))
+    holdfast.json("plan", "--out", "out")
+    results = holdfast.results("apply", "--plan", "out", code=3)
+    assert statuses(results) == {"network": "applied", "app": "refused"}
+    assert results["app"]["error"]["code"] == "HF-BUND-23"
+    assert "run a provisioner of terraform_data.app with another value" in results["app"]["error"]["message"]
+
+
+def test_a_mock_is_the_one_of_the_configuration(holdfast: Program) -> None:
+    """It matches any value, so a bundle cannot bring one of its own."""
+    mocked(holdfast, environment="dev")
+    holdfast.ok("plan", "--out", "out")
+    config = (holdfast.folder / "holdfast.yaml").read_text()
+    holdfast.write("holdfast.yaml", config.replace("vpc-mock", "vpc-other"))
+    results = holdfast.results("apply", "--plan", "out", code=3)
+    assert statuses(results) == {"network": "applied", "app": "refused"}
+    assert results["app"]["error"]["code"] == "HF-BUND-6"
+
+
 def test_in_production_a_replaced_mock_needs_a_new_approval(holdfast: Program) -> None:
     """The approval of the plan with the mock does not count; a plan with the real value can be approved."""
     mocked(holdfast, environment="prod")

@@ -53,12 +53,17 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
                 context.redactor.register_all(texts(value))
                 notes += _sensitive_note(context, stack, variable, reference)
         elif mocks and reference.mock is not None:
-            values[variable] = mocked[variable] = reveal_all(resolve(context, reference.mock))
+            values[variable] = mocked[variable] = mock_of(context, reference)
             why = _why_missing(state, reference)
             notes.append(f"{variable} is a mock, because {why}; a plan with mocks is never applied")
         else:
             raise _missing_error(context, stack, variable, reference, state)
     return InputValues(values=values, mocks=mocked, notes=tuple(notes))
+
+
+def mock_of(context: ChangeContext, reference: OutputRef) -> object:
+    """None if the input has none."""
+    return reveal_all(resolve(context, reference.mock)) if reference.mock is not None else None
 
 
 async def inputs_or_none(context: ChangeContext, stack: Stack) -> InputValues:

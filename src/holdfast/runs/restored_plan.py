@@ -9,11 +9,12 @@ from holdfast.guard.decision import Reason
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.text import plural
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.inputs import mock_of
 from holdfast.plans.plan_file import PlanFile, replan
 from holdfast.plans.restored_plan import from_saved_plan
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
-from holdfast.plans.saved_plan import SavedPlan
+from holdfast.plans.saved_plan import SavedPlan, canonical
 from holdfast.plans.state_continuity import stale_plan
 from holdfast.plans.status import Status
 from holdfast.plans.workdir import StackWorkdir
@@ -24,6 +25,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.run_store import RunStore
 from holdfast.terraform.plan.same_plan import Mocks, plan_differences
+from holdfast.terraform.plan.unshown import unshown_differences
 
 ALREADY_APPLIED = "already applied"
 _MOCK_REPLACED = Reason(
@@ -48,6 +50,7 @@ class RestoredPlan:
 
         The new plan must do exactly what the saved one shows.
         """
+        self._require_own_mocks(context)
         saved = await from_saved_plan(context, self._stack, workdir, self.bundle, retrying)
         if not changed and not self.bundle.mocks:
             return saved
@@ -56,11 +59,24 @@ class RestoredPlan:
         self.remark = f"planned again: {'; '.join(changed) or 'it had mock values'}; same changes"
         return structs.replace(new, notes=(self.remark, *saved.notes))
 
+    def _require_own_mocks(self, context: ChangeContext) -> None:
+        """A mock matches any value, so only those of the configuration count, whatever a bundle says."""
+        for variable, mock in self.bundle.mocks.items():
+            reference = self._stack.inputs.get(variable)
+            own = mock_of(context, reference) if reference is not None else None
+            if own is None or canonical(own) != canonical(mock):
+                raise Refused(
+                    "HF-BUND-6",
+                    f"{self._stack.name}: the mock of its input {variable} changed since the plan was made",
+                    hint=f"Make a new plan: holdfast plan {self._stack.name} --out DIR",
+                )
+
     def _require_same(self, saved: PlanFile, new: PlanFile) -> None:
         name = self._stack.name
         if new.prior != saved.prior:
             raise stale_plan(name)
-        different = plan_differences(saved.plan, new.plan, Mocks(self.bundle.mocks.values()))
+        plans, mocks = (saved.plan, new.plan), Mocks(self.bundle.mocks.values())
+        different = plan_differences(*plans, mocks) or unshown_differences(*plans, mocks, self._stack.inputs)
         if different:
             how = "which was not in" if different[0].startswith("it would also") else "unlike"
             more = f" (and {plural(len(different) - 1, 'more difference')})" if len(different) > 1 else ""

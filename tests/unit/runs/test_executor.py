@@ -20,9 +20,11 @@ from msgspec import structs
 from plan_documents import change
 
 from holdfast.config.guard import Effect
+from holdfast.config.output_refs import OutputRef
 from holdfast.guard.decision import Allow, Decision, Reason
 from holdfast.guard.evaluate import decision_from_reasons
 from holdfast.kernel.errors import HoldfastError, Problem, UnknownOutcome
+from holdfast.plans.context import InputValues
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
@@ -308,15 +310,35 @@ def test_a_saved_plan_that_is_planned_again_takes_over_its_approvals(world: Worl
 
 @pytest.mark.parametrize("production", [True, False])
 def test_a_mock_that_became_real_needs_a_new_approval_in_production(
-    world: World, *, production: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, *, production: bool
 ) -> None:
     """Nobody has seen the real value."""
-    world.again = [world.planning(UPDATE, made="again")]
+    with_mock(world, monkeypatch)
     world.speak(ApprovalKind.APPROVAL)
-    world.run.stack = structs.replace(STACK, production=False)
     done = world.restore(mocks={"id": "vpc-0"}, production=production)
     assert len(world.run.approvals(str(done.digest))) == (0 if production else 1)
     assert world.more == (("HF-BUND-24",) if production else ())
+
+
+@pytest.mark.parametrize("mocks", [{"id": "lab"}, {"other": "vpc-0"}, {"id": None}])
+def test_a_bundle_brings_no_mocks_of_its_own(
+    world: World, monkeypatch: pytest.MonkeyPatch, mocks: dict[str, Any]
+) -> None:
+    """They would match any value: a plan job could show another plan than the one that follows."""
+    with_mock(world, monkeypatch)
+    done = world.restore(mocks=mocks)
+    assert done.error is not None
+    assert (done.status, done.error.code) == (Status.REFUSED, "HF-BUND-6")
+
+
+def with_mock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read_inputs(*_: object, **__: object) -> InputValues:
+        return InputValues()
+
+    monkeypatch.setattr(runs, "read_inputs", read_inputs)
+    inputs = {"id": OutputRef(text="network.id", mock="vpc-0")}
+    world.run.stack = structs.replace(STACK, production=False, inputs=inputs)
+    world.again = [world.planning(UPDATE, made="again")]
 
 
 @pytest.mark.parametrize(

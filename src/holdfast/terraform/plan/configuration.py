@@ -18,6 +18,7 @@ _ABSENT = msgspec.Raw()
 
 
 class PriorResource(MaskedStruct, frozen=True, gc=False):
+    address: str = ""
     mode: str = ""
     type: str = ""
     values: msgspec.Raw = NULL
@@ -72,11 +73,14 @@ class ConfigProvisioner(msgspec.Struct, frozen=True, gc=False):
     """The plan does not say whether it runs on create or on destroy."""
 
     type: str = ""
+    expressions: msgspec.Raw = NULL
+    """Without those of `connection` blocks, which no plan has."""
 
 
 class ConfigResource(msgspec.Struct, frozen=True, gc=False):
     address: str = ""
     """Inside its module, without instance keys."""
+    expressions: msgspec.Raw = NULL
     provisioners: list[ConfigProvisioner] | None = None
 
 

@@ -2,7 +2,8 @@
 
 A value that was shown as known after the apply, or that came from a mock, matches any value. Everything else
 must be equal: what is done to which resource, where it comes from, and the values before and after. A read of
-data may be missing: with more values known, Terraform reads it during the plan.
+data may be missing: with more values known, Terraform reads it during the plan. What a plan uses without
+showing it is compared in `unshown`.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def _other_values(old: ResourceChange, new: ResourceChange, mocks: Mocks) -> str
         return f"another import ({new.importing or 'none'})"
     if not set(new.replace_paths) <= set(old.replace_paths):
         return "another reason to replace it"
-    known = _read(FALSE)
-    path = _first_difference(_read(old.change.before), known, _read(new.change.before), known)
+    known = read_value(FALSE)
+    path = _first_difference(read_value(old.change.before), known, read_value(new.change.before), known)
     if path is not None:
         return f"another current value of {_path(path)}"
     path = uncovered(old.change, new.change, mocks)
@@ -192,8 +193,10 @@ def _action_differences(shown: Plan, new: Plan, mocks: Mocks) -> _Differences:
     shown_by_key = _by_invocation(shown.action_invocations)
     for key, actions in _by_invocation(new.action_invocations).items():
         for old, now in zip(shown_by_key[key], actions, strict=True):
-            values = (_read(old.config_values), _read(old.config_unknown))
-            path = _first_difference(*values, _read(now.config_values), _read(now.config_unknown), mocks)
+            values = (read_value(old.config_values), read_value(old.config_unknown))
+            path = _first_difference(
+                *values, read_value(now.config_values), read_value(now.config_unknown), mocks
+            )
             if path is not None:
                 yield False, f"it would invoke {now.address} with another value of {_path(path)}"
 
@@ -215,10 +218,16 @@ def _by_invocation(actions: Iterable[ActionInvocation]) -> dict[_Invocation, lis
 # Values
 
 
+def same_value(shown: Any, new: Any, mocks: Mocks = NO_MOCKS) -> bool:
+    """Of two known values."""
+    known = read_value(FALSE)
+    return _first_difference(shown, known, new, known, mocks) is None
+
+
 def uncovered(shown: Change, new: Change, mocks: Mocks = NO_MOCKS) -> Path | None:
     """Where a new value is not the one that was shown, nor was shown as unknown; None: nowhere."""
-    old = _read(shown.after), _read(shown.after_unknown)
-    return _first_difference(*old, _read(new.after), _read(new.after_unknown), mocks)
+    old = read_value(shown.after), read_value(shown.after_unknown)
+    return _first_difference(*old, read_value(new.after), read_value(new.after_unknown), mocks)
 
 
 def _first_difference(
@@ -269,5 +278,5 @@ def _any(mask: Any) -> bool:
     return any(map(_any, mask)) if isinstance(mask, list) else mask is True
 
 
-def _read(raw: msgspec.Raw) -> Any:
+def read_value(raw: msgspec.Raw) -> Any:
     return _DECODER.decode(raw)
