@@ -136,6 +136,8 @@ def test_a_rejected_plan_stays_rejected(holdfast: Program, tmp_path: Path) -> No
     refused = holdfast.ok("apply", "--plan", str(bundle), code=3)
     assert "HF-GUARD-17" in refused.text
     assert "not on a Friday" in refused.text
+    assert "--continue" not in refused.text
+    assert "Nothing is left" in holdfast.ok("apply", "--continue", "--yes").text
 
 
 @pytest.mark.long

@@ -89,6 +89,7 @@ def test_what_it_requires_is_seen(holdfast: Program) -> None:
         (None, 'locals {\n  a = "@{nothing}"\n}\n', "{nothing} has no value"),
         (None, "locals {\n  a = @{values.quoted}\n}\n", "generate where.tf"),
         ("{ x.auto.tfvars: { content: 'a = 1' } }", None, "Terraform would load it as variables"),
+        ("{ terraform.tfstate: { content: '{}' } }", None, "it has the name of a state"),
         ("{ x.tf: {} }", None, "needs one of `template` and `content`"),
         ("{ ../x.tf: { content: '' } }", None, "../x.tf"),
     ],

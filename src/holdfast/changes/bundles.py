@@ -143,10 +143,10 @@ def results_without_plan(
     return tuple(results)
 
 
-def unapplied_runs(store: RunStore, folder: Path, key: Key) -> tuple[str, ...]:
-    """The runs of a bundle's saved plans that change something and were not applied yet."""
+def unapplied_runs(store: RunStore, folder: Path, key: Key) -> dict[str, str | None]:
+    """The runs of a bundle's saved plans that change something and were not applied yet, with the digests."""
     plans = saved_plan.load(folder, key)
-    return tuple(plan.run for plan in plans if plan.changes and store.used(plan.digest) is None)
+    return {plan.run: plan.digest for plan in plans if plan.changes and store.used(plan.digest) is None}
 
 
 def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:

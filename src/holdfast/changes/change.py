@@ -292,7 +292,7 @@ async def _apply(
                     audit, tell, run.result, what=what, override_reason=run.override_reason()
                 )
             if record is not None:
-                record.finish(context.store, tell, {name: run.result.status for name, run in runs.items()})
+                record.finish(context.store, tell, [run.result for run in runs.values()])
             await audit_trail.flush(audit, tell)
             _clean_up(context.store)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))

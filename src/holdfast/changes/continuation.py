@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from msgspec import structs
 
+from holdfast.guard.decision import Deny
+from holdfast.guard.evaluate import REJECTED as REJECTION
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Listener, Note
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
-from holdfast.store.changes import ChangedStack, ChangeRecord
+from holdfast.store.changes import REJECTED, ChangedStack, ChangeRecord
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
@@ -38,7 +41,10 @@ class RecordedChange:
         return {name: stack.options for name, stack in self.record.stacks.items()}
 
     def begin(self, store: RunStore) -> None:
-        """Before anything is applied: a kill leaves what was to be done. It need not be durable."""
+        """Before anything is applied: a kill leaves what was to be done. It need not be durable.
+
+        A bundle says itself which change it is from, so it cannot replace the base of one that is known.
+        """
         before = store.changes.read(self.id)
         known = dict(before.stacks) if before is not None else {}
         new = {
@@ -46,24 +52,36 @@ class RecordedChange:
             for name, stack in self.record.stacks.items()
             if name not in known or name not in self._not_applied
         }
-        self.record = structs.replace(self.record, stacks={**known, **new})
+        base = (before.base if before is not None else None) or self.record.base
+        self.record = structs.replace(self.record, stacks={**known, **new}, base=base)
         store.changes.write(self.record, durable=False)
 
-    def finish(self, store: RunStore, tell: Listener, statuses: Mapping[str, Status]) -> None:
-        """An error here changes no result: the stacks can be planned and applied by name."""
-        self.add(statuses)
+    def finish(self, store: RunStore, tell: Listener, results: Iterable[StackResult]) -> None:
+        """An error here changes no result: the stacks can be planned and applied by name.
+
+        A rejected plan is not left to be made again: a person decided against it.
+        """
+        self.add(
+            {result.stack.name: REJECTED if _is_rejected(result) else result.status for result in results}
+        )
         try:
             store.changes.write(self.record)
         except (HoldfastError, OSError) as error:
             tell(Note(stack="", text=f"could not record what is left of change {self.id}: {error}"))
 
-    def add(self, statuses: Mapping[str, Status]) -> None:
+    def add(self, statuses: Mapping[str, str]) -> None:
         known = self.record.stacks
         more = {
-            name: structs.replace(known.get(name, ChangedStack()), status=status.value)
+            name: structs.replace(known.get(name, ChangedStack()), status=str(status))
             for name, status in statuses.items()
         }
         self.record = structs.replace(self.record, stacks={**known, **more})
+
+
+def _is_rejected(result: StackResult) -> bool:
+    return isinstance(result.decision, Deny) and any(
+        reason.code == REJECTION for reason in result.decision.reasons
+    )
 
 
 def record_change(

@@ -47,7 +47,8 @@ async def record_approval(
         if any(known.startswith(run.upper()) for known in ids)
         else _runs_of_change(context.store, ids, run)
     )
-    return await record_approvals(context, runs or (choose_run(ids, run),), kind, reason)
+    chosen = dict.fromkeys(runs or (choose_run(ids, run),))
+    return await record_approvals(context, chosen, kind, reason)
 
 
 def _runs_of_change(store: RunStore, ids: Iterable[str], change: str) -> tuple[str, ...]:
@@ -69,22 +70,31 @@ def _runs_of_change(store: RunStore, ids: Iterable[str], change: str) -> tuple[s
 
 
 async def record_approvals(
-    context: ChangeContext, runs: Iterable[str], kind: ApprovalKind, reason: str
+    context: ChangeContext, runs: Mapping[str, str | None], kind: ApprovalKind, reason: str
 ) -> tuple[RecordedApproval, ...]:
-    """All or none: each must be possible before one is recorded."""
+    """All or none: each must be possible before one is recorded.
+
+    By run: the digest of its plan in a bundle, which must be the recorded one. None: whichever is recorded.
+    """
     await context.identity.prove()
-    given = tuple(_approval(context, run, kind) for run in runs)
+    given = tuple(_approval(context, run, kind, expected) for run, expected in runs.items())
     for each in given:
         _record(context, kind, digest=each.digest, stack=each.stack, run=each.run, reason=reason)
     return given
 
 
-def _approval(context: ChangeContext, run: str, kind: ApprovalKind) -> RecordedApproval:
+def _approval(context: ChangeContext, run: str, kind: ApprovalKind, expected: str | None) -> RecordedApproval:
     """What an approval or rejection of this run's plan covers. Raises if it is not possible."""
     planned = read_run(context.store, run)
     if planned is None:
         raise UsageError("HF-RUN-20", f"there is no run {run}", hint="List the runs: holdfast runs list")
     digest, stack = planned.digest, str(planned.stack)
+    if expected not in {None, digest}:
+        raise Refused(
+            "HF-BUND-20",
+            f"{stack}: the run store has another plan of run {run} than the bundle",
+            hint=f"Make a new plan: holdfast plan {stack} --out DIR",
+        )
     if digest is not None and (mark := context.store.used(digest)) is not None:
         raise Refused(
             "HF-APPR-2",

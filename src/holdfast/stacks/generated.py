@@ -90,6 +90,8 @@ def escape(value: str) -> str:
 
 
 def _require_usable(name: str, content: str) -> None:
+    if name.endswith((".tfstate", ".tfstate.backup")):
+        raise GenerateError(f"generate {name}: it has the name of a state", "Give it another name.")
     if is_auto_loaded(name):
         hint = "Use `variables` or `inputs` of the entry."
         raise GenerateError(f"generate {name}: Terraform would load it as variables", hint)

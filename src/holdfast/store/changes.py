@@ -12,7 +12,9 @@ from holdfast.store.blobs import EncryptedBlobs, encode_name, unreadable
 from holdfast.terraform.argv import PlanOptions
 
 _FORMAT = 1
-_DONE = frozenset({"applied", "unchanged", "removed"})
+REJECTED = "rejected"
+"""Instead of `refused`, for a stack whose plan a person rejected."""
+_DONE = frozenset({"applied", "unchanged", "removed", REJECTED})
 
 
 class ChangedStack(MaskedStruct, frozen=True, kw_only=True):

@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 from context_made import change_context
 from memory_blobs import MemoryBlobs
+from msgspec import structs
+from results_made import stack
 
-from holdfast.changes.continuation import choose_change, record_change
+from holdfast.changes.continuation import RecordedChange, choose_change, record_change
+from holdfast.guard.decision import Deny, Reason
 from holdfast.kernel.errors import UsageError
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.store.changes import ChangeRecord
 from holdfast.terraform.argv import PlanOptions, VariableOption
@@ -25,7 +29,8 @@ def opened(tmp_path: Path) -> ChangeContext:
 def apply(opened: ChangeContext, change: str, **statuses: Status) -> None:
     record = record_change(opened, dict.fromkeys(statuses, OPTIONS), change=change)
     record.begin(opened.store)
-    record.finish(opened.store, opened.control.tell, statuses)
+    results = [StackResult(stack=stack(name), status=status) for name, status in statuses.items()]
+    record.finish(opened.store, opened.control.tell, results)
 
 
 def read(opened: ChangeContext) -> ChangeRecord:
@@ -55,9 +60,33 @@ def test_a_bundle_that_is_applied_again_forgets_no_result(opened: ChangeContext)
     for left in (("b",), ()):
         record = record_change(opened, {"a": OPTIONS}, change=CHANGE, without_plan=missing)
         record.begin(opened.store)
-        record.finish(opened.store, opened.control.tell, {"a": Status.APPLIED})
+        result = StackResult(stack=stack("a"), status=Status.APPLIED)
+        record.finish(opened.store, opened.control.tell, [result])
         assert record.left == left
         apply(opened, CHANGE, b=Status.APPLIED)
+
+
+def test_a_rejected_plan_is_not_left_to_be_made_again(opened: ChangeContext) -> None:
+    """A person decided against it. What the guard refuses is left: a new plan may be allowed."""
+    record = record_change(opened, dict.fromkeys("ab", OPTIONS), change=CHANGE)
+    record.begin(opened.store)
+    results = []
+    for name, code in (("a", "HF-GUARD-17"), ("b", "HF-GUARD-1")):
+        deny = Deny(reasons=(Reason(code="HF-GUARD-1", message="no"), Reason(code=code, message="no")))
+        results.append(StackResult(stack=stack(name), status=Status.REFUSED, decision=deny))
+    record.finish(opened.store, opened.control.tell, results)
+    assert read(opened).left == ("b",)
+
+
+def test_a_bundle_does_not_replace_the_base_of_a_known_change(opened: ChangeContext) -> None:
+    """It says itself which change it is from."""
+    known = structs.replace(record_change(opened, {"a": OPTIONS}, change=CHANGE).record, base=b"main")
+    RecordedChange(known).begin(opened.store)
+    for base in (None, b"other"):
+        record = record_change(opened, {"b": OPTIONS}, change=CHANGE).record
+        RecordedChange(structs.replace(record, base=base)).begin(opened.store)
+        assert read(opened).base == b"main"
+    assert read(opened).left == ("a", "b")
 
 
 def test_a_change_is_chosen_by_its_id_or_as_the_latest_that_is_not_complete(opened: ChangeContext) -> None:

@@ -23,7 +23,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.saved_plan import BundledChange
 from holdfast.plans.status import Status
 from holdfast.review.decide import approvals_for
-from holdfast.runs.approval import RecordedApproval, override_denials, record_approval
+from holdfast.runs.approval import RecordedApproval, override_denials, record_approval, record_approvals
 from holdfast.runs.record import store_run_secrets
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
@@ -273,3 +273,13 @@ def test_a_word_that_is_not_about_this_plan_stops_everything(opened: ChangeConte
     with pytest.raises(HoldfastError) as caught:
         opened.store.approvals.of(to)
     assert caught.value.problem.code == "HF-STORE-2"
+
+
+def test_a_decision_about_a_bundle_is_about_the_plans_in_it(opened: ChangeContext) -> None:
+    """A plan job writes the record of its run: it must name the digest that the bundle seals."""
+    with pytest.raises(Refused) as caught:
+        asyncio.run(record_approvals(opened, {RUN: "e" * 64}, ApprovalKind.APPROVAL, "looked at it"))
+    assert caught.value.problem.code == "HF-BUND-20"
+    assert not opened.store.approvals.of(DIGEST)
+    asyncio.run(record_approvals(opened, {RUN: DIGEST}, ApprovalKind.APPROVAL, "looked at it"))
+    assert opened.store.approvals.of(DIGEST)
