@@ -13,8 +13,8 @@ from typing import Any, cast
 from plan_documents import change
 from results_made import stack
 
-from holdfast.plans.backend_config import StateHome
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.environment.backend_config import StateHome
 from holdfast.plans.hooks import Hooks
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult

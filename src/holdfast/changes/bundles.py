@@ -19,7 +19,7 @@ from holdfast.plans import saved_plan
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.plan_file import to_saved_plan
-from holdfast.plans.restored_plan import require_only_new_files
+from holdfast.plans.restore import require_only_new_files
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status

@@ -32,7 +32,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.plans import saved_plan
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import ChangeStarted, Note, StackFinished
-from holdfast.plans.restored_plan import plans_destroy
+from holdfast.plans.restore import plans_destroy
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status

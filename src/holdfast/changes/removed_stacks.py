@@ -7,8 +7,8 @@ from msgspec import Struct
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plural
-from holdfast.plans.backend_config import managed_place
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.environment.backend_config import managed_place
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs.record import register_run_secrets

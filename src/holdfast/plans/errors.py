@@ -2,6 +2,7 @@
 
 HoldfastError
 ├── Cancelled          the user stopped it
+├── InputMissing       another stack has to be applied first
 ├── Failed
 │   └── TerraformFailed    Terraform reported errors
 ├── Busy
@@ -27,7 +28,8 @@ from holdfast.kernel.errors import (
     UnknownOutcome,
 )
 from holdfast.kernel.text import without_controls
-from holdfast.plans.backend_config import StateHome
+from holdfast.plans.environment.backend_config import StateHome
+from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.diagnostics import Diagnostic, LockInfo, parse_lock_info
 from holdfast.terraform.engine.interface import CommandResult, Engine, Product
@@ -39,11 +41,25 @@ _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")
 _HOLDER_NOT_NAMED = "This version of Terraform does not report who holds an http lock."
+_INIT_NEEDED = (
+    "Backend initialization required",
+    "Inconsistent dependency lock file",
+    "Required plugins are not installed",
+    "Missing required provider",
+    "Module not installed",
+    "Module source has changed",
+    "Module version requirements have changed",
+)
+_MOST_WARNINGS = 5
 _CODES = {"init": "HF-TF-1", "validate": "HF-TF-2", "plan": "HF-TF-3", "apply": "HF-TF-4"}
 
 
 class Cancelled(HoldfastError):  # noqa: N818 - the status it becomes
     """The user asked to stop, and the command stopped."""
+
+
+class InputMissing(HoldfastError):  # noqa: N818 - the stack is blocked, it did not fail
+    """An output that a stack needs does not exist yet: its stack has to be applied first."""
 
 
 class TerraformFailed(Failed):
@@ -53,6 +69,10 @@ class TerraformFailed(Failed):
         super().__init__(code, message, hint=problems[0].hint if problems else None)
         if problems:
             self.problems = problems
+
+    @property
+    def needs_init(self) -> bool:
+        return any(problem.message.startswith(_INIT_NEEDED) for problem in self.problems)
 
 
 class StateLocked(Busy):
@@ -67,6 +87,17 @@ class StateLocked(Busy):
             f"holdfast state unlock {stack} {lock.id if lock is not None else 'ID'} --reason TEXT",
         )
         self.lock = lock
+
+
+def status_of(error: HoldfastError) -> Status:
+    """The status of a stack whose run raised an error."""
+    match error:
+        case Cancelled():
+            return Status.CANCELLED
+        case InputMissing():
+            return Status.BLOCKED
+        case _:
+            return STATUS_OF_EXIT[error.exit]
 
 
 _CONFINED = (
@@ -158,6 +189,20 @@ def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagno
     denied = "permission denied" in message.lower() and bool(target.engine.confinement.measures)
     hint = _CONFINED if denied else _variable_hint(message, target.not_passed)
     return Problem(code=code, message=message, hint=hint, place=place, address=diagnostic.address)
+
+
+def warnings_in(target: CommandTarget, output: CommandOutput) -> tuple[str, ...]:
+    """Terraform's warnings, each once, with its place in the source."""
+    diagnostics = (diagnostic for diagnostic in output.diagnostics if not diagnostic.is_error)
+    problems = [problem_from_diagnostic(target, "", diagnostic) for diagnostic in diagnostics]
+    unique = tuple(
+        dict.fromkeys(
+            f"warning: {problem.message}{f' ({problem.place})' if problem.place is not None else ''}"
+            for problem in problems
+        )
+    )
+    more = len(unique) - _MOST_WARNINGS
+    return (*unique[:_MOST_WARNINGS], *((f"and {more} more warnings",) if more > 0 else ()))
 
 
 def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:

@@ -27,9 +27,9 @@ from holdfast.hcl.eval.code import Code, ModuleCode, is_code
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.destination import differences
+from holdfast.plans.environment.destination import differences
+from holdfast.plans.environment.outside_content import downloaded_modules
 from holdfast.plans.events import Note
-from holdfast.plans.outside_content import downloaded_modules
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files

@@ -20,19 +20,15 @@ from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.secret import reveal_all
 from holdfast.plans import state_continuity
 from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues
-from holdfast.plans.errors import Cancelled
+from holdfast.plans.environment.stack_environment import resolve
+from holdfast.plans.errors import Cancelled, InputMissing
 from holdfast.plans.events import ignore_events
-from holdfast.plans.stack_environment import resolve
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import home_of, open_workdir, state_at
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.values import texts
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, UnreadableState, read_state
-
-
-class InputMissing(HoldfastError):  # noqa: N818 - the stack is blocked, it did not fail
-    """An output that a stack needs does not exist yet: its stack has to be applied first."""
 
 
 async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> InputValues:
@@ -46,7 +42,7 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
     notes: list[str] = []
     for variable, reference in stack.inputs.items():
         state = states[reference.stack]
-        output = next((one for one in _outputs(state) if one.name == reference.output), None)
+        output = _output(state, reference.output)
         if output is not None:
             values[variable] = value = output.read()
             if output.sensitive:
@@ -118,6 +114,10 @@ async def read_state_of(context: ChangeContext, stack: Stack) -> StateFile:
 
 def _outputs(state: StateFile) -> tuple[StateOutput, ...]:
     return (state.outputs or ()) if isinstance(state, State) else ()
+
+
+def _output(state: StateFile, name: str) -> StateOutput | None:
+    return next((output for output in _outputs(state) if output.name == name), None)
 
 
 def _why_missing(state: StateFile, reference: OutputRef) -> str:

@@ -1,4 +1,4 @@
-"""A plan file in a work directory, ready to be applied. `restored_plan` makes one from a bundle."""
+"""A plan file in a work directory, ready to be applied. `restore` makes one from a bundle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import renames, state_continuity
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.destination import require_equal
+from holdfast.plans.environment.destination import require_equal
 from holdfast.plans.errors import TerraformFailed
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.result import StackResult

@@ -18,8 +18,8 @@ from holdfast.audit.entry import Entry
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.backend_config import StateHome, managed_place
 from holdfast.plans.context import ChangeContext, Project
+from holdfast.plans.environment.backend_config import StateHome, managed_place
 from holdfast.plans.state_continuity import Origin
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord

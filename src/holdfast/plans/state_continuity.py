@@ -12,8 +12,8 @@ from msgspec import structs
 
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.kernel.text import plural
-from holdfast.plans.backend_config import StateHome, managed_place, state_home, states_beside
 from holdfast.plans.context import Project
+from holdfast.plans.environment.backend_config import StateHome, managed_place, state_home, states_beside
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, problem_from_diagnostic
+from holdfast.plans.environment.outside_content import downloaded_modules, files_outside, provider_overrides
+from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, warnings_in
 from holdfast.plans.events import Note, PhaseStarted
 from holdfast.plans.hooks import Hooks
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
-from holdfast.plans.outside_content import downloaded_modules, files_outside, provider_overrides
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.workdir import StackWorkdir, open_workdir
@@ -42,19 +42,8 @@ from holdfast.terraform.workdirs.workdir import remove_files
 _INIT_JSON_SINCE = {Product.TERRAFORM: Version.parse("1.9.0"), Product.TOFU: Version.parse("1.9.0")}
 _EARLY_SINCE = Version.parse("1.8.0")
 """From this version, OpenTofu takes variables in every command, because code may need them in every one."""
-_MOST_WARNINGS = 5
 _GOGC_ALONE = "400"
 """Less garbage collection saves a fifth of the CPU of a short command. Providers must not inherit it."""
-_INIT_NEEDED = (
-    "Backend initialization required",
-    "Inconsistent dependency lock file",
-    "Required plugins are not installed",
-    "Missing required provider",
-    "Module not installed",
-    "Module source has changed",
-    "Module version requirements have changed",
-)
-"""Errors that an init fixes."""
 
 _IMPORTS = "zz_holdfast_imports.tf"
 _TARGETING = "Resource targeting is in effect"
@@ -244,8 +233,7 @@ class Terraform:
         try:
             return await command()
         except TerraformFailed as error:
-            needed = any(problem.message.startswith(_INIT_NEEDED) for problem in error.problems)
-            if not self._skipped or not needed:
+            if not self._skipped or not error.needs_init:
                 raise
         await self._init_for_real()
         return await command()
@@ -332,22 +320,10 @@ class Terraform:
         if result.code not in (0, 2) or result.interrupted or has_errors:
             raise command_error(self.workdir, "plan", result, output)
         if options.imports:
-            output.diagnostics[:] = [found for found in output.diagnostics if found.summary != _TARGETING]
-        self.warnings = self._warnings(output)
+            diagnostics = output.diagnostics
+            diagnostics[:] = [warning for warning in diagnostics if warning.summary != _TARGETING]
+        self.warnings = warnings_in(self.workdir, output)
         return result.code
-
-    def _warnings(self, output: CommandOutput) -> tuple[str, ...]:
-        """Terraform's warnings, each once, with its place in the source."""
-        diagnostics = (diagnostic for diagnostic in output.diagnostics if not diagnostic.is_error)
-        problems = [problem_from_diagnostic(self.workdir, "", diagnostic) for diagnostic in diagnostics]
-        unique = tuple(
-            dict.fromkeys(
-                f"warning: {problem.message}{f' ({problem.place})' if problem.place is not None else ''}"
-                for problem in problems
-            )
-        )
-        more = len(unique) - _MOST_WARNINGS
-        return (*unique[:_MOST_WARNINGS], *((f"and {more} more warnings",) if more > 0 else ()))
 
     async def show(self) -> tuple[Plan, bytes]:
         def show() -> Awaitable[CommandResult]:

@@ -16,12 +16,12 @@ from holdfast.hcl.eval.code import LOCK_FILE, Code
 from holdfast.kernel.errors import ConfigError, EngineError, HoldfastError, Problem, Refused, UsageError
 from holdfast.kernel.secret import reveal_all
 from holdfast.kernel.values import MaskedStruct
-from holdfast.plans.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
 from holdfast.plans.context import NO_INPUTS, ChangeContext, InputValues, Project
-from holdfast.plans.destination import Destination
+from holdfast.plans.environment.backend_config import OVERRIDE_FILE, StateHome, state_home, stateless_home
+from holdfast.plans.environment.destination import Destination
+from holdfast.plans.environment.stack_environment import digest_of, resolve_all, stack_environment
 from holdfast.plans.events import PhaseStarted
 from holdfast.plans.kept_files import left_out_note, restore_kept_files
-from holdfast.plans.stack_environment import digest_of, resolve_all, stack_environment
 from holdfast.plans.state_continuity import (
     require_no_leftover_state,
     require_state_saved,

@@ -17,6 +17,7 @@ from holdfast.plans.errors import (
     Cancelled,
     TerraformFailed,
     apply_interrupted,
+    status_of,
     terraform_error,
     unfinished_apply,
 )
@@ -26,7 +27,7 @@ from holdfast.plans.policies import applied_as, state_of
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.state_continuity import store_errored_state
-from holdfast.plans.status import STATUS_OF_EXIT, Status
+from holdfast.plans.status import Status
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.runs.apply_watch import ApplyWatch
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
@@ -89,8 +90,8 @@ async def apply_plan(
     except UnknownOutcome:
         raise
     except HoldfastError as error:
-        failed = run.with_result(_failed_as(planned, error))
-        await asyncio.to_thread(finish_run, context.store, failed, backups)
+        failed = structs.replace(planned, status=status_of(error), error=error.problem)
+        await asyncio.to_thread(finish_run, context.store, run.with_result(failed), backups)
         raise
     except OSError as error:
         raise _unknown_after(error, stack.name, run.id) from error
@@ -109,11 +110,6 @@ def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> None
         store.applied.forget(stack.name, state, lineage)
     else:
         store.applied.record(stack.name, state, lineage, applied_as(context.project.config, declared))
-
-
-def _failed_as(planned: StackResult, error: HoldfastError) -> StackResult:
-    status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
-    return structs.replace(planned, status=status, error=error.problem)
 
 
 def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digests: tuple[str, ...]) -> None:

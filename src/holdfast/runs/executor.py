@@ -14,21 +14,22 @@ from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny
 from holdfast.kernel.errors import Exit, HoldfastError, Problem
 from holdfast.plans.context import ChangeContext, InputValues
-from holdfast.plans.errors import Cancelled
+from holdfast.plans.errors import Cancelled, status_of
 from holdfast.plans.events import StackFinished
-from holdfast.plans.inputs import InputMissing, read_inputs
-from holdfast.plans.plan_file import PlanFile, create_plan, replan
-from holdfast.plans.result import StackResult, read_outputs, with_plan_of
+from holdfast.plans.inputs import read_inputs
+from holdfast.plans.plan_file import PlanFile, create_plan
+from holdfast.plans.result import StackResult, with_plan_of
 from holdfast.plans.saved_plan import SavedPlan
-from holdfast.plans.status import STATUS_OF_EXIT, Status
+from holdfast.plans.status import Status
 from holdfast.plans.workdir import HookRun, StackWorkdir, open_workdir
 from holdfast.review.decide import approvals_for, decide, refusal_error
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
 from holdfast.runs.apply_watch import known_outcomes
-from holdfast.runs.auto_replan import extra_changes, may_replan
+from holdfast.runs.auto_replan import may_replan
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
+from holdfast.runs.replan import allowed_replan, nothing_left
 from holdfast.runs.restored_plan import RestoredPlan, result_of_used_plan
 from holdfast.runs.run import Run, new_run, redact_run, write_run
 from holdfast.runs.stored_plan import write_plan
@@ -38,7 +39,6 @@ from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import EngineId
-from holdfast.terraform.statefile.sensitive import sensitive_in_outputs
 
 Explain = Callable[[UnknownRun], Awaitable[HoldfastError]]
 """Says what is known of a previous run that was interrupted."""
@@ -255,7 +255,7 @@ class RunExecutor:
             run = self._new_run().to(Status.APPLYING)
             now = structs.replace(await self._evaluate(plan_file), run=run.id, replaces=None)
             if now.status is Status.UNCHANGED:
-                return await self._nothing_left(planned, plan_file)
+                return await nothing_left(self.context, planned, plan_file, self._retrying)
         raise AssertionError("the last round returns or raises")
 
     def _may_replan(self) -> bool:
@@ -265,42 +265,18 @@ class RunExecutor:
 
     async def _replan_after(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
         """A new plan that may be applied. If there is none, the failure of the apply is raised again."""
-        options = self._options or PlanOptions()
-        left = tuple(address for address in options.replace if address not in failure.outcome.done)
+        options, done = self._options or PlanOptions(), failure.outcome.done
+        left = tuple(address for address in options.replace if address not in done)
         self._options = options._replace(replace=left)
-        try:
-            await self._retrying.wait(seconds, before="plan again")
-            after = await replan(self.context, self.stack, before, self._options)
-        except HoldfastError as error:
-            self._retrying.note(f"Holdfast could not plan again: {error.problem.message}")
-            raise failure from error
-        more = extra_changes(before.plan, after.plan, done=failure.outcome.done)
-        if more:
-            self._retrying.note(
-                f"the new plan was not applied because it has additional changes: {', '.join(more)}"
-            )
-            raise failure
-        try:
-            decision = await decide(self.context.project, self.context.store, self._checks, self.stack, after)
-        except HoldfastError as error:
-            self._retrying.note(f"the new plan was not applied: {error.problem.message}")
-            raise failure from error
-        if not isinstance(decision, Allow):
-            self._retrying.note(f"the new plan was not applied: {decision.reasons[0].message}")
+        after = await allowed_replan(
+            *(self.context, self._checks, self.stack, before, self._options),
+            done=done,
+            retrying=self._retrying,
+            seconds=seconds,
+        )
+        if after is None:
             raise failure
         return after
-
-    async def _nothing_left(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
-        """The new plan shows that the failed change was made."""
-        self._retrying.note("the new plan has no changes left")
-        outputs = await plan_file.terraform.outputs()
-        self.context.redactor.register_all(sensitive_in_outputs(outputs))
-        return structs.replace(
-            planned,
-            status=Status.APPLIED,
-            outputs=read_outputs(outputs),
-            notes=(*plan_file.notes, *self._retrying.notes),
-        )
 
     async def _evaluate(self, plan_file: PlanFile) -> StackResult:
         """The result of a new or saved plan, with the guard's decision."""
@@ -398,12 +374,9 @@ class RunExecutor:
 
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault
-        status = Status.CANCELLED if isinstance(error, Cancelled) else STATUS_OF_EXIT[error.exit]
-        if isinstance(error, InputMissing):
-            status = Status.BLOCKED
         return StackResult(
             stack=self.stack,
-            status=status,
+            status=status_of(error),
             engine=self._engine() if error.exit is not Exit.USAGE else None,
             run=self.run.id,
             error=error.problem,

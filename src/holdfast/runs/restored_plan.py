@@ -11,7 +11,7 @@ from holdfast.kernel.text import plural
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.inputs import mock_of
 from holdfast.plans.plan_file import PlanFile, replan
-from holdfast.plans.restored_plan import from_saved_plan
+from holdfast.plans.restore import restore_plan
 from holdfast.plans.result import StackResult
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import SavedPlan, canonical
@@ -51,7 +51,7 @@ class RestoredPlan:
         The new plan must do exactly what the saved one shows.
         """
         self._require_own_mocks(context)
-        saved = await from_saved_plan(context, self._stack, workdir, self.bundle, retrying)
+        saved = await restore_plan(context, self._stack, workdir, self.bundle, retrying)
         if not changed and not self.bundle.mocks:
             return saved
         new = await replan(context, self._stack, saved, saved.options)

@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.plans import state_continuity
-from holdfast.plans.backend_config import states_beside
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.environment.backend_config import states_beside
 from holdfast.plans.policies import require_owner_of_state
 from holdfast.plans.workdir import open_workdir
 from holdfast.runs import audit_trail

@@ -11,10 +11,12 @@ from ciphers import CIPHER, KEY, STORE
 from context_made import ALIVE, DEAD, LONG_AGO, change_context, claim, journal, take
 from memory_blobs import MemoryBlobs
 from plan_job import forged_blob
+from recovery_made import LINEAGE, SERIAL
 from results_made import stack
 
 from holdfast.kernel.errors import Busy, Failed, UnknownOutcome
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import Status
 from holdfast.runs import outcome as settling
 from holdfast.runs.claims import Claim, claim_on
@@ -91,6 +93,7 @@ def test_a_proved_end_is_written_down_and_the_stack_is_free(tmp_path: Path) -> N
         change="01A",
         digest="d1",
         notes=notes,
+        state_before=StateIdentity(lineage=LINEAGE, serial=SERIAL),
     )
     assert run == expected
     assert at.store.claims.all() == ()

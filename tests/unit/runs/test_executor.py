@@ -30,7 +30,7 @@ from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.runs import executor as runs
-from holdfast.runs import restored_plan
+from holdfast.runs import replan, restored_plan
 from holdfast.runs.apply import ApplyFailed
 from holdfast.runs.auto_replan import ApplyOutcome
 from holdfast.runs.executor import RunExecutor
@@ -84,10 +84,11 @@ class World:
         patch.setattr(runs, "require_previous_finished", self._settled)
         patch.setattr(runs, "open_workdir", self._workdir)
         patch.setattr(runs, "create_plan", self._make)
-        patch.setattr(runs, "replan", self._make_again)
-        patch.setattr(restored_plan, "from_saved_plan", self._restore)
+        patch.setattr(replan, "replan", self._make_again)
+        patch.setattr(restored_plan, "restore_plan", self._restore)
         patch.setattr(restored_plan, "replan", self._make_again)
         patch.setattr(runs, "decide", self._decide)
+        patch.setattr(replan, "decide", self._decide)
         patch.setattr(runs, "apply_plan", self._apply)
         checks: Any = SimpleNamespace(check_outputs=lambda *_: None)
         self.run = RunExecutor(

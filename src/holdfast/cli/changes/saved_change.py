@@ -14,7 +14,7 @@ from holdfast.kernel.text import plural
 from holdfast.plans import saved_plan as bundles
 from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.restored_plan import plans_destroy
+from holdfast.plans.restore import plans_destroy
 from holdfast.plans.status import Status
 from holdfast.terraform.argv import PlanOptions
 

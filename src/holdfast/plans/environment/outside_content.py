@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.kernel.errors import Refused
 from holdfast.kernel.patterns import pattern
-from holdfast.plans.destination import clusters_of, hash_text
+from holdfast.plans.environment.destination import clusters_of, hash_text
 from holdfast.stacks.reads.inputs import OutsideRead, fileset_pattern
 from holdfast.terraform.engine.folder_hashes import FolderHashes
 from holdfast.terraform.workdirs.workdir import WorkDirectory

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.config.secret_refs import SecretRef
-from holdfast.plans.destination import (
+from holdfast.plans.environment.destination import (
     AwsProfile,
     aws_profile,
     clusters_of,

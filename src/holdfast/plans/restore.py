@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.kernel.errors import Refused
 from holdfast.plans import renames, state_continuity
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.destination import require_equal, require_none
+from holdfast.plans.environment.destination import require_equal, require_none
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.retry import Retrying
@@ -30,7 +30,7 @@ from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.workdirs.created_files import new_files, restore_files
 
 
-async def from_saved_plan(
+async def restore_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
 ) -> PlanFile:
     """Restore a saved plan in a work directory, as if it had just been planned there."""

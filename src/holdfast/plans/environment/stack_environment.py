@@ -9,10 +9,10 @@ from pathlib import Path
 
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.kernel.secret import Secret, reveal_all
-from holdfast.plans.backend_config import StateHome
 from holdfast.plans.context import ChangeContext, Project
-from holdfast.plans.destination import AwsProfile, aws_profile, variables_destination
-from holdfast.plans.outside_content import clusters
+from holdfast.plans.environment.backend_config import StateHome
+from holdfast.plans.environment.destination import AwsProfile, aws_profile, variables_destination
+from holdfast.plans.environment.outside_content import clusters
 from holdfast.secrets.entropy import is_secret_name
 from holdfast.stacks.stack import Stack
 from holdfast.system import files

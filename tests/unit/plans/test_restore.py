@@ -19,11 +19,11 @@ from plan_documents import change
 from results_made import stack
 
 from holdfast.kernel.errors import HoldfastError, Refused, UnknownOutcome
-from holdfast.plans import restored_plan
-from holdfast.plans.backend_config import StateHome
+from holdfast.plans import restore
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.environment.backend_config import StateHome
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.restored_plan import from_saved_plan
+from holdfast.plans.restore import restore_plan
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.store.run_store import StateRecord
@@ -110,30 +110,30 @@ class Case:
         self.bundle: SavedPlan = structs.replace(bundle("a", plan=plan), made=None)
         self.stack = STACK
 
-    def from_saved_plan(self) -> PlanFile:
+    def restore_plan(self) -> PlanFile:
         ready = cast("StackWorkdir", SimpleNamespace(**self.workdir))
         retrying = self.context.retrying("a")
-        return asyncio.run(from_saved_plan(self.context, self.stack, ready, self.bundle, retrying))
+        return asyncio.run(restore_plan(self.context, self.stack, ready, self.bundle, retrying))
 
     def refused(self) -> HoldfastError:
         """Nothing of it stands in the work directory."""
         with pytest.raises(HoldfastError) as caught:
-            self.from_saved_plan()
+            self.restore_plan()
         assert not (self.work.module / PLAN_FILE).exists()
         return caught.value
 
 
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(restored_plan, "Terraform", FakeTerraform)
-    monkeypatch.setattr(restored_plan, "policy_digest", lambda *_: "p")
+    monkeypatch.setattr(restore, "Terraform", FakeTerraform)
+    monkeypatch.setattr(restore, "policy_digest", lambda *_: "p")
     return Case(tmp_path)
 
 
 def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     """Its plan, its lock file, what it was asked for, the state it was made against; secrets are known."""
     case.bundle = structs.replace(case.bundle, destroy=True, targeted=True, ephemeral=True)
-    ready = case.from_saved_plan()
+    ready = case.restore_plan()
     assert (case.work.module / PLAN_FILE).read_bytes() == case.bundle.plan
     assert case.work.lock_file.read_bytes() == case.bundle.lock
     assert (ready.digest, ready.prior) == (case.bundle.digest, StateIdentity(lineage="l", serial=7))
@@ -141,7 +141,7 @@ def test_a_bundle_comes_back_as_it_was(case: Case) -> None:
     assert case.context.redactor.clean(f"it is {SECRET}") == "it is ***"
     plain = structs.replace(case.bundle, destroy=False, targeted=False, ephemeral=False, changes=False)
     case.bundle = plain
-    ready = case.from_saved_plan()
+    ready = case.restore_plan()
     assert (ready.changes, ready.destroy, ready.targeted, ready.ephemeral) == (True, False, False, False)
 
 
@@ -157,7 +157,7 @@ def test_what_the_plan_made_beside_the_code_comes_back(case: Case, tmp_path: Pat
     assert case.refused().problem.code == "HF-BUND-3", "the digest does not cover them"
     parts = structs.replace(case.bundle.parts, files=names)
     case.bundle = structs.replace(case.bundle, parts=parts, digest=parts.digest())
-    case.from_saved_plan()
+    case.restore_plan()
     assert (case.work.module / "built.zip").read_bytes() == b"an archive"
 
 
@@ -184,7 +184,7 @@ def test_a_plan_without_a_lock_file_needs_none(case: Case, monkeypatch: pytest.M
     """There were no providers to choose."""
     monkeypatch.setattr(FakeTerraform, "chooses", b"a lock")
     case.bundle = structs.replace(case.bundle, lock=None)
-    case.from_saved_plan()
+    case.restore_plan()
     assert not case.work.lock_file.exists()
 
 
@@ -244,7 +244,7 @@ def test_a_plan_of_other_code_is_refused(case: Case, plan: bytes, what: str) -> 
     """Whatever the bundle says about its inputs: Terraform applies the code that is in the plan file."""
     case.bundle = structs.replace(case.bundle, plan=plan)
     with pytest.raises(Refused) as caught:
-        case.from_saved_plan()
+        case.restore_plan()
     assert caught.value.problem.code == "HF-BUND-21"
     assert what in caught.value.problem.message
 
@@ -253,7 +253,7 @@ def test_a_plan_of_other_code_is_refused(case: Case, plan: bytes, what: str) -> 
 def test_what_is_not_a_plan_file_is_refused(case: Case, plan: bytes) -> None:
     case.bundle = structs.replace(case.bundle, plan=plan)
     with pytest.raises(Refused) as caught:
-        case.from_saved_plan()
+        case.restore_plan()
     assert caught.value.problem.code == "HF-BUND-3"
 
 
@@ -265,17 +265,17 @@ def test_a_plan_file_that_can_be_read_in_two_ways_is_refused(case: Case) -> None
         archive.writestr("tfplan", b"")
     case.bundle = structs.replace(case.bundle, plan=buffer.getvalue())
     with pytest.raises(Refused, match="twice"):
-        case.from_saved_plan()
+        case.restore_plan()
 
 
 def test_how_it_was_planned_is_read_from_the_plan_file(case: Case) -> None:
     """A bundle that denies that its plan is a destroy, or covers only a part, changes nothing."""
     case.bundle = structs.replace(case.bundle, plan=plan_archive({"main.tf": CODE}, fields=DESTROY + TARGET))
-    ready = case.from_saved_plan()
+    ready = case.restore_plan()
     assert (ready.destroy, ready.targeted) == (True, True)
 
 
 def test_a_bundle_brings_no_imports(case: Case) -> None:
     """The guard judges plans of imports otherwise, and no command saves one."""
     case.bundle = structs.replace(case.bundle, options=PlanOptions(imports=(("a.b", "1"),)))
-    assert case.from_saved_plan().options.imports == ()
+    assert case.restore_plan().options.imports == ()

@@ -11,7 +11,7 @@ from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.secret import Secret
-from holdfast.plans.backend_config import SECRET_VARIABLES, StateHome, state_home
+from holdfast.plans.environment.backend_config import SECRET_VARIABLES, StateHome, state_home
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.stack import Stack
 

@@ -1,0 +1,1 @@
+"""What Terraform gets besides the code: environment, credentials, backend; and where a plan then applies."""
