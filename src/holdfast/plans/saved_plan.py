@@ -59,7 +59,7 @@ class DigestParts(Struct, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     """Hashes of the files that the plan created beside the code; the apply gets them too."""
     destination: dict[str, str] = {}
-    """Where it applies and with what: see `plans.destination`."""
+    """Where it applies and with what: see `plans.environment.destination`."""
     modules: dict[str, str] = {}
     """Hashes of the downloaded modules."""
     reads: dict[str, dict[str, str]] = {}
