@@ -344,6 +344,33 @@ def test_in_production_a_replaced_mock_needs_a_new_approval(holdfast: Program) -
     assert statuses(holdfast.results("apply", "--plan", "second")) == {"app": "applied"}
 
 
+def test_every_next_step_of_a_waiting_bundle_works(holdfast: Program) -> None:
+    """Each hint can be pasted, none leads back to where it was shown, and the history says who approved."""
+    mocked(holdfast, environment="prod")
+    guard = "guard: { environments: { prod: { approvals: 1 } } }\n"
+    holdfast.write("holdfast.yaml", (holdfast.folder / "holdfast.yaml").read_text() + guard)
+    planned = holdfast.results("plan", "--out", "bundle", code=5)
+    assert "an approval does not count yet" in planned["app"]["error"]["hint"]
+    waiting = holdfast.run("apply", "--plan", "bundle")
+    assert "Get network approved first" in waiting.out
+    assert "--continue" not in waiting.out
+    assert "--out bundle-2" in holdfast.run("plan", "--out", "bundle").text
+    holdfast.ok("runs", "approve", "--bundle", "bundle", "--reason", "looks right")
+    applied = holdfast.run("apply", "--plan", "bundle")
+    assert "changes to prod need an approval; approved by" in applied.out
+    for command in (
+        "plan app --out new-bundle/",
+        "runs approve --bundle new-bundle/ --reason TEXT",
+        "apply --plan new-bundle/",
+    ):
+        assert f"holdfast {command}" in applied.out
+        holdfast.ok(*command.split(), code=5 if command.startswith("plan") else 0)
+    shown = holdfast.ok("runs", "show", planned["network"]["run"]).out
+    assert "approved by" in shown
+    assert "used by run" in shown
+    assert statuses(holdfast.results("plan")) == {"network": "unchanged", "app": "unchanged"}
+
+
 def test_a_kill_during_a_plan_that_was_made_again_is_not_applied_twice(with_lab: Program) -> None:
     """Both digests are marked as used before Terraform starts; the journal proves how its apply ended."""
     mocked(with_lab, environment="dev")

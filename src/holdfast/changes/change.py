@@ -17,7 +17,6 @@ from holdfast.changes.dependencies import (
     blocked,
     needs,
     reversed_dependencies,
-    status_clause,
     with_dependencies,
 )
 from holdfast.changes.dependency_states import changed_reads
@@ -367,8 +366,6 @@ def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExe
     for other in needed:
         if not other.result.status.satisfies_dependents:
             destroy = run.operation == "destroy"
-            run.end_with(
-                blocked(run.result, other.stack.name, status_clause(other.result.status), destroys=destroy)
-            )
+            run.end_with(blocked(run.result, other.stack.name, other.result.status, destroys=destroy))
             return False
     return True

@@ -18,6 +18,7 @@ PLAN_FAILED = "HF-TF-3"
 _HAS_A_PLAN = frozenset({Status.PLANNED, Status.UNCHANGED, Status.WAITING})
 _PENDING = frozenset({Status.PLANNED, Status.REFUSED, Status.WAITING})
 _STATUS_CLAUSES = {
+    Status.PLANNED: "is not applied yet",
     Status.FAILED: "failed",
     Status.CANCELLED: "was cancelled",
     Status.UNKNOWN: "has an unknown outcome",
@@ -77,12 +78,12 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
         note = f"depends on {stopping.stack.name}, which {status_clause(stopping.status)}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
-        return blocked(result, stopping.stack.name, status_clause(stopping.status))
+        return blocked(result, stopping.stack.name, stopping.status)
     pending = [other.stack.name for other in needed if other.status in _PENDING]
     if not pending:
         return result
     if may_lack_dependency:
-        return blocked(result, pending[0], "is not applied yet")
+        return blocked(result, pending[0], Status.PLANNED)
     was = "was" if len(pending) == 1 else "were"
     note = (
         f"planned before {', '.join(pending)}, which it depends on, {was} applied; the plan may change then"
@@ -103,12 +104,9 @@ def status_clause(status: Status) -> str:
     return _STATUS_CLAUSES.get(status, f"is {status}")
 
 
-def blocked(result: StackResult, dependency: str, why: str, *, destroys: bool = False) -> StackResult:
-    """`destroys`: it was to be destroyed, but the other stack depends on it."""
+def blocked(result: StackResult, dependency: str, status: Status, *, destroys: bool = False) -> StackResult:
+    """By the status of another stack. `destroys`: it was to be destroyed, but the other depends on it."""
     relation = "is used by" if destroys else "depends on"
-    hint = f"Fix or apply {dependency} first: holdfast apply {dependency}"
-    if destroys:
-        hint = f"Destroy {dependency} first: holdfast destroy {dependency}"
     reason = f" ({result.error.message})" if result.error is not None else ""
     return structs.replace(
         result,
@@ -117,7 +115,17 @@ def blocked(result: StackResult, dependency: str, why: str, *, destroys: bool = 
         blocked_by=dependency,
         error=Problem(
             code="HF-RUN-3",
-            message=f"{result.stack.name} {relation} {dependency}, which {why}{reason}",
-            hint=hint,
+            message=f"{result.stack.name} {relation} {dependency}, which {status_clause(status)}{reason}",
+            hint=_next_step(dependency, status, destroys=destroys),
         ),
     )
+
+
+def _next_step(dependency: str, status: Status, *, destroys: bool) -> str:
+    if status is Status.BLOCKED:
+        return f"See what blocks {dependency}."
+    if status is Status.WAITING:
+        return f"Get {dependency} approved first, as described there."
+    if destroys:
+        return f"Destroy {dependency} first: holdfast destroy {dependency}"
+    return f"Fix or apply {dependency} first: holdfast apply {dependency}"

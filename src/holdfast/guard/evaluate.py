@@ -191,7 +191,7 @@ def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: st
         decision = with_override(decision)
     match decision:
         case NeedApproval() if not missing_approvals(decision, given, now=now):
-            return _approved(decision)
+            return _approved(decision, given)
         case Allow() | NeedApproval() | Deny():
             return decision
 
@@ -210,8 +210,13 @@ def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now:
     return max(0, decision.approvals - len(approvers))
 
 
-def _approved(decision: NeedApproval) -> Decision:
+def _approved(decision: NeedApproval, given: tuple[Approval, ...]) -> Decision:
+    """A warning says who approved what it warns of."""
+    approvers = (approval.shown for approval in given if approval.kind is ApprovalKind.APPROVAL)
+    by = " and ".join(dict.fromkeys(approvers))
     return decision_from_reasons(
-        structs.replace(reason, effect=Effect.WARN) if reason.effect is Effect.APPROVE else reason
+        structs.replace(reason, effect=Effect.WARN, message=f"{reason.message}; approved by {by}")
+        if reason.effect is Effect.APPROVE
+        else reason
         for reason in decision.reasons
     )

@@ -105,6 +105,18 @@ def planned_later(results: Iterable[StackResult]) -> int:
     return sum(map(waits, by_name.values()))
 
 
+def awaiting_approval(results: Iterable[StackResult]) -> frozenset[str]:
+    """The stacks that wait for an approval, and those that only wait for them."""
+    by_name = {result.stack.name: result for result in results}
+
+    def waits(result: StackResult | None) -> bool:
+        if result is None or result.status is not Status.BLOCKED:
+            return result is not None and result.status is Status.WAITING
+        return waits(by_name.get(result.blocked_by or ""))
+
+    return frozenset(name for name, result in by_name.items() if waits(result))
+
+
 def exit_code(results: tuple[StackResult, ...], *, detailed: bool = False, blocked: Exit = Exit.DONE) -> Exit:
     """The most severe result; with `detailed`, planned changes are exit 2. On apply, `blocked` is exit 1."""
     special = {Status.BLOCKED: blocked} | ({Status.PLANNED: Exit.CHANGES} if detailed else {})

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -133,9 +134,14 @@ def prepare_folder(out: Path) -> None:
         raise UsageError(
             "HF-BUND-1",
             f"{out} is not an empty folder",
-            hint="Give --out a new folder, so that no other plan is mixed in.",
+            hint=f"Give --out a new folder, so that no other plan is mixed in: --out {_unused(out)}",
         )
     files.private_folder(out)
+
+
+def _unused(out: Path) -> Path:
+    names = (out.with_name(f"{out.name}-{number}") for number in itertools.count(2))
+    return next(name for name in names if not name.exists())
 
 
 def write(out: Path, bundle: SavedPlan, summary: dict[str, object], key: Key) -> Path:

@@ -163,34 +163,45 @@ def refusal_error(
     digest: str,
     saved: str | None,
     asked: str,
+    out: str = "bundle/",
+    mocks: bool = False,
 ) -> Problem:
-    """`saved` is the bundle's folder; `asked` are the arguments of `holdfast plan` that repeat the plan."""
+    """`saved` is the bundle's folder, `out` one for a new plan. `mocks`: it cannot be approved yet.
+
+    `asked` are the arguments of `holdfast plan` that repeat the plan.
+    """
     code, message = decision.reasons[0].code, f"{stack}: {decision.reasons[0].message}"
     if isinstance(decision, Deny):
-        return Problem(code=code, message=message, hint=_override_hint(asked, code, digest, saved))
+        return Problem(code=code, message=message, hint=_override_hint(asked, code, digest, saved, out))
     missing = missing_approvals(decision, approvals, now=clock.now().isoformat())
     verified = "verified " if decision.verified else ""
     message += f"; {plural(missing, f'{verified}approval is', f'{verified}approvals are')} missing"
-    return Problem(code="HF-APPR-1", message=message, hint=_approval_hint(asked, run, saved))
+    hint = _approval_hint(asked, run, saved, out)
+    if mocks:
+        hint = (
+            "The plan has mocks, so an approval does not count yet. Apply the stacks that it reads from, "
+            f"then save and approve a new plan: holdfast plan {asked} --out new-bundle/"
+        )
+    return Problem(code="HF-APPR-1", message=message, hint=hint)
 
 
-def _approval_hint(asked: str, run: str, saved: str | None) -> str:
+def _approval_hint(asked: str, run: str, saved: str | None, out: str) -> str:
     if saved is None:
         return (
-            f"Save the plan: holdfast plan {asked} --out bundle/; get it approved: holdfast runs approve "
-            "RUN --reason TEXT; then: holdfast apply --plan bundle/"
+            f"Save the plan: holdfast plan {asked} --out {out}; get it approved: holdfast runs approve "
+            f"--bundle {out} --reason TEXT; then: holdfast apply --plan {out}"
         )
     return f"To approve: holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
 
 
-def _override_hint(asked: str, code: str, digest: str, saved: str | None) -> str:
+def _override_hint(asked: str, code: str, digest: str, saved: str | None, out: str) -> str:
     if code == NOT_UNDERSTOOD:
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
-        return f"A rejection is final. Make a new plan: holdfast plan {asked} --out bundle/"
+        return f"A rejection is final. Make a new plan: holdfast plan {asked} --out {out}"
     if saved is None:
         return (
-            f"If this is intentional: holdfast plan {asked} --out bundle/, and then: "
-            'holdfast apply --plan bundle/ --override DIGEST --reason "why"'
+            f"If this is intentional: holdfast plan {asked} --out {out}, and then: "
+            f'holdfast apply --plan {out} --override DIGEST --reason "why"'
         )
     return f'If this is intentional: holdfast apply --plan {saved} --override {digest} --reason "why"'

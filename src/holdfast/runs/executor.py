@@ -316,6 +316,8 @@ class RunExecutor:
             digest=digest,
             saved=self._saved if result.replaces is None else None,
             asked=f"{self.stack.name} {(self._options or PlanOptions()).shown}".strip(),
+            out="bundle/" if self._restored is None else "new-bundle/",
+            mocks=bool(result.mocks) and self.stack.production,
         )
         return structs.replace(
             result,

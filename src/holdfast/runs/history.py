@@ -17,10 +17,16 @@ from holdfast.runs.intent import Intent
 from holdfast.runs.outcome import outcome_from_journal
 from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import Run, read_run, run_from_claim
+from holdfast.store.approvals import ApprovalKind
 from holdfast.store.journal import Journal
 from holdfast.store.run_records import IMPORTS_FOR
 from holdfast.store.run_store import RunStore
 
+_DECIDED = {
+    ApprovalKind.APPROVAL: "approved",
+    ApprovalKind.REJECTION: "rejected",
+    ApprovalKind.OVERRIDE: "overridden",
+}
 _ENDED = ("code", "at", "unsaved", "forced")
 _APPLICABLE = frozenset({Status.PLANNED, Status.WAITING, Status.REFUSED})
 
@@ -84,8 +90,7 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     claim = claims.get(run_id)
     run = _read(context.store, run_id, claim)
     register_run_secrets(context, run_id, run.stack)
-    if (note := _out_of_date(context.store, run)) is not None:
-        run = structs.replace(run, notes=(*(run.notes or ()), note))
+    run = structs.replace(run, notes=(*(run.notes or ()), *_since_planned(context.store, run)))
     return RunDetails(
         run=run,
         intent=claim.intent if claim is not None else None,
@@ -93,14 +98,18 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     )
 
 
-def _out_of_date(store: RunStore, run: Run) -> str | None:
-    """Of a plan that can still be applied: whether a later run wrote its state. Ids sort by time."""
+def _since_planned(store: RunStore, run: Run) -> Iterator[str]:
+    """What became of a plan: who decided on it, which run used it, or wrote its state. Ids sort by time."""
     if run.stack is None or run.operation != "plan" or run.status not in _APPLICABLE:
-        return None
+        return
+    for given in store.approvals.of(run.digest) if run.digest is not None else ():
+        yield f"{_DECIDED[given.kind]} by {given.shown} at {given.at[:16]}: {given.reason}"
+    used = store.used(run.digest) if run.digest is not None else None
     record = store.last_seen(run.stack)
-    if record is None or record.run <= run.id:
-        return None
-    return f"out of date: run {record.run} was applied since; plan again: holdfast plan {run.stack}"
+    if used is not None:
+        yield f"used by run {used.get('run')}: holdfast runs show {used.get('run')}"
+    elif record is not None and record.run > run.id:
+        yield f"out of date: run {record.run} was applied since; plan again: holdfast plan {run.stack}"
 
 
 def choose_run(ids: Iterable[str], wanted: str) -> str:

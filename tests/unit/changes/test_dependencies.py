@@ -6,7 +6,7 @@ from results_made import result, stack
 
 from holdfast.changes.dependencies import blocked, needs, reversed_dependencies, with_dependencies
 from holdfast.kernel.errors import Problem
-from holdfast.plans.result import StackResult, exit_code, planned_later
+from holdfast.plans.result import StackResult, awaiting_approval, exit_code, planned_later
 from holdfast.plans.status import Status
 
 NETWORK, EKS, APP = stack("network"), stack("eks", "network"), stack("app", "eks")
@@ -136,14 +136,29 @@ def test_an_end_goes_the_other_way() -> None:
     """What others need waits for them, and the words say so."""
     waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
     assert reversed_dependencies(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
-    stays = blocked(result(NETWORK, Status.PLANNED), "eks", "failed", destroys=True)
+    stays = blocked(result(NETWORK, Status.PLANNED), "eks", Status.FAILED, destroys=True)
     assert stays.error is not None
     assert stays.error.message == "network is used by eks, which failed"
     assert stays.error.hint == "Destroy eks first: holdfast destroy eks"
-    waiting = blocked(result(EKS, Status.PLANNED), "network", "failed")
+    waiting = blocked(result(EKS, Status.PLANNED), "network", Status.FAILED)
     assert waiting.error is not None
     assert waiting.error.message == "eks depends on network, which failed"
     assert (stays.digest, waiting.digest) == (None, None)
+
+
+def test_what_waits_for_an_approval_is_told_apart() -> None:
+    """Also through a blocked stack. Its next step is the approval, not an apply, which cannot work."""
+    network = result(NETWORK, Status.WAITING)
+    eks = blocked(result(EKS, Status.PLANNED), "network", network.status)
+    app = blocked(result(APP, Status.PLANNED), "eks", eks.status)
+    assert awaiting_approval([network, eks, app]) == {"network", "eks", "app"}
+    assert awaiting_approval([result(NETWORK, Status.FAILED), eks, app]) == frozenset()
+    for stopped, hint in (
+        (eks, "Get network approved first, as described there."),
+        (app, "See what blocks eks."),
+    ):
+        assert stopped.error is not None
+        assert stopped.error.hint == hint
 
 
 def test_stacks_that_can_be_planned_only_after_others_are_counted() -> None:

@@ -95,9 +95,10 @@ def test_each_person_counts_once_while_the_word_lasts(said: list[Approval], miss
 
 
 def test_enough_people_let_it_pass() -> None:
-    """What had to be approved stays as a warning."""
+    """What had to be approved stays as a warning, which names them."""
     left = with_approvals(WAITING, [word("approve"), word("approve", "bob")], now=NOW)
-    assert left == Allow(reasons=(reason("HF-GUARD-14", Effect.WARN),))
+    message = "HF-GUARD-14; approved by ada, unverified and bob, unverified"
+    assert left == Allow(reasons=(structs.replace(reason("HF-GUARD-14", Effect.WARN), message=message),))
     assert missing_approvals(left, [], now=NOW) == 0
 
 

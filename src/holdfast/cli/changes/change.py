@@ -25,7 +25,7 @@ from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Event, StackFinished
 from holdfast.plans.policies import with_unchecked_policies
-from holdfast.plans.result import StackResult, exit_code, planned_later
+from holdfast.plans.result import StackResult, awaiting_approval, exit_code, planned_later
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.document import change_document
@@ -368,13 +368,13 @@ class Change:
             self.invocation.document(document)
             return
         self._show_plans(tuple(map(self._without_shown_notes, results)), fold)
-        waiting = any(result.status is Status.WAITING and result.saved for result in results)
-        left = f"holdfast apply --continue {self._change}" if self._left and not waiting else None
+        # What needs an approval is not continued: it is planned with --out, approved and applied.
+        left = frozenset(self._left) - awaiting_approval(results)
         seconds = clock.monotonic() - self._started
         show_footer(
             *(self.console, results, seconds),
             destroys=self._destroys,
-            left=left,
+            left=f"holdfast apply --continue {self._change}" if left else None,
             later=self._planned_later,
         )
         if (unselected := unselected_readers(results)) is not None:
