@@ -32,6 +32,10 @@ def test_one_dash_is_as_good_as_two(holdfast: Program, tmp_path: Path) -> None:
         (("plan", "-targt=x"), "Did you mean '--target'?"),
         (("-chdir=live", "plan"), "--config"),
         (("apply", "--release", "x"), "--override"),
+        (("validate",), "holdfast check --engine"),
+        (("run", "--all", "plan"), "holdfast plan or holdfast apply"),
+        (("taint", "x"), "holdfast plan --replace"),
+        (("pln",), "Did you mean 'plan'?"),
         (("terraform", "a", "output", "-json"), "Write -- before the Terraform command"),
     ],
 )

@@ -172,9 +172,16 @@ def test_what_git_cannot_answer_is_a_mistake_with_a_hint(repository: Program) ->
     assert error["code"] == "HF-GIT-1"
     assert "--changed" in error["hint"]
     repository.commit_all()
-    for reference in ("no-such", "--output=x", ""):
+    for reference, hint in (
+        ("no-such", "git fetch origin no-such"),
+        ("origin/no-such", "git fetch origin no-such"),
+        ("HEAD~99", "git fetch --unshallow"),
+        ("--output=x", "such as origin/main"),
+        ("", "such as origin/main"),
+    ):
         (error,) = repository.json("stacks", f"--since={reference}", code=64)["errors"]
         assert error["code"] == "HF-GIT-2", reference
+        assert hint in error["hint"]
     repository.git("checkout", "--quiet", "-b", "work")
     repository.commit_all("on the branch")
     repository.git("checkout", "--quiet", "main")

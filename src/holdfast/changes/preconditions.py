@@ -73,14 +73,17 @@ def require_no_dependents(project: Project, store: RunStore, stacks: Sequence[St
     """A stack is destroyed with or after the stacks that depend on it, unless those have no resources."""
     chosen = {stack.name for stack in stacks}
     for stack in stacks:
-        for name in dependents_of(stack.name, project.stacks.values()):
-            seen = store.last_seen(name) if name not in chosen else None
-            if seen is not None and seen.resources != 0:
-                raise Refused(
-                    "HF-DEST-1",
-                    f"{stack.name}: {name} depends on it and still has resources",
-                    hint=f"Destroy both: holdfast destroy {name} {stack.name}",
-                )
+        dependents = dependents_of(stack.name, project.stacks.values())
+        known = ((name, store.last_seen(name)) for name in dependents if name not in chosen)
+        names = [name for name, seen in known if seen is not None and seen.resources != 0]
+        if names:
+            both = "both" if len(names) == 1 else "all"
+            depend = "depends on it and still has" if len(names) == 1 else "depend on it and still have"
+            raise Refused(
+                "HF-DEST-1",
+                f"{stack.name}: {', '.join(names)} {depend} resources",
+                hint=f"Destroy {both}: holdfast destroy {' '.join((*names, stack.name))}",
+            )
 
 
 class SecretsMissing(Failed):

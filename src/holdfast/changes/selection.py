@@ -17,7 +17,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
 from holdfast.stacks.select import removed_stacks, select
-from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches
+from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, selectors
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
 
@@ -118,7 +118,9 @@ def select_named(
     for argument in arguments:
         hits = [stack for stack in stacks if matches(stack, argument)]
         if not hits and not any(matches_removed(stack, argument) for stack in removed):
-            near = difflib.get_close_matches(argument, [stack.name for stack in stacks], n=1)
+            near = difflib.get_close_matches(
+                argument, [selector for stack in stacks for selector in selectors(stack)], n=1
+            )
             raise UsageError(
                 "HF-USE-8",
                 f"no stack matches `{argument}`",

@@ -7,7 +7,7 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.command import Group, open_invocation, show_error
+from holdfast.cli.command import Group, NoSuchCommand, open_invocation, show_error
 from holdfast.kernel.errors import Exit, UsageError
 
 app = Group(
@@ -59,6 +59,14 @@ def _usage(arguments: list[str], error: click.UsageError) -> int:
             message, hint = f"No such option '{error.option_name}'.", instead
         elif error.ctx is not None and error.ctx.command.name == "terraform":
             hint = "Write -- before the Terraform command: holdfast terraform STACK -- state list"
+    elif isinstance(error, NoSuchCommand):
+        from holdfast.cli.terraform_options import COMMANDS_INSTEAD
+
+        instead = COMMANDS_INSTEAD.get(error.name) if error.context.command is app else None
+        if instead is not None:
+            hint = f"Use instead: {instead}"
+        elif error.near is not None:
+            message = f"{message} Did you mean '{error.near}'?"
     path = error.ctx.command_path if error.ctx is not None else "holdfast"
     invocation = open_invocation(as_json="--json" in arguments, no_color="--no-color" in arguments)
     show_error(invocation, UsageError("HF-USE-1", message, hint=hint.format(path)))

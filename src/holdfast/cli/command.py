@@ -93,6 +93,12 @@ def fields(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
+class NoSuchCommand(click.UsageError):
+    def __init__(self, name: str, near: str | None, context: click.Context) -> None:
+        super().__init__(f"No such command '{name}'.", context)
+        self.name, self.near, self.context = name, near, context
+
+
 class Group(click.Group):
     """For a misspelt command it suggests the nearest."""
 
@@ -133,8 +139,7 @@ class Group(click.Group):
             import difflib
 
             near = difflib.get_close_matches(name, self._names, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+            raise NoSuchCommand(name, near[0] if near else None, ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -1,4 +1,4 @@
-"""Options as Terraform spells them: accepted where Holdfast has the same, otherwise answered with its way."""
+"""Options and commands of Terraform: accepted where Holdfast has them, otherwise answered with its way."""
 
 from __future__ import annotations
 
@@ -32,6 +32,42 @@ INSTEAD: Mapping[str, str] = {
     "release": "Use --override: holdfast apply --plan DIR --override DIGEST --reason TEXT",
 }
 """By the name of an option that Holdfast does not have."""
+
+_ALL_STACKS = "holdfast plan or holdfast apply, which take all stacks unless you name some"
+COMMANDS_INSTEAD: Mapping[str, str] = {
+    "apply": "holdfast apply",
+    "destroy": "holdfast destroy STACK",
+    "plan": "holdfast plan",
+    "import": "holdfast import STACK ADDR ID",
+    "taint": "holdfast plan --replace ADDR",
+    "untaint": "holdfast plan",
+    "refresh": "holdfast plan --refresh-only",
+    "init": "holdfast plan, which runs init when needed",
+    "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
+    "unlock": "holdfast state unlock STACK ID --reason TEXT",
+    "state pull": "holdfast state pull STACK (here the output would be redacted)",
+    "state push": "holdfast state push STACK FILE",
+    "state mv": "holdfast state mv STACK FROM TO",
+    "state rm": "holdfast state rm STACK ADDR",
+    "state replace-provider": "a change of required_providers, then holdfast plan",
+    "validate": "holdfast check --engine",
+    "fmt": "holdfast check --engine --fix",
+    "hclfmt": "holdfast check --engine --fix",
+    "show": "holdfast runs show RUN --plan, or holdfast state show STACK",
+    "console": "holdfast terraform STACK -- console",
+    "providers": "holdfast terraform STACK -- providers",
+    "workspace": "`workspace` of a stack in holdfast.yaml",
+    "version": "holdfast --version",
+    "help": "holdfast --help",
+    "list": "holdfast stacks",
+    "find": "holdfast stacks",
+    "render": "holdfast config show STACK",
+    "run": _ALL_STACKS,
+    "run-all": _ALL_STACKS,
+    "plan-all": _ALL_STACKS,
+    "apply-all": _ALL_STACKS,
+}
+"""By the name of a command of Terraform, Terragrunt or Atlantis."""
 
 
 def with_two_dashes(command: click.Command, context: click.Context, arguments: list[str]) -> list[str]:

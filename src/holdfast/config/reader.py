@@ -122,7 +122,7 @@ class Reader:
             elif isinstance(node, ScalarNode) and not isinstance(node.value, str) and "text" in expected:
                 hint = f'If this is text, put it in quotes: "{node.text}".'
             elif isinstance(node, ScalarNode) and expected == "a list":
-                hint = f"Write it in brackets: [{node.text}]."
+                hint = f"Write it in brackets: [{', '.join(node.text.split())}]."
         self.problems.add(WRONG_VALUE, message, place=node.place, hint=hint)
         return BAD
 

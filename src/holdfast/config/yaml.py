@@ -206,7 +206,11 @@ class _Builder:
 
     def _check(self, event: Any) -> None:
         if event.anchor is not None:
-            self._refuse(event, f"an anchor (&{event.anchor})", "Repeat the value where it is needed.")
+            self._refuse(
+                event,
+                f"an anchor (&{event.anchor})",
+                "Put what several stacks share in `defaults`, or repeat the value.",
+            )
         if event.tag is not None:
             self._refuse(event, f"a tag ({event.tag})", "Remove the tag; put text in quotes.")
 

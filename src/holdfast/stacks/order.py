@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.kernel.errors import Place
+from holdfast.kernel.text import first_names
 from holdfast.stacks.stack import Derived, Stack
 
 Graph = Mapping[str, Collection[str]]
 """From a stack's name to the names it depends on."""
 
-_SEE = "List the names: holdfast stacks"
+_MOST_NAMES = 8
 
 
 class Dependency(Struct, frozen=True, kw_only=True):
@@ -66,10 +67,10 @@ def resolve(
                 "HF-STACK-7",
                 f"{what} `{text}`, which does not exist",
                 place=dependency.place,
-                hint=lambda text=text: _hint(text, ordered),  # type: ignore[misc] # bound here
+                hint=lambda text=text, stack=stack: _hint(text, [name for name in ordered if name != stack]),  # type: ignore[misc] # bound here
             )
     if complete:
-        _report_unmatched_globs(matched, problems)
+        _report_unmatched_globs(matched, ordered, problems)
     return {name: tuple(sorted(needs)) for name, needs in resolved.items()}
 
 
@@ -77,10 +78,17 @@ def _hint(text: str, names: Sequence[str]) -> str:
     whole = text.rpartition(".")[0]
     if whole in names:
         return f"An input reads a whole output of {whole}: write {whole}.OUTPUT"
-    return did_you_mean(text, names) or _SEE
+    return did_you_mean(text, names) or _all_names(names)
 
 
-def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems: Problems) -> None:
+def _all_names(names: Sequence[str]) -> str:
+    """`holdfast stacks` lists none until the mistake is corrected."""
+    return f"The stacks are {first_names(names, _MOST_NAMES)}." if names else "There is no other stack."
+
+
+def _report_unmatched_globs(
+    matched: Mapping[tuple[Place, str], bool], names: Sequence[str], problems: Problems
+) -> None:
     unmatched: dict[Place, str] = {}
     for place, glob in matched:
         unmatched.setdefault(place, glob)
@@ -88,7 +96,8 @@ def _report_unmatched_globs(matched: Mapping[tuple[Place, str], bool], problems:
         if any_match:
             unmatched.pop(place, None)
     for place, glob in unmatched.items():
-        problems.add("HF-STACK-14", f"`{glob}` in depends_on matches no stack", place=place, hint=_SEE)
+        message = f"`{glob}` in depends_on matches no stack"
+        problems.add("HF-STACK-14", message, place=place, hint=_all_names(names))
 
 
 def without_mutual_reads(graph: Graph, reads: Graph) -> dict[str, set[str]]:

@@ -133,14 +133,24 @@ def matches(stack: Stack, argument: str) -> bool:
     """`prod/*`, `env:prod`, `account:…`, `region:…`, `target:…`, or an exact name."""
     key, colon, pattern = argument.partition(":")
     if colon and key in _FILTERS:
-        value = {
-            "env": stack.environment,
-            "account": stack.account,
-            "region": stack.region,
-            "target": stack.target.name if stack.target else None,
-        }[key]
+        value = _filters(stack)[key]
         return value is not None and fnmatch.fnmatchcase(value, pattern)
     return stack.name == argument or fnmatch.fnmatchcase(stack.name, argument)
+
+
+def _filters(stack: Stack) -> dict[str, str | None]:
+    return {
+        "env": stack.environment,
+        "account": stack.account,
+        "region": stack.region,
+        "target": stack.target.name if stack.target else None,
+    }
+
+
+def selectors(stack: Stack) -> tuple[str, ...]:
+    """Every argument without a glob that matches the stack."""
+    filters = _filters(stack).items()
+    return (stack.name, *(f"{key}:{value}" for key, value in filters if value is not None))
 
 
 LONGEST_NAME: Final = 200

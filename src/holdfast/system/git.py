@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.system import processes
 
+_FETCHABLE = re.compile(r"(?!HEAD\b)\w[\w./-]*")
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 _HISTORY_SECONDS = 600.0
 _BATCH_BYTES = 32_000_000
@@ -84,8 +86,8 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         if known.code != 0:
             raise UsageError(
                 "HF-GIT-2",
-                f"{reference} is not a commit in this clone",
-                hint=f"Fetch it first: git fetch origin {reference}",
+                f"{reference or 'an empty name'} is not a commit in this clone",
+                hint=_missing_hint(reference),
             )
         commit = known.out.decode().strip()
         if commit != reference and _AMBIGUOUS in known.err:
@@ -252,6 +254,15 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
     def head(self) -> str | None:
         answer = self._run("rev-parse", "--verify", "--quiet", "HEAD")
         return answer.out.decode().strip() if answer.code == 0 else None
+
+
+def _missing_hint(reference: str) -> str:
+    name = reference.removeprefix("origin/")
+    if _FETCHABLE.fullmatch(name):
+        return f"Check the name. If it is right, fetch it first: git fetch origin {name}"
+    if reference.startswith("-") or not reference:
+        return "Give the name of a branch, a tag or a commit, such as origin/main."
+    return "Check the name. If the history of this clone is cut off, fetch it first: git fetch --unshallow"
 
 
 def _is_in(path: str, file_or_folder: str) -> bool:

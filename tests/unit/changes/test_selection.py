@@ -32,7 +32,7 @@ def test_an_argument_that_means_nothing_is_a_mistake() -> None:
         names("prod/*", "prod/dbb")
     assert error.value.problem.code == "HF-USE-8"
     assert error.value.problem.hint == "Did you mean `prod/db`?"
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="nowhere"):
         names("env:nowhere")
 
 

@@ -37,6 +37,14 @@ def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     assert (problem.code, problem.hint) == ("HF-STACK-7", "Did you mean `network`?")
 
 
+def test_a_hint_names_other_stacks_that_exist() -> None:
+    """Never the stack itself, and no command: none works before the mistake is corrected."""
+    for names, hint in ((["dev/a", "x"], "The stacks are x."), (["dev/a"], "There is no other stack.")):
+        problems = Problems()
+        resolve([wish("dev/a", "dev/b")], names, problems)
+        assert [problem.hint for problem in problems.sorted()] == [hint]
+
+
 def test_a_glob_may_match_nothing_for_one_but_not_for_all() -> None:
     """A glob that matches no stack at all is a mistake in writing."""
     problems = Problems()

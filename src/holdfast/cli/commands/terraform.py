@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import msgspec
 
 from holdfast.cli.command import Argument, Invocation
+from holdfast.cli.terraform_options import COMMANDS_INSTEAD
 from holdfast.kernel.errors import Exit, HoldfastError, Refused, UsageError, most_severe
 
 if TYPE_CHECKING:  # loaded when a command runs
@@ -21,22 +22,6 @@ READING = frozenset(
     {"output", "show", "validate", "providers", "version", "graph", "console", "fmt", "metadata", "modules"}
 )
 READING_STATE = frozenset({"list", "show"})
-INSTEAD = {
-    "apply": "holdfast apply",
-    "destroy": "holdfast destroy STACK",
-    "plan": "holdfast plan",
-    "import": "holdfast import STACK ADDR ID",
-    "taint": "holdfast plan --replace ADDR",
-    "untaint": "holdfast plan",
-    "refresh": "holdfast plan --refresh-only",
-    "init": "holdfast plan, which runs init when needed",
-    "force-unlock": "holdfast state unlock STACK ID --reason TEXT",
-    "state pull": "holdfast state pull STACK (here the output would be redacted)",
-    "state push": "holdfast state push STACK FILE",
-    "state mv": "holdfast state mv STACK FROM TO",
-    "state rm": "holdfast state rm STACK ADDR",
-    "state replace-provider": "a change of required_providers, then holdfast plan",
-}
 
 
 def terraform(
@@ -147,7 +132,7 @@ def _refuse_writing(arguments: tuple[str, ...]) -> None:
     if first == "fmt" or arguments[0] != first:
         reads = first == "fmt" and "-check" in arguments and arguments[0] == first
     if not reads:
-        instead = INSTEAD.get(name, "holdfast --help")
+        instead = COMMANDS_INSTEAD.get(name, "holdfast --help")
         raise Refused(
             "HF-USE-11",
             f"`holdfast terraform` does not run `{name or ' '.join(arguments)}`",
