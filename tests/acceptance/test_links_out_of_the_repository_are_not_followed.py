@@ -134,3 +134,28 @@ def test_a_folder_of_terraform_in_the_repository_is_not_used(holdfast: Program) 
         run(holdfast, "plan")
     (result,) = run(holdfast, "apply", "--yes")["stacks"]
     assert result["outputs"]["m"]["value"] == "good"
+
+
+@pytest.mark.parametrize("place", ["/proc/self/environ", "outside", "key"])
+def test_holdfast_itself_reads_nothing_through_a_link(holdfast: Program, outside: Path, place: str) -> None:
+    """Its own process is not confined: a template or a matrix could show its environment or its key."""
+    repository(holdfast, "")
+    top, secret = holdfast.folder / "infra", "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3I="
+    (outside / "more.tfvars").write_text(secret)
+    holdfast.write("infra/key", secret)
+    (top / "key").chmod(0o600)
+    if place != "key":
+        (top / "link").symlink_to(outside / "more.tfvars" if place == "outside" else place)
+    name = "key" if place == "key" else "link"
+    entry, matrix = "{ name: a, module: m, environment: dev", 'name: "a{x}",'
+    for read in (
+        f"{entry}, generate: {{ x.txt: {{ template: {name} }} }} }}",
+        f"{entry}, backend: {{ type: local, files: [{name}] }} }}",
+        f"{entry.replace('name: a,', matrix)}, matrix: {{ x: {{ file: {name} }} }} }}",
+    ):
+        text = f"version: 1\nenvironments: {{ dev: {{}} }}\nstacks:\n  - {read}\n"
+        holdfast.write("infra/holdfast.yaml", text)
+        env = {"HOLDFAST_KEY": None, "HOLDFAST_KEY_FILE": str(top / "key"), "SHOWN": secret}
+        shown = holdfast.ok("plan", code=64, cwd=top, env=env).text
+        assert "leads out of the repository" in shown
+        assert secret[:12] not in shown

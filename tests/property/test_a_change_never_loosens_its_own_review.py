@@ -26,6 +26,7 @@ from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.guard.decision import Allow, Decision
 from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.worktree import Worktree
 from holdfast.plans.base_rules import BaseRules, rules_of_bundles
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.review.decide import decide
@@ -134,7 +135,7 @@ def discovered(folder: Path, text: str, variables: str) -> tuple[Config, Code, t
     stacks = discover(
         config,
         files=FolderTree(folder),
-        read_values=variables_reader(folder),
+        read_values=variables_reader(Worktree(folder)),
         code_backend=lambda module: code_backend(code, module),
     )
     return config, code, stacks

@@ -171,7 +171,7 @@ class _Comparison:
         return discover(
             config,
             files=FolderTree(config.root),
-            read_values=variables_reader(config.root),
+            read_values=variables_reader(self._code.tree),
             code_backend=functools.partial(code_backend, self._code),
             read_content=self._code.content,
             lenient=True,

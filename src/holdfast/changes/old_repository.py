@@ -43,7 +43,7 @@ class OldRepository:
         self._now = config
         self._code_now = code
         self.old = old
-        self.tree = OldTree(config.root, old, unreadable)
+        self.tree = OldTree(config.root, old, unreadable, code.tree.forbidden)
         self.code = Code(self.tree)
         self.changed_folders = frozenset(
             posixpath.dirname(path) or "." for path in (*old, *self.tree.unreadable)
@@ -101,7 +101,7 @@ class OldRepository:
 
     def _values(self, path: str) -> Mapping[str, object]:
         if path not in self.old and self.tree.real(path) not in self.old:
-            return variables_reader(self._now.root)(path)
+            return variables_reader(self._code_now.tree)(path)
         return parse_values(self.code.content(path) or b"", path)
 
     def stack_of(self, path: str) -> Stack | None:

@@ -25,6 +25,7 @@ from holdfast.changes.selection import (
 from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.worktree import Worktree
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.plans.base_rules import BaseRules
 from holdfast.secrets.keys import Key, existing_key
@@ -39,6 +40,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.place import open_blobs
 from holdfast.store.run_records import SPOOL
 from holdfast.store.run_store import RunStore
+from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.environment import Environment
 from holdfast.system.git import Git, find
 from holdfast.terraform.engine.discovery import InstalledEngines
@@ -290,7 +292,7 @@ def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
     discover(
         config,
         files=FolderTree(config.root),
-        read_values=variables_reader(config.root),
+        read_values=variables_reader(repository.code.tree),
         code_backend=functools.partial(code_backend, repository.code),
         read_content=repository.code.content,
         lenient=True,
@@ -311,13 +313,13 @@ def open_repository(
     `key` is called only when the store is read or written. Without stacks, mistakes in them do not matter.
     """
     loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
-    code = Code(loaded.root)
+    code = Code(Worktree(loaded.root, ForbiddenFiles(environment)))
     stacks: tuple[Stack, ...] = ()
     if with_stacks:
         stacks = discover(
             loaded,
             files=FolderTree(loaded.root),
-            read_values=variables_reader(loaded.root),
+            read_values=variables_reader(code.tree),
             code_backend=functools.partial(code_backend, code),
             read_content=code.content,
             derive=functools.partial(derived_dependencies, lambda _: code),

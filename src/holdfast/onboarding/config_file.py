@@ -70,7 +70,7 @@ def _discover(text: str, file: Path) -> tuple[Stack, ...]:
         return discover(
             parse(text, file=file.name, root=root, path=file),
             files=FolderTree(root),
-            read_values=variables_reader(root),
+            read_values=variables_reader(code.tree),
             code_backend=lambda module: code_backend(code, module),
         )
     except ConfigError as error:

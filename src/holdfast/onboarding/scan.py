@@ -114,7 +114,7 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
     """`tracked`: the paths in Git. Raises only if a folder cannot be read."""
     paths, unprintable = _paths(FolderTree(root))
     code = Code(root)
-    read_values = variables_reader(root)
+    read_values = variables_reader(code.tree)
     backend_files = tuple(file for path in paths if (file := _backend_file(root, path)) is not None)
     settings_only = {file.path for file in backend_files}
     variables_files = {

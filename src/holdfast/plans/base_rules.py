@@ -120,7 +120,7 @@ def open_rules(sealed: SealedRules, config: Config, code: Code) -> BaseRules:
     base = Config(file=config.file, root=config.root)
     if sealed.config is not None:
         base = config_read.parse(sealed.config, file=config.file.name, root=config.root, path=config.file)
-    tree = OldTree(code.tree.root, sealed.files, frozenset(sealed.unreadable))
+    tree = OldTree(code.tree.root, sealed.files, frozenset(sealed.unreadable), code.tree.forbidden)
     return BaseRules(sealed=sealed, config=base, code=Code(tree))
 
 

@@ -45,8 +45,11 @@ def generated_files(
             raise GenerateError(f"generate {name}: the module has a file of this name", hint)
         content = read_content(path) if path is not None else (wanted.content or "").encode()
         if content is None:
+            why = "does not exist"
+            if path is not None and has_file(tree, path):
+                why = "cannot be read, or leads out of the repository"
             hint = "Paths are relative to holdfast.yaml."
-            raise GenerateError(f"generate {name}: the template {path} does not exist", hint)
+            raise GenerateError(f"generate {name}: the template {path} {why}", hint)
         try:
             text = render(content.decode(), scope.value_of)
         except (MalformedError, UnicodeDecodeError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -20,6 +19,7 @@ from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.config.yaml import ListNode, ScalarNode
 from holdfast.config.yaml import read as read_yaml
 from holdfast.hcl.eval.code import auto_loaded
+from holdfast.hcl.eval.worktree import Worktree
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
@@ -52,13 +52,12 @@ class PathError(Exception):
     """A path with its placeholders filled in leads out of the repository."""
 
 
-def variables_reader(root: Path) -> ReadValues:
-    """A reader of files with values below this root. A computed value is `UNKNOWN`."""
+def variables_reader(tree: Worktree) -> ReadValues:
+    """A reader of files with values in this tree. A computed value is `UNKNOWN`."""
 
     def read_values(path: str) -> Mapping[str, object]:
         try:
-            with (root / path).open("rb") as handle:
-                content = handle.read(LARGEST + 1)
+            content = tree.read_bytes(path, LARGEST + 1)
         except OSError as error:
             raise _error(path, f"cannot read {path}: {error.strerror or error}") from None
         if len(content) > LARGEST:

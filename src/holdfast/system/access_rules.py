@@ -64,7 +64,9 @@ class ForbiddenFiles:
         processes = _stat(_KERNEL[0])
         self._processes = processes.st_dev if processes is not None else None
 
-    def __contains__(self, about: os.stat_result) -> bool:
+    def __contains__(self, about: object) -> bool:
+        if not isinstance(about, os.stat_result):
+            return False
         return about.st_dev == self._processes or (about.st_dev, about.st_ino) in self._files
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.read import load
+from holdfast.hcl.eval.worktree import Worktree
 from holdfast.kernel.errors import ConfigError
 from holdfast.kernel.text import plain_text
 from holdfast.stacks.discover import discover
@@ -20,7 +21,7 @@ def test_both_syntaxes_give_their_values(tmp_path: Path) -> None:
         'env = "dev"\ncount = 3\non = true\nzones = ["a"]\ntags = { k = "v" }\n'
     )
     (tmp_path / "b.tfvars.json").write_text('{"env": "dev", "count": 3, "zones": ["a"], "tags": {"k": "v"}}')
-    read = variables_reader(tmp_path)
+    read = variables_reader(Worktree(tmp_path))
     native, as_json = read("a.tfvars"), read("b.tfvars.json")
     assert (native["env"], native["count"], native["on"]) == ("dev", 3, True)
     assert native["zones"] == as_json["zones"] == ("a",)
@@ -32,7 +33,7 @@ def test_a_broken_file_is_an_error_with_its_place(tmp_path: Path, content: bytes
     """Half a file's values are never believed: one of them may say production."""
     (tmp_path / "a.tfvars").write_bytes(content)
     with pytest.raises(ConfigError) as caught:
-        variables_reader(tmp_path)("a.tfvars")
+        variables_reader(Worktree(tmp_path))("a.tfvars")
     assert caught.value.problem.place is not None
     assert caught.value.problem.place.file == "a.tfvars"
 
@@ -40,7 +41,7 @@ def test_a_broken_file_is_an_error_with_its_place(tmp_path: Path, content: bytes
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     """A file that went away between looking and reading."""
     with pytest.raises(ConfigError) as caught:
-        variables_reader(tmp_path)("gone.tfvars")
+        variables_reader(Worktree(tmp_path))("gone.tfvars")
     assert caught.value.problem.code == "HF-STACK-13"
 
 
@@ -74,7 +75,7 @@ def test_a_repository_on_disk(tmp_path: Path) -> None:
     (stack,) = discover(
         load(tmp_path / "holdfast.yaml"),
         files=FolderTree(tmp_path),
-        read_values=variables_reader(tmp_path),
+        read_values=variables_reader(Worktree(tmp_path)),
         code_backend=lambda _: None,
     )
     assert (stack.name, stack.environment, stack.production, stack.account) == ("v/a", "dev", False, "012")

@@ -216,7 +216,7 @@ class _CodeWithFiles(Code):
         tree = base.tree
         before = (tree.old, tree.unreadable) if isinstance(tree, OldTree) else ({}, frozenset())
         contents = {path: text.encode() for path, text in files.items()}
-        super().__init__(OldTree(tree.root, {**before[0], **contents}, before[1]))
+        super().__init__(OldTree(tree.root, {**before[0], **contents}, before[1], tree.forbidden))
         self._base = base
         self._given = files
         self._folders = {path.rpartition("/")[0] or "." for path in files}

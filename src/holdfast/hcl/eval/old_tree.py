@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 from holdfast.hcl.eval.worktree import PathKind, Worktree
@@ -21,8 +21,14 @@ class OldTree(Worktree):
     links, so that code that needs them reports them.
     """
 
-    def __init__(self, root: Path, old: OldFiles, unreadable: frozenset[str] = frozenset()) -> None:
-        super().__init__(root)
+    def __init__(
+        self,
+        root: Path,
+        old: OldFiles,
+        unreadable: frozenset[str] = frozenset(),
+        forbidden: Container[os.stat_result] = (),
+    ) -> None:
+        super().__init__(root, forbidden)
         self.old = old
         self.unreadable = unreadable
         self._new = frozenset(path for path, content in old.items() if content is None)
@@ -33,7 +39,7 @@ class OldTree(Worktree):
                 if name != ".":
                     self._old_names.setdefault(folder or ".", set()).add(name)
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, limit: int = -1) -> bytes:
         place = self._place(path)
         if self._is_unreadable(place):
             raise OSError(errno.EIO, "its old version is not available")
@@ -42,7 +48,7 @@ class OldTree(Worktree):
             return content
         if self._is_new(place):
             raise FileNotFoundError(errno.ENOENT, "it did not exist", path)
-        return super().read_bytes(path)
+        return super().read_bytes(path, limit)
 
     def _place(self, path: str) -> str:
         """Where links on disk lead: the old version is under that path."""

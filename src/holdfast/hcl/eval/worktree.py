@@ -6,10 +6,11 @@ root and use `/`; the root itself is `.`. A link that leads out of the Git repos
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -45,8 +46,10 @@ class LinkBoundary:
 
 
 class Worktree:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, forbidden: Container[os.stat_result] = ()) -> None:
+        """`forbidden` files are not read: Holdfast's own keys may be below the root."""
         self.root = root.resolve()
+        self.forbidden = forbidden
         self._top = self.root.as_posix()
         self._boundary = LinkBoundary(self.root)
         self.kind: Callable[[str], PathKind] = cache(self._kind)
@@ -72,9 +75,16 @@ class Worktree:
         joined = posixpath.normpath(f"{folder}/{path}")
         return None if joined == ".." or joined.startswith("../") else joined
 
-    def read_bytes(self, path: str) -> bytes:
-        """Raises OSError, and ValueError for a path that no file can have."""
-        return (self.root / path).read_bytes()
+    def read_bytes(self, path: str, limit: int = -1) -> bytes:
+        """At most `limit` of them. Raises OSError, and ValueError for a path that no file can have.
+
+        What a link out of the repository leads to is not the author's to show: Holdfast's own environment,
+        for example.
+        """
+        with (self.root / path).open("rb") as opened:
+            if self.leads_outside(path) or os.fstat(opened.fileno()) in self.forbidden:
+                raise PermissionError(errno.EACCES, "it leads out of the repository, or to a key", path)
+            return opened.read(limit)
 
     def _kind(self, path: str) -> PathKind:
         """What the path points to, after following links."""
