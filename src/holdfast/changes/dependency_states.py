@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import Refused
+from holdfast.kernel.text import cut
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
@@ -35,8 +36,6 @@ ALL = "*"
 """Under this name: a hash of the names of all outputs, for a stack that may read any of them."""
 _UNKNOWN = ""
 """Instead of the hash of an output that did not exist, or could not be read. It equals nothing."""
-
-
 _WIDEST_VALUE = 60
 
 
@@ -174,4 +173,4 @@ def _shown(context: ChangeContext, output: StateOutput | None) -> str:
     if output.sensitive:
         return f"now {SENSITIVE}"
     text = json.dumps(clean_value(context.redactor, output.name, output.read()), ensure_ascii=False)
-    return f"now {text if len(text) <= _WIDEST_VALUE else f'{text[: _WIDEST_VALUE - 1]}…'}"
+    return f"now {cut(text, _WIDEST_VALUE)}"

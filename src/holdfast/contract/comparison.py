@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from holdfast.contract.schema import Contract, Part, Type
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.text import cut
 
 _LONGEST: Final = 60
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
@@ -125,8 +126,7 @@ class _Comparison:
         if self._hide or isinstance(value, Mapping | list | tuple):
             return kind
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-        return f"{kind} (`{cut}`)" if text.isprintable() and text else kind
+        return f"{kind} (`{cut(text, _LONGEST)}`)" if text.isprintable() and text else kind
 
 
 def _differ(left: object, right: object) -> bool:

@@ -22,6 +22,11 @@ def plural(number: int, noun: str, many: str | None = None) -> str:
     return f"{number} {noun if number == 1 else many or f'{noun}s'}"
 
 
+def cut(text: str, width: int | None) -> str:
+    """At most `width` characters."""
+    return text if width is None or len(text) <= width else f"{text[: width - 1]}…"
+
+
 def first_names(names: Sequence[str], most: int) -> str:
     """`a, b, c and 2 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

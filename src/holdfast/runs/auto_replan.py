@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
-from holdfast.terraform.plan.model import ActionInvocation, OutputChange, Plan, ResourceChange
+from holdfast.terraform.plan.model import OutputChange, Plan, ResourceChange
 from holdfast.terraform.plan.same_plan import uncovered
 from holdfast.terraform.tables.transient import Phase, RefusedCreate, shipped_table
 
@@ -99,12 +99,8 @@ def _extra_changes(old: Plan, new: Plan, done: frozenset[str]) -> Iterator[str]:
     for output in new.outputs:
         if output.kind is not ChangeKind.NO_OP and not _same_output(outputs.get(output.name), output):
             yield f"output.{output.name}"
-    shown = set(map(_invocation, old.action_invocations))
-    yield from (action.address for action in new.action_invocations if _invocation(action) not in shown)
-
-
-def _invocation(action: ActionInvocation) -> tuple[str | None, ...]:
-    return action.address, action.triggered_by, action.event, action.deferred
+    shown = {action.key for action in old.action_invocations}
+    yield from (action.address for action in new.action_invocations if action.key not in shown)
 
 
 def _same(old: ResourceChange, new: ResourceChange) -> bool:

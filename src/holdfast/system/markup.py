@@ -12,6 +12,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from holdfast.kernel.text import cut
+
 BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 """Printable by their category, but invisible."""
 _FIRST_PICTURE = 0x2400
@@ -48,7 +50,7 @@ def one_line(text: str, width: int | None = None) -> str:
     # Cut before the conversion, which at most turns two characters into one.
     start = text.strip()[: None if width is None else 2 * width + 2]
     shown = visible(_LINE_ENDS.sub(" ", start).replace("\t", " "))
-    return shown if width is None or len(shown) <= width else f"{shown[: width - 1]}…"
+    return cut(shown, width)
 
 
 def lines_of(text: str) -> list[str]:
@@ -192,13 +194,12 @@ def escape_line(line: str) -> str:
 def command(level: str, message: str, **properties: str | int | None) -> str:
     """One line, whatever the texts contain."""
     shown = "\n".join(lines_of(message))
-    cut = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
     arguments = ",".join(
         f"{name}={_property(one_line(str(value), WIDEST))}"
         for name, value in properties.items()
         if value is not None
     )
-    return f"::{level}{' ' if arguments else ''}{arguments}::{data(cut)}"
+    return f"::{level}{' ' if arguments else ''}{arguments}::{data(cut(shown, WIDEST))}"
 
 
 def data(text: str) -> str:

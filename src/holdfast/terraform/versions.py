@@ -14,6 +14,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.text import cut
 
 _VERSION = re.compile(
     r"v?(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9}){0,7})"
@@ -162,4 +163,4 @@ def _term(part: str, whole: str) -> Term:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:59] + "…"  # noqa: PLR2004 - enough to recognise it
+    return cut(text, 60)

@@ -13,7 +13,7 @@ from holdfast.cli.views.outcomes import show_outcomes
 from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
-from holdfast.kernel.text import plural
+from holdfast.kernel.text import cut, plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
 from holdfast.secrets.redact import clean_value
@@ -127,7 +127,7 @@ def _short_reason(console: Console, result: StackResult) -> str:
 
 def _cut(message: str) -> str:
     first = message.splitlines()[0]
-    return first if len(first) <= _WIDEST_REASON else f"{first[: _WIDEST_REASON - 1]}…"
+    return cut(first, _WIDEST_REASON)
 
 
 def show_details(
@@ -242,8 +242,7 @@ def _show_outputs(console: Console, result: StackResult) -> None:
 
 
 def _value(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _WIDEST_VALUE else f"{text[: _WIDEST_VALUE - 1]}…"
+    return cut(json.dumps(value, ensure_ascii=False), _WIDEST_VALUE)
 
 
 def show_footer(

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from holdfast.kernel.text import cut
 from holdfast.terraform.addresses import Path, path_text
 from holdfast.terraform.plan.compare import NO_VALUE, Nothing, Sides, equal, leaves, sides_of
 from holdfast.terraform.plan.model import Change, ResourceChange
 from holdfast.terraform.plan.value_text import (
     TextLine,
     common_prefix,
-    cut,
     encode,
     line_count,
     pair_text,

@@ -176,6 +176,9 @@ class _Trigger(msgspec.Struct, frozen=True, gc=False):
     action_trigger_event: str | None = None
 
 
+InvocationKey = tuple[str, str | None, str | None, str | None]
+
+
 class ActionInvocation(MaskedStruct, frozen=True, gc=False):
     """A provider's action with effects of its own, which is not a change of any resource."""
 
@@ -198,6 +201,11 @@ class ActionInvocation(MaskedStruct, frozen=True, gc=False):
     @property
     def event(self) -> str | None:
         return self.trigger.action_trigger_event if self.trigger is not None else None
+
+    @property
+    def key(self) -> InvocationKey:
+        """Equal for two invocations of the same action for the same reason."""
+        return self.address, self.triggered_by, self.event, self.deferred
 
 
 class _DeferredInvocation(msgspec.Struct, frozen=True, gc=False):

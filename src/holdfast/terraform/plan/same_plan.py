@@ -8,7 +8,6 @@ showing it is compared in `unshown`.
 
 from __future__ import annotations
 
-import decimal
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,9 +18,10 @@ import msgspec
 from holdfast.terraform.addresses import Path, path_text
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.configuration import FALSE
-from holdfast.terraform.plan.model import ActionInvocation, Change, Plan, ResourceChange
+from holdfast.terraform.plan.model import ActionInvocation, Change, InvocationKey, Plan, ResourceChange
+from holdfast.terraform.plan.value_text import read_json
+from holdfast.terraform.plan.values import any_true
 
-_DECODER = msgspec.json.Decoder(float_hook=decimal.Decimal)
 _SHORTEST_PART = 4
 """A shorter mock counts only as a whole value: it could be part of any text by chance."""
 _VERBS = {
@@ -42,7 +42,7 @@ class Mocks:
     """Values that a plan was made with because the real ones did not exist yet."""
 
     def __init__(self, values: Iterable[object] = ()) -> None:
-        self._whole = list(_parts_of(_DECODER.decode(msgspec.json.encode(list(values)))))
+        self._whole = list(_parts_of(read_json(msgspec.json.encode(list(values)))))
         texts = {text for text in self._whole if isinstance(text, str) and len(text) >= _SHORTEST_PART}
         longest_first = sorted(texts, key=lambda text: (-len(text), text))
         self._texts = re.compile("|".join(map(re.escape, longest_first))) if texts else None
@@ -149,8 +149,8 @@ def _other_values(old: ResourceChange, new: ResourceChange, mocks: Mocks) -> str
         return f"another import ({new.importing or 'none'})"
     if not set(new.replace_paths) <= set(old.replace_paths):
         return "another reason to replace it"
-    known = read_value(FALSE)
-    path = _first_difference(read_value(old.change.before), known, read_value(new.change.before), known)
+    known = read_json(FALSE)
+    path = _first_difference(read_json(old.change.before), known, read_json(new.change.before), known)
     if path is not None:
         return f"another current value of {_path(path)}"
     path = uncovered(old.change, new.change, mocks)
@@ -183,7 +183,7 @@ def _output_differences(shown: Plan, new: Plan, mocks: Mocks) -> _Differences:
 
 
 def _action_differences(shown: Plan, new: Plan, mocks: Mocks) -> _Differences:
-    before, after = (Counter(map(_invocation, plan.action_invocations)) for plan in (shown, new))
+    before, after = (Counter(action.key for action in plan.action_invocations) for plan in (shown, new))
     for key in after - before:
         yield False, f"it would also invoke {key[0]}"
     for key in before - after:
@@ -193,25 +193,18 @@ def _action_differences(shown: Plan, new: Plan, mocks: Mocks) -> _Differences:
     shown_by_key = _by_invocation(shown.action_invocations)
     for key, actions in _by_invocation(new.action_invocations).items():
         for old, now in zip(shown_by_key[key], actions, strict=True):
-            values = (read_value(old.config_values), read_value(old.config_unknown))
+            values = (read_json(old.config_values), read_json(old.config_unknown))
             path = _first_difference(
-                *values, read_value(now.config_values), read_value(now.config_unknown), mocks
+                *values, read_json(now.config_values), read_json(now.config_unknown), mocks
             )
             if path is not None:
                 yield False, f"it would invoke {now.address} with another value of {_path(path)}"
 
 
-_Invocation = tuple[str, str | None, str | None, str | None]
-
-
-def _invocation(action: ActionInvocation) -> _Invocation:
-    return action.address, action.triggered_by, action.event, action.deferred
-
-
-def _by_invocation(actions: Iterable[ActionInvocation]) -> dict[_Invocation, list[ActionInvocation]]:
-    grouped: dict[_Invocation, list[ActionInvocation]] = {}
+def _by_invocation(actions: Iterable[ActionInvocation]) -> dict[InvocationKey, list[ActionInvocation]]:
+    grouped: dict[InvocationKey, list[ActionInvocation]] = {}
     for action in actions:
-        grouped.setdefault(_invocation(action), []).append(action)
+        grouped.setdefault(action.key, []).append(action)
     return grouped
 
 
@@ -220,14 +213,14 @@ def _by_invocation(actions: Iterable[ActionInvocation]) -> dict[_Invocation, lis
 
 def same_value(shown: Any, new: Any, mocks: Mocks = NO_MOCKS) -> bool:
     """Of two known values."""
-    known = read_value(FALSE)
+    known = read_json(FALSE)
     return _first_difference(shown, known, new, known, mocks) is None
 
 
 def uncovered(shown: Change, new: Change, mocks: Mocks = NO_MOCKS) -> Path | None:
     """Where a new value is not the one that was shown, nor was shown as unknown; None: nowhere."""
-    old = read_value(shown.after), read_value(shown.after_unknown)
-    return _first_difference(*old, read_value(new.after), read_value(new.after_unknown), mocks)
+    old = read_json(shown.after), read_json(shown.after_unknown)
+    return _first_difference(*old, read_json(new.after), read_json(new.after_unknown), mocks)
 
 
 def _first_difference(
@@ -244,7 +237,7 @@ def _first_difference(
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         steps = range(len(old))
     if steps is None:
-        return None if type(old) is type(new) and old == new and not _any(new_unknown) else path
+        return None if type(old) is type(new) and old == new and not any_true(new_unknown) else path
     for step in steps:
         sides = (_item(old, step), _mask(old_unknown, step), _item(new, step), _mask(new_unknown, step))
         if (found := _first_difference(*sides, mocks, (*path, step))) is not None:
@@ -270,13 +263,3 @@ def _mask(mask: Any, step: str | int) -> Any:
     if isinstance(mask, list) and isinstance(step, int):
         return mask[step] if step < len(mask) else False
     return mask is True
-
-
-def _any(mask: Any) -> bool:
-    if isinstance(mask, dict):
-        return any(map(_any, mask.values()))
-    return any(map(_any, mask)) if isinstance(mask, list) else mask is True
-
-
-def read_value(raw: msgspec.Raw) -> Any:
-    return _DECODER.decode(raw)

@@ -14,7 +14,8 @@ from typing import Any
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
-from holdfast.terraform.plan.same_plan import NO_MOCKS, Mocks, read_value, same_value
+from holdfast.terraform.plan.same_plan import NO_MOCKS, Mocks, same_value
+from holdfast.terraform.plan.value_text import read_json
 
 _ALWAYS_SAME = ("count.", "each.key", "path.", "self", "terraform.")
 """With the same addresses and the same code."""
@@ -36,7 +37,7 @@ def unshown_differences(
     return tuple(
         f"it would {what} another value of {different.replace(_CONNECTION, 'its connection')}"
         for what, references, root in _uses(new)
-        if (different := next((one for one in references if sources.differs(one, root=root)), None))
+        if (different := next((name for name in references if sources.differs(name, root=root)), None))
     )
 
 
@@ -45,18 +46,18 @@ def _uses(plan: Plan) -> Iterator[tuple[str, Iterable[str], bool]]:
     for provider in (plan.configuration.provider_config or {}).values():
         if provider.configured:
             what = f"configure provider {provider.name} with"
-            yield what, _references(read_value(provider.expressions)), not provider.module_address
+            yield what, _references(read_json(provider.expressions)), not provider.module_address
     affected = {without_keys(effect.change.address) for effect in plan.effects}
     for prefix, module in plan.configuration.modules():
         for resource in module.resources or ():
             address = f"{prefix}{resource.address}"
             if address not in affected:
                 continue
-            written = dict(_write_only(read_value(resource.expressions)))
+            written = dict(_write_only(read_json(resource.expressions)))
             yield f"write {address} with", _references(written), not prefix
             for provisioner in resource.provisioners or ():
                 connection = () if provisioner.type == "local-exec" else (_CONNECTION,)
-                references = (*_references(read_value(provisioner.expressions)), *connection)
+                references = (*_references(read_json(provisioner.expressions)), *connection)
                 yield f"run a provisioner of {address} with", references, not prefix
 
 
@@ -95,7 +96,8 @@ class _Sources:
 
     def __init__(self, shown: Plan, new: Plan, mocks: Mocks, inputs: frozenset[str]) -> None:
         self._variables = [
-            {name: read_value(one.value) for name, one in plan.variables.items()} for plan in (shown, new)
+            {name: read_json(variable.value) for name, variable in plan.variables.items()}
+            for plan in (shown, new)
         ]
         self._data = [_data(shown), _data(new)]
         self._deferred = {change.address for change in shown.changes if change.kind is ChangeKind.READ}
@@ -155,7 +157,7 @@ def _data(plan: Plan) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for resource in plan.prior_state.resources():
         if resource.mode == "data":
-            address, values = without_keys(resource.address), read_value(resource.values)
+            address, values = without_keys(resource.address), read_json(resource.values)
             keyed = address != resource.address
             found.setdefault(address, {}).update({resource.address: values} if keyed else values)
     return found

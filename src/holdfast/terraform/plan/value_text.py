@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.kernel.text import cut
 from holdfast.system.markup import BLANK_LETTERS
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -90,10 +91,6 @@ def _around_difference(before: str, after: str, width: int | None) -> tuple[str,
 def _window(text: str, start: int, width: int) -> str:
     end = start + width
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
-
-
-def cut(text: str, width: int | None) -> str:
-    return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
 def common_prefix(before: Sequence[Any], after: Sequence[Any]) -> int:

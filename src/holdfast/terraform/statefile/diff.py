@@ -6,14 +6,15 @@ mark everything that is sensitive (`_marks_sensitive`), only the names of attrib
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from holdfast.kernel.errors import UsageError
-from holdfast.terraform.plan.diff import SENSITIVE, SENSITIVE_CHANGED, Difference, differences_of
+from holdfast.kernel.text import cut
+from holdfast.terraform.plan.diff import SENSITIVE, SENSITIVE_CHANGED, Clean, Difference, differences_of
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, StateResource
 from holdfast.terraform.versions import Version
 
@@ -60,10 +61,6 @@ class StateDiff(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def same(self) -> bool:
         return not self.resources and not self.outputs
-
-
-Clean = Callable[[str, str], str]
-"""The redactor for a text, with the name of its attribute."""
 
 
 def diff_states(before: StateFile, after: StateFile, *, clean: Clean, tofu: bool = False) -> StateDiff | None:
@@ -224,4 +221,4 @@ def _output_text(output: StateOutput | None, *, secret: bool, clean: Clean) -> s
     shown = clean(output.name, value) if isinstance(value, str) else value
     text = msgspec.json.encode(shown).decode()
     text = text if isinstance(value, str) else clean(output.name, text)
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return cut(text, _WIDEST)
