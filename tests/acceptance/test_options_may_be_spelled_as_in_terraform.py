@@ -17,6 +17,9 @@ def test_one_dash_is_as_good_as_two(holdfast: Program, tmp_path: Path) -> None:
     holdfast.ok("plan", *options, code=2)
     assert (bundle / "a").is_dir()
     assert '"version": 1' in holdfast.ok("plan", "-json", "a", "-target", address).out
+    assert f"only {address}" in holdfast.ok("plan", "a", "-target", address).out
+    nothing = "--target terraform_data.nope matches no resource"
+    assert nothing in holdfast.ok("plan", "a", "-target=terraform_data.nope").out
     assert holdfast.ok("-version").out.startswith("holdfast ")
     assert "Usage" in holdfast.ok("plan", "-help").out
     holdfast.ok("plan", "-qv", "a")

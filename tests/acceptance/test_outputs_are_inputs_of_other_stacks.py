@@ -199,6 +199,12 @@ def test_mocks_are_marked_and_never_applied(holdfast: Program) -> None:
     assert "ready, with mocks: `vpc_id`" in holdfast.ok("plan", "--format", "markdown").out
     assert note in holdfast.ok("runs", "show", document["dev/app"]["run"]).text
 
+    # A mock must not hide a name that no apply will ever create.
+    repository(holdfast, inputs=mocks.replace("vpc_id, mock", "vpc_idd, mock"))
+    error = holdfast.results("plan", code=1)["dev/app"]["error"]
+    assert (error["code"], error["hint"][:24]) == ("HF-INPUT-3", "Did you mean `vpc_id`? I")
+    repository(holdfast, inputs=mocks)
+
     alone = holdfast.results("apply", "--yes", "dev/app", code=1)["dev/app"]
     assert (alone["status"], alone["error"]["code"]) == ("blocked", "HF-INPUT-4")
     done = holdfast.results("apply", "--yes")

@@ -87,10 +87,9 @@ def _terragrunt(scan: RepositoryScan) -> Found:
     if scan.terragrunt:
         what = (
             "Holdfast runs plain Terraform or OpenTofu. A unit gets its backend, providers and inputs "
-            "from Terragrunt and is not a complete root module. Convert one unit at a time: write the "
-            "generated backend (with the same key) and providers into its code, its inputs into a .tfvars "
-            "file and its dependencies into depends_on, until `terraform plan` without Terragrunt shows no "
-            "changes. Then run: holdfast init --force"
+            "from Terragrunt and is not a complete root module. Convert one unit at a time: write an entry "
+            "for it with its `backend` (with the same key), its providers as `generate` and its inputs and "
+            "dependencies as `inputs`; `holdfast plan` must show no changes before the first apply"
         )
         yield scan.terragrunt[0], what
 

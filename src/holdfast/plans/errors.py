@@ -31,6 +31,7 @@ from holdfast.kernel.text import without_controls
 from holdfast.plans.environment.backend_config import StateHome
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.stacks.stack import Stack
+from holdfast.terraform.argv import INLINE_FILE
 from holdfast.terraform.diagnostics import Diagnostic, LockInfo, parse_lock_info
 from holdfast.terraform.engine.interface import CommandResult, Engine, Product
 from holdfast.terraform.stream import CommandOutput
@@ -104,6 +105,9 @@ _CONFINED = (
     "Holdfast confines the programs of a plan: they cannot create entries in some folders, such as the one "
     "with its key. `holdfast doctor` lists them. See docs/engines.md, Confinement."
 )
+
+
+_BOILERPLATE = " To silence these warnings, use TF_VAR_"
 
 
 class CommandTarget(Protocol):
@@ -181,13 +185,18 @@ def problem_from_diagnostic(target: CommandTarget, code: str, diagnostic: Diagno
     summary, detail = (" ".join(text.split()) for text in (diagnostic.summary, diagnostic.detail))
     message = f"{summary}: {detail}" if detail else summary
     message = f"{diagnostic.address}: {message}" if diagnostic.address else message
+    # Only for display: a file that the user does not have says nothing.
+    message = message.replace(f'file "{INLINE_FILE}"', "holdfast.yaml or -var").partition(_BOILERPLATE)[0]
+    inline = diagnostic.place is not None and diagnostic.place.file == INLINE_FILE
     place = None
-    if diagnostic.place is not None:
+    if diagnostic.place is not None and not inline:
         file = posixpath.normpath(posixpath.join(target.stack.module, diagnostic.place.file))
         place = Place(file=file, line=diagnostic.place.line, column=diagnostic.place.column)
     # Only a hint: nothing is decided by the text.
     denied = "permission denied" in message.lower() and bool(target.engine.confinement.measures)
     hint = _CONFINED if denied else _variable_hint(message, target.not_passed)
+    if inline:
+        hint = f"The value is from -var, or from where this says: holdfast config show {target.stack.name}"
     return Problem(code=code, message=message, hint=hint, place=place, address=diagnostic.address)
 
 

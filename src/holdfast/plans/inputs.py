@@ -39,6 +39,7 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
     )
     values: dict[str, object] = {}
     mocked: dict[str, object] = {}
+    reasons: dict[str, list[str]] = {}
     notes: list[str] = []
     for variable, reference in stack.inputs.items():
         state = states[reference.stack]
@@ -49,11 +50,15 @@ async def read_inputs(context: ChangeContext, stack: Stack, *, mocks: bool) -> I
                 context.redactor.register_all(texts(value))
                 notes += _sensitive_note(context, stack, variable, reference)
         elif mocks and reference.mock is not None:
+            if not _is_declared(context, reference):
+                raise _undeclared_error(context, stack, variable, reference, state)
             values[variable] = mocked[variable] = mock_of(context, reference)
-            why = _why_missing(state, reference)
-            notes.append(f"{variable} is a mock, because {why}; a plan with mocks is never applied")
+            reasons.setdefault(_why_missing(state, reference), []).append(variable)
         else:
             raise _missing_error(context, stack, variable, reference, state)
+    for why, variables in reasons.items():
+        are = "is a mock" if len(variables) == 1 else "are mocks"
+        notes.append(f"{', '.join(variables)} {are}, because {why}; a plan with mocks is never applied")
     return InputValues(values=values, mocks=mocked, notes=tuple(notes))
 
 
@@ -129,23 +134,40 @@ def _missing_error(
     context: ChangeContext, stack: Stack, variable: str, reference: OutputRef, state: StateFile
 ) -> HoldfastError:
     """Blocked if an apply of the other stack creates the output; failed if it has none of that name."""
-    other = context.project.stacks[reference.stack]
-    module = code_of(context.project.code, other).module(other.module)
-    declared = [block.labels[0] for block in module.blocks("output") if block.labels]
-    if isinstance(state, State) and reference.output not in declared:
-        names = sorted({*declared, *(output.name for output in _outputs(state))})
-        near = did_you_mean(reference.output, names)
-        return Failed(
-            "HF-INPUT-3",
-            f"{stack.name}: its input {variable} reads {reference.text}, but {reference.stack} has no output "
-            f"`{reference.output}`",
-            hint=f"{f'{near} ' if near else ''}Its outputs: {', '.join(names) or 'none'}.",
-        )
+    if not _is_declared(context, reference):
+        return _undeclared_error(context, stack, variable, reference, state)
     return InputMissing(
         "HF-INPUT-4",
         f"{stack.name}: its input {variable} needs {reference.text}, but {_why_missing(state, reference)}",
         hint=f"Apply both: holdfast apply {reference.stack} {stack.name}. To plan before that, give the "
         "input a `mock`.",
+    )
+
+
+def _declared_outputs(context: ChangeContext, reference: OutputRef) -> list[str]:
+    other = context.project.stacks[reference.stack]
+    module = code_of(context.project.code, other).module(other.module)
+    return [block.labels[0] for block in module.blocks("output") if block.labels]
+
+
+def _is_declared(context: ChangeContext, reference: OutputRef) -> bool:
+    """If not, no apply creates the output. A hook may write code that Holdfast does not see."""
+    other = context.project.stacks[reference.stack]
+    return bool(other.hooks) or reference.output in _declared_outputs(context, reference)
+
+
+def _undeclared_error(
+    context: ChangeContext, stack: Stack, variable: str, reference: OutputRef, state: StateFile
+) -> HoldfastError:
+    """Also for an input with a mock, which would hide a misspelt name until the apply."""
+    outputs = (output.name for output in _outputs(state))
+    names = sorted({*_declared_outputs(context, reference), *outputs})
+    near = did_you_mean(reference.output, names)
+    return Failed(
+        "HF-INPUT-3",
+        f"{stack.name}: its input {variable} reads {reference.text}, but {reference.stack} has no output "
+        f"`{reference.output}`",
+        hint=f"{f'{near} ' if near else ''}Its outputs: {', '.join(names) or 'none'}.",
     )
 
 

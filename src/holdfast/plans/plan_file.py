@@ -32,6 +32,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.system.access_rules import ForbiddenFiles
+from holdfast.terraform.addresses import covers
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
 from holdfast.terraform.plan.model import Plan
@@ -76,6 +77,17 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     outputs: tuple[StateOutput, ...] | None = None
     """Of the state that was planned against; None: not known, for example encrypted."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What `--target` leaves of the plan. Terraform says nothing if an address does not exist."""
+        targets = () if self.options.imports else self.options.targets
+        known = [change.address for change in self.plan.changes]
+        known += [resource.address for resource in self.plan.prior_state.resources()]
+        unknown = [target for target in targets if not any(covers(target, address) for address in known)]
+        if unknown:
+            return (f"--target {', '.join(unknown)} matches no resource",)
+        return (f"only {', '.join(targets)}",) if targets else ()
 
     @property
     def digest(self) -> str:

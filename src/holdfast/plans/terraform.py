@@ -47,7 +47,7 @@ _GOGC_ALONE = "400"
 
 _IMPORTS = "zz_holdfast_imports.tf"
 _TARGETING = "Resource targeting is in effect"
-"""A warning that does not help where Holdfast itself limits the plan to an import."""
+"""A warning that says nothing new: the result names the targets, and the guard has a rule for them."""
 _EDITED = "holdfast.states"
 
 _SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
@@ -319,9 +319,8 @@ class Terraform:
         has_errors = any(diagnostic.is_error for diagnostic in output.diagnostics)
         if result.code not in (0, 2) or result.interrupted or has_errors:
             raise command_error(self.workdir, "plan", result, output)
-        if options.imports:
-            diagnostics = output.diagnostics
-            diagnostics[:] = [warning for warning in diagnostics if warning.summary != _TARGETING]
+        diagnostics = output.diagnostics
+        diagnostics[:] = [warning for warning in diagnostics if warning.summary != _TARGETING]
         self.warnings = warnings_in(self.workdir, output)
         return result.code
 

@@ -40,7 +40,7 @@ from holdfast.store.kept_files import KeptFiles
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
 from holdfast.system.access_rules import ForbiddenFiles
-from holdfast.terraform.argv import PLAN_FILE
+from holdfast.terraform.argv import INLINE_FILE, PLAN_FILE
 from holdfast.terraform.engine.environment import (
     terraform_variables,
 )
@@ -57,8 +57,6 @@ from holdfast.terraform.workdirs.workdir import (
     remove_files,
     remove_state_copies,
 )
-
-INLINE_FILE = "holdfast.inline.tfvars.json"
 
 
 class HookRun(MaskedStruct, frozen=True, kw_only=True):

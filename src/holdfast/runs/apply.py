@@ -181,19 +181,27 @@ def _keep_files(context: ChangeContext, workdir: StackWorkdir, before: FileStamp
 class ApplyFailed(TerraformFailed):
     """An apply that exited by itself and saved its state: its outcome decides whether to plan again."""
 
-    def __init__(self, error: TerraformFailed, outcome: ApplyOutcome, doubtful: tuple[str, ...]) -> None:
+    def __init__(self, error: TerraformFailed, outcome: ApplyOutcome, hint: str | None) -> None:
         first, *others = error.problems
-        if doubtful:
-            first = first._replace(hint=_doubt_hint(doubtful))
+        if hint is not None:
+            first = first._replace(hint=hint)
         super().__init__(first.code, first.message, problems=(first, *others))
         self.outcome = outcome
 
 
-def _doubt_hint(doubtful: tuple[str, ...]) -> str:
-    return (
-        f"These may have been created anyway: {', '.join(doubtful)}. Look them up in the provider, "
-        "import what exists and is not in the state, then plan again."
-    )
+def _doubt_hint(doubtful: tuple[str, ...], provisioned: frozenset[str]) -> str | None:
+    """What is known of creates that failed."""
+    unclear = [address for address in doubtful if address not in provisioned]
+    tainted = [address for address in doubtful if address in provisioned]
+    hints = []
+    if tainted:
+        hints.append(f"Created, and replaced by the next apply: {', '.join(tainted)}.")
+    if unclear:
+        hints.append(
+            f"These may have been created anyway: {', '.join(unclear)}. Look them up in the provider, "
+            "import what exists and is not in the state, then plan again."
+        )
+    return " ".join(hints) or None
 
 
 def refused_creates(config: Config) -> tuple[RefusedCreate, ...]:
@@ -222,7 +230,8 @@ def _failure(
         return unfinished_apply("HF-RUN-7", name, run, what, watch.unfinished)
     outcome = watch.outcome(diagnostic for diagnostic in output.diagnostics if diagnostic.is_error)
     doubtful = creates_in_doubt(outcome, plan_file.plan, refused_creates(config))
-    hint = _doubt_hint(doubtful) if doubtful else f"Plan again to see what is left: holdfast plan {name}"
+    doubt = _doubt_hint(doubtful, outcome.provisioned)
+    hint = doubt or f"Plan again to see what is left: holdfast plan {name}"
     if answer.timed_out:
         what = f"{name}: the apply took longer than its time limit and was stopped; {done}"
         return Failed("HF-TIME-1", what, hint=hint)
@@ -231,7 +240,7 @@ def _failure(
     error = terraform_error(plan_file.terraform.workdir, "apply", answer, output)
     if not isinstance(error, TerraformFailed):
         return error
-    return ApplyFailed(error, outcome, doubtful)
+    return ApplyFailed(error, outcome, doubt)
 
 
 def _unsaved(

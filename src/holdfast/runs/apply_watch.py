@@ -37,6 +37,7 @@ class ApplyWatch:
         self._done: Counter[str] = Counter()
         self._replaced = {change.address for change in plan.changes if change.replaces}
         self._steps_failed = False
+        self._provisioned: set[str] = set()
         self.total = sum(
             2 if change.replaces else 1
             for change in plan.changes
@@ -70,6 +71,8 @@ class ApplyWatch:
 
     def _step(self, step: stream.Step) -> None:
         self._steps_failed = self._steps_failed or step.failed
+        if step.what == "provision" and self._unfinished.get(step.address) == "create":
+            self._provisioned.add(step.address)
         lines = [*step.output.splitlines(), *["failed"] * step.failed]
         for line in lines if step.what == "provision" else ():
             program = f"{step.address} ({step.provisioner})"
@@ -93,6 +96,7 @@ class ApplyWatch:
             open=frozenset(self._unfinished) - self._errored,
             done=frozenset(self._done),
             steps_failed=self._steps_failed,
+            provisioned=frozenset(self._provisioned),
         )
 
     def _notify(

@@ -31,6 +31,8 @@ class ApplyOutcome(Struct, frozen=True, kw_only=True):
     """Addresses with a completed change, or one half of a replacement."""
     steps_failed: bool = False
     """A provisioner or a provider action failed: no state has what it did."""
+    provisioned: frozenset[str] = frozenset()
+    """Addresses whose provisioner started after a create: the resource is in the state, perhaps tainted."""
 
 
 def may_replan(end: ApplyOutcome, plan: Plan, refused: tuple[RefusedCreate, ...]) -> tuple[str, ...] | None:

@@ -291,8 +291,8 @@ class RunExecutor:
             plan=plan_file.plan,
             saved=self._saved is not None and replaced is None,
             mocks=plan_file.mocks,
-            notes=(*self._previous, *plan_file.notes, *self._retrying.notes),
-            remark=restored.remark if restored is not None else None,
+            notes=(*self._previous, *plan_file.notes, *self._retrying.notes, *plan_file.limits),
+            remark=restored.remark if restored is not None else next(iter(plan_file.limits), None),
             replaces=replaced,
         )
         decision = await decide(

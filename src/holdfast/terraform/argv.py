@@ -11,6 +11,8 @@ from holdfast.kernel.secret import masked_repr
 
 PLAN_FILE = "holdfast.tfplan"
 BACKEND_FILE = "holdfast.tfbackend.json"
+INLINE_FILE = "holdfast.inline.tfvars.json"
+"""Values of variables that no file of the repository has."""
 UNSAVED_FILE = "errored.tfstate"
 """Where Terraform leaves a state that it could not save."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from holdfast.plans.errors import CommandTarget, problem_from_diagnostic
 from holdfast.system.confine import Confinement
+from holdfast.terraform.argv import INLINE_FILE
 from holdfast.terraform.diagnostics import Diagnostic
 
 
@@ -66,3 +68,27 @@ def test_an_error_begins_with_its_resource_and_has_no_colours() -> None:
     problem = problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-4", diagnostic)
     assert problem.message == "aws_vpc.a: Quota: used up"
     assert problem.address == "aws_vpc.a"
+
+
+def test_a_file_that_the_user_does_not_have_is_not_named() -> None:
+    """Values of holdfast.yaml and -var reach Terraform in a file of the work directory."""
+    target = SimpleNamespace(
+        engine=SimpleNamespace(confinement=Confinement()),
+        stack=SimpleNamespace(module="app", name="dev/app"),
+        not_passed=frozenset(),
+    )
+    start = {"line": 1, "column": 32}
+    place = {"filename": INLINE_FILE, "start": start, "end": start}
+    wrong = {"severity": "error", "summary": "Invalid value", "detail": "not a number", "range": place}
+    undeclared = {
+        "severity": "warning",
+        "summary": "Value for undeclared variable",
+        "detail": f'It was found in file "{INLINE_FILE}". To silence these warnings, use TF_VAR_...',
+    }
+    first, second = (
+        problem_from_diagnostic(cast("CommandTarget", target), "HF-TF-3", msgspec.convert(each, Diagnostic))
+        for each in (wrong, undeclared)
+    )
+    assert (first.message, first.place) == ("Invalid value: not a number", None)
+    assert "holdfast config show dev/app" in str(first.hint)
+    assert second.message.endswith("It was found in holdfast.yaml or -var.")

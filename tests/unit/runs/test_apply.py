@@ -276,6 +276,15 @@ def test_a_failure_is_known_and_says_what_may_exist(case: Case) -> None:
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
 
 
+def test_a_resource_whose_provisioner_failed_is_not_in_doubt(case: Case) -> None:
+    """Terraform keeps it in the state as tainted: nobody has to look it up or import it."""
+    case.terraform.answer = CommandResult(code=1)
+    case.terraform.says = [hook("apply_start"), hook("provision_start"), hook("apply_errored"), FAILED]
+    error = case.over()
+    assert isinstance(error, ApplyFailed)
+    assert error.problem.hint == "Created, and replaced by the next apply: lab_object.it."
+
+
 def test_a_state_that_cannot_be_read_afterwards_is_a_note(case: Case) -> None:
     """It does not hide how the apply ended."""
     case.terraform.state = Failed("HF-TF-5", "the backend is gone")

@@ -56,7 +56,7 @@ def throttled(*, done: frozenset[str] = frozenset()) -> ApplyFailed:
     """An update that failed for a moment: a new plan may follow."""
     said = TerraformFailed("HF-TF-4", "no", problems=(Problem(code="HF-TF-4", message="no"),))
     return ApplyFailed(
-        said, ApplyOutcome(errors=(SLOW_DOWN,), failed={"lab_object.it": "update"}, done=done), ()
+        said, ApplyOutcome(errors=(SLOW_DOWN,), failed={"lab_object.it": "update"}, done=done), None
     )
 
 
