@@ -147,7 +147,7 @@ async def _read(output: IO[bytes], listen: Listen) -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), output)
-    splitter = LineSplitter(listen)
+    splitter = LineSplitter(listen, _LONGEST_LINE)
     try:
         while chunk := await reader.read(65536):
             splitter.feed(chunk)

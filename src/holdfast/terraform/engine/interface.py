@@ -184,10 +184,14 @@ class CancelSequence:
 
 
 class LineSplitter:
-    """Splits chunks into lines; a line of 100 MB costs no more than its bytes."""
+    """Splits chunks into lines; a line of 100 MB costs no more than its bytes.
 
-    def __init__(self, listen: Listen) -> None:
+    Of one that is longer than `longest`, the rest may be left out: an untrusted program may never end it.
+    """
+
+    def __init__(self, listen: Listen, longest: int | None = None) -> None:
         self._listen = listen
+        self._longest = longest
         self._open: list[bytes] = []
 
     def feed(self, chunk: bytes) -> None:
@@ -196,7 +200,7 @@ class LineSplitter:
             self._open.append(line)
             self._listen(b"".join(self._open))
             self._open.clear()
-        if rest:
+        if rest and (self._longest is None or sum(map(len, self._open)) < self._longest):
             self._open.append(rest)
 
     def close(self) -> None:

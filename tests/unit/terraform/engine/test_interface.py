@@ -266,3 +266,13 @@ def test_a_line_arrives_as_soon_as_it_is_complete() -> None:
     cutter = LineSplitter(heard.append)
     cutter.feed(b"first\nsec")
     assert heard == [b"first"]
+
+
+def test_the_rest_of_a_line_that_does_not_end_is_left_out() -> None:
+    """An untrusted program could fill the memory with it."""
+    heard: list[bytes] = []
+    cutter = LineSplitter(heard.append, longest=10)
+    for _ in range(1000):
+        cutter.feed(b"123456")
+    cutter.feed(b"\nnext\n")
+    assert heard == [b"123456123456", b"next"]
