@@ -185,7 +185,9 @@ def _with_environments(config: Config, environments: tuple[Environment, ...]) ->
     values = [environment.values for environment in config.environments] + [config.values]
     return structs.replace(
         config,
-        environments=tuple(structs.replace(one, values={}, defaults=None) for one in environments),
+        environments=tuple(
+            structs.replace(environment, values={}, defaults=None) for environment in environments
+        ),
         defaults=EntryDefaults(written=functools.reduce(merge, written)) if written else None,
         values=functools.reduce(merge_values, values),
     )

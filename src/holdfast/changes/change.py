@@ -14,7 +14,7 @@ from holdfast.audit.entry import What
 from holdfast.changes.bundles import record_reads, require_unused, write_bundles
 from holdfast.changes.continuation import RecordedChange
 from holdfast.changes.dependencies import (
-    blocked,
+    blocked_result,
     needs,
     reversed_dependencies,
     with_dependencies,
@@ -35,7 +35,7 @@ from holdfast.plans.restore import plans_destroy
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
-from holdfast.plans.variables import undeclared, with_variables
+from holdfast.plans.variables import undeclared_notes, with_variables
 from holdfast.plans.workdir import require_homes
 from holdfast.recovery.crash_report import explain_unknown_run
 from holdfast.review.decide import deletions_in, has_change_budget, with_change_budget
@@ -108,7 +108,7 @@ def _with_variables(
 ) -> tuple[Stack, ...]:
     """With the values of the command line, where there are any."""
     code, given = context.project.code, options.variables
-    for note in undeclared(code, stacks, given):
+    for note in undeclared_notes(code, stacks, given):
         context.control.tell(Note(stack=None, text=note))
     return tuple(with_variables(code, stack, given) for stack in stacks) if given else stacks
 
@@ -366,6 +366,6 @@ def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExe
     for other in needed:
         if not other.result.status.satisfies_dependents:
             destroy = run.operation == "destroy"
-            run.end_with(blocked(run.result, other.stack.name, other.result.status, destroys=destroy))
+            run.end_with(blocked_result(run.result, other.stack.name, other.result.status, destroys=destroy))
             return False
     return True

@@ -78,12 +78,12 @@ def _with_needed(result: StackResult, needed: list[StackResult]) -> StackResult:
         note = f"depends on {stopping.stack.name}, which {status_clause(stopping.status)}"
         return structs.replace(result, notes=(*result.notes, note))
     if stopping is not None:
-        return blocked(result, stopping.stack.name, stopping.status)
+        return blocked_result(result, stopping.stack.name, stopping.status)
     pending = [other.stack.name for other in needed if other.status in _PENDING]
     if not pending:
         return result
     if may_lack_dependency:
-        return blocked(result, pending[0], Status.PLANNED)
+        return blocked_result(result, pending[0], Status.PLANNED)
     was = "was" if len(pending) == 1 else "were"
     note = (
         f"planned before {', '.join(pending)}, which it depends on, {was} applied; the plan may change then"
@@ -104,7 +104,9 @@ def status_clause(status: Status) -> str:
     return _STATUS_CLAUSES.get(status, f"is {status}")
 
 
-def blocked(result: StackResult, dependency: str, status: Status, *, destroys: bool = False) -> StackResult:
+def blocked_result(
+    result: StackResult, dependency: str, status: Status, *, destroys: bool = False
+) -> StackResult:
     """By the status of another stack. `destroys`: it was to be destroyed, but the other depends on it."""
     relation = "is used by" if destroys else "depends on"
     reason = f" ({result.error.message})" if result.error is not None else ""

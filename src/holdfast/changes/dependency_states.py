@@ -71,7 +71,7 @@ def reads_of(
         if variable in workdir.read.mocks:
             reads[reference.stack][reference.output] = _UNKNOWN
         elif variable in workdir.read.values:
-            value = _keyed(salt, reference.stack, reference.output, workdir.read.values[variable])
+            value = _keyed_hash(salt, reference.stack, reference.output, workdir.read.values[variable])
             reads[reference.stack][reference.output] = value
     return reads
 
@@ -83,16 +83,16 @@ def output_hashes(
     if state.outputs is None:
         return dict.fromkeys(names if names is not None else (ALL,), _UNKNOWN)
     hashes = {
-        name: _keyed(salt, stack, name, output.read()) if output is not None else _UNKNOWN
+        name: _keyed_hash(salt, stack, name, output.read()) if output is not None else _UNKNOWN
         for name in sorted(names if names is not None else state.outputs)
         for output in (state.outputs.get(name),)
     }
     if names is None:
-        hashes[ALL] = _keyed(salt, stack, ALL, sorted(state.outputs))
+        hashes[ALL] = _keyed_hash(salt, stack, ALL, sorted(state.outputs))
     return hashes
 
 
-def _keyed(salt: str, stack: str, name: str, value: object) -> str:
+def _keyed_hash(salt: str, stack: str, name: str, value: object) -> str:
     message = msgspec.json.encode((stack, name, value), order="deterministic")
     return hmac.new(salt.encode(), message, hashlib.sha256).hexdigest()
 
@@ -106,11 +106,13 @@ async def changed_reads(context: ChangeContext, stack: Stack, bundle: SavedPlan)
     for name, then in bundle.dependencies.items():
         other = context.project.stacks.get(name)
         if other is None:
-            raise _changed(stack, f"{name}, which it depended on when the plan was made, no longer exists")
+            raise _changed_error(
+                stack, f"{name}, which it depended on when the plan was made, no longer exists"
+            )
         now = await read_dependency(context, other)
         same = now.identity == then
         if not same and not _left_by_bundle(context.store, bundle, name, then, now.identity):
-            raise _changed(
+            raise _changed_error(
                 stack,
                 f"{name}, which it depends on, changed since the plan was made "
                 f"(serial {then.serial} then, {now.identity.serial} now), and not by this bundle",
@@ -119,7 +121,7 @@ async def changed_reads(context: ChangeContext, stack: Stack, bundle: SavedPlan)
     return tuple(changed)
 
 
-def _changed(stack: Stack, what: str) -> Refused:
+def _changed_error(stack: Stack, what: str) -> Refused:
     return Refused(
         "HF-BUND-8", f"{stack.name}: {what}", hint=f"Plan again: holdfast plan {stack.name} --out DIR"
     )

@@ -45,7 +45,7 @@ async def import_resource(
             return structs.replace(result, status=Status.REFUSED, error=problem, problems=(problem,))
         if result.error is None:
             return result
-        problem = _explained(context.project.code, stack, result.status, result.error, address)
+        problem = _with_next_step(context.project.code, stack, result.status, result.error, address)
         return structs.replace(result, error=problem, problems=(problem, *result.problems[1:]))
 
     return await apply_change(
@@ -88,7 +88,7 @@ def _other_effects(plan: Plan, address: str) -> Iterator[str]:
     yield from (f"{invocation.address} (action)" for invocation in plan.action_invocations)
 
 
-def _explained(code: Code, stack: Stack, status: Status, error: Problem, address: str) -> Problem:
+def _with_next_step(code: Code, stack: Stack, status: Status, error: Problem, address: str) -> Problem:
     """With the next step where Terraform, or the guard, does not import it."""
     *_, type_, name = without_keys(address).split(".")
     if status in _STOPPED:

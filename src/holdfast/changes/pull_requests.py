@@ -75,20 +75,20 @@ def other_requests(
 
     if plans:
         with_api(host, run, environment, check, RetryLimits(_SECONDS))
-    found: dict[tuple[str, int], OtherRequest] = {}
+    others: dict[tuple[str, int], OtherRequest] = {}
     for plan in plans:
         if plan.number in closed:
             store.request_plans.remove(plan)
             continue
         for stack in sorted(changed.intersection(plan.stacks) - set(plan.applied)):
-            found[stack, plan.number] = OtherRequest(
+            others[stack, plan.number] = OtherRequest(
                 stack=stack,
                 reference=f"{host.reference}{plan.number}",
                 who=plan.who or "an unknown user",
                 when=f"{_duration(clock.seconds_since(plan.at))} ago",
                 open=plan.number in checked,
             )
-    return tuple(found[key] for key in sorted(found))
+    return tuple(others[key] for key in sorted(others))
 
 
 def _duration(seconds: float) -> str:
@@ -125,7 +125,8 @@ def mark_out_of_date(
     stale = [
         marked
         for plan in concerned
-        if (marked := _marked(store, plan, applied, own[0], current[1] if current else None)) is not None
+        if (marked := _with_applied(store, plan, applied, own[0], current[1] if current else None))
+        is not None
     ]
     return _write_banners(store, stale, current, environment, clean)
 
@@ -146,7 +147,7 @@ def _own_request(api: CommentApi, run: CiRun) -> int | None:
         return None
 
 
-def _marked(
+def _with_applied(
     store: RunStore,
     plan: RequestPlan,
     applied: dict[str, StackResult],

@@ -43,7 +43,7 @@ def with_readers(
 def _with_readers(result: StackResult, readers: Mapping[str, Outputs], selected: set[str]) -> StackResult:
     changes = {output.name: output for output in result.plan.outputs} if result.plan is not None else {}
     changed = {name for name, output in changes.items() if output.kind is not ChangeKind.NO_OP}
-    found = tuple(
+    named = tuple(
         Reader(stack=reader, outputs=tuple(sorted(names)), selected=reader in selected)
         for reader, outputs in sorted(readers.items())
         if (names := changed if outputs is None else changed & outputs)
@@ -52,15 +52,17 @@ def _with_readers(result: StackResult, readers: Mapping[str, Outputs], selected:
     # A new output has no reader that worked before.
     other = {name for name in changed - removed if changes[name].kind is not ChangeKind.CREATE}
     texts = (("removes outputs that others read", removed), ("changes outputs that others read", other))
-    notes = tuple(f"{what}: {shown}" for what, chosen in texts if (shown := _by_output(found, chosen)))
+    notes = tuple(f"{what}: {shown}" for what, chosen in texts if (shown := _by_output(named, chosen)))
     if result.status is Status.APPLIED:
         notes = ()
-    return structs.replace(result, readers=found, notes=(*result.notes, *notes))
+    return structs.replace(result, readers=named, notes=(*result.notes, *notes))
 
 
 def _by_output(readers: tuple[Reader, ...], outputs: set[str]) -> str:
     """`vpc_id (dev/app, dev/dns), zone (dev/dns)`."""
-    names = {output: [one.stack for one in readers if output in one.outputs] for output in sorted(outputs)}
+    names = {
+        output: [reader.stack for reader in readers if output in reader.outputs] for output in sorted(outputs)
+    }
     return ", ".join(
         f"{output} ({first_names(stacks, _MOST_READERS)})" for output, stacks in names.items() if stacks
     )

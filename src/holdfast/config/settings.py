@@ -211,12 +211,20 @@ class Config(Section, frozen=True, kw_only=True):
         """What entries share."""
         return Shared(
             file=self.defaults.written if self.defaults is not None else None,
-            targets={one.name: one.defaults.written for one in self.targets if one.defaults is not None},
+            targets={
+                target.name: target.defaults.written for target in self.targets if target.defaults is not None
+            },
             environments={
-                one.name: one.defaults.written for one in self.environments if one.defaults is not None
+                environment.name: environment.defaults.written
+                for environment in self.environments
+                if environment.defaults is not None
             },
             values=self.values,
-            environment_values={one.name: one.values for one in self.environments if one.values},
+            environment_values={
+                environment.name: environment.values
+                for environment in self.environments
+                if environment.values
+            },
         )
 
     @classmethod

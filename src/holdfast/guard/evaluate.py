@@ -191,7 +191,7 @@ def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: st
         decision = with_override(decision)
     match decision:
         case NeedApproval() if not missing_approvals(decision, given, now=now):
-            return _approved(decision, given)
+            return _with_approvers(decision, given)
         case Allow() | NeedApproval() | Deny():
             return decision
 
@@ -210,7 +210,7 @@ def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now:
     return max(0, decision.approvals - len(approvers))
 
 
-def _approved(decision: NeedApproval, given: tuple[Approval, ...]) -> Decision:
+def _with_approvers(decision: NeedApproval, given: tuple[Approval, ...]) -> Decision:
     """A warning says who approved what it warns of."""
     approvers = (approval.shown for approval in given if approval.kind is ApprovalKind.APPROVAL)
     by = " and ".join(dict.fromkeys(approvers))

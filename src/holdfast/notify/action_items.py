@@ -33,7 +33,7 @@ _PLAIN_STATUSES = frozenset(
 def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
     """The most severe first. Returns how many do not fit; `reserved` stays free for what follows."""
     troubles = [_trouble(trouble) for trouble in report.troubles[:_MAX_TROUBLES]]
-    fitting = _fitting(page, "", troubles, reserved) or []
+    fitting = _items_that_fit(page, "", troubles, reserved) or []
     if fitting:
         page.add("\n".join(fitting))
     omitted = len(report.troubles) - len(fitting)
@@ -41,7 +41,7 @@ def add_action_items(page: Page, report: ChangeReport, reserved: int) -> int:
     for stacks, items in _blocks(report):
         title = "" if started else "### Needs attention\n\n"
         head = f"{title}{_title(stacks)}"
-        shown = _fitting(page, head, items, reserved)
+        shown = _items_that_fit(page, head, items, reserved)
         if shown is None:
             omitted += max(1, len(items))
             continue
@@ -76,7 +76,7 @@ def _blocks(report: ChangeReport) -> Iterator[tuple[list[StackReport], list[str]
     yield from blocks.values()
 
 
-def _fitting(page: Page, head: str, items: list[str], reserved: int) -> list[str] | None:
+def _items_that_fit(page: Page, head: str, items: list[str], reserved: int) -> list[str] | None:
     """As many as fit, or None if not even the first does."""
     if page.fits("\n".join([head, *items]), reserved):
         return items
@@ -161,14 +161,14 @@ def _next_step(report: ChangeReport, stacks: Sequence[StackReport]) -> str | Non
         for stack in denied
         if stack.digest and (stack.run or not waiting)
     }
-    one = next(iter(ids.values())) if len(denied) == len(ids) == 1 else "RUN" if waiting else "DIGEST"
+    argument = next(iter(ids.values())) if len(denied) == len(ids) == 1 else "RUN" if waiting else "DIGEST"
     each = [f"{code(name, NAME_WIDTH)} {code(id_)}" for name, id_ in ids.items()] if len(denied) > 1 else []
     if waiting and each and report.saved_in:
-        one, each = f"--bundle {folder}", []
-    command = f"runs approve {one}" if waiting else f"apply --plan {folder} --override {one}"
+        argument, each = f"--bundle {folder}", []
+    command = f"runs approve {argument}" if waiting else f"apply --plan {folder} --override {argument}"
     saved = "" if ids else f"plan with {code('--out DIR')}, then "
     intent = "To approve" if waiting else "If this is intentional"
-    listed = f"<br>{one}: {first_names(each, _MAX_NAMED)}" if each else ""
+    listed = f"<br>{argument}: {first_names(each, _MAX_NAMED)}" if each else ""
     typed = code(f'holdfast {command} --reason "why"')
     return f"- {intent}: {saved}{typed}{listed}"
 

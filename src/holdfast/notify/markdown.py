@@ -68,7 +68,7 @@ def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame 
     items += _findings(page, report)
     missing_plans = _plans(page, report)
     missing_warnings = _warnings(page, report)
-    footer = _omitted(items, missing_rows, missing_plans, missing_warnings, frame.in_full)
+    footer = _omission_note(items, missing_rows, missing_plans, missing_warnings, frame.in_full)
     return "\n\n".join(part for part in (page.text(), footer, frame.end) if part) + "\n"
 
 
@@ -226,7 +226,7 @@ def _details(summary: str, content: str) -> str:
 # What does not fit
 
 
-def _omitted(items: int, rows: int, plans: list[str], warnings: int, in_full: str) -> str:
+def _omission_note(items: int, rows: int, plans: list[str], warnings: int, in_full: str) -> str:
     parts = []
     if items:
         parts.append(f"**{plural(items, 'more action item')}**")

@@ -180,7 +180,7 @@ def with_api(
     try:
         work(api)
     except HostError as error:
-        return (_refused(host, run, error.status, one_line(clean(error.message), 200)),)
+        return (_refusal(host, run, error.status, one_line(clean(error.message), 200)),)
     except RetriesExhaustedError as error:
         last = one_line(clean(api.client.last_answer), 200)
         return (
@@ -210,7 +210,7 @@ def _precondition(host: CodeHost, run: CiRun) -> Problem | None:
     return None
 
 
-def _refused(host: CodeHost, run: CiRun, status: int, message: str) -> Problem:
+def _refusal(host: CodeHost, run: CiRun, status: int, message: str) -> Problem:
     where = f"The report is in {host.full_report}."
     if status in _FORBIDDEN:
         fork = run.pull_request is not None and run.pull_request.fork

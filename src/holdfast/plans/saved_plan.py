@@ -134,12 +134,12 @@ def prepare_folder(out: Path) -> None:
         raise UsageError(
             "HF-BUND-1",
             f"{out} is not an empty folder",
-            hint=f"Give --out a new folder, so that no other plan is mixed in: --out {_unused(out)}",
+            hint=f"Give --out a new folder, so that no other plan is mixed in: --out {_unused_path(out)}",
         )
     files.private_folder(out)
 
 
-def _unused(out: Path) -> Path:
+def _unused_path(out: Path) -> Path:
     names = (out.with_name(f"{out.name}-{number}") for number in itertools.count(2))
     return next(name for name in names if not name.exists())
 

@@ -60,11 +60,11 @@ def _file_values(option: VariableOption) -> Mapping[str, object]:
 def _values(option: VariableOption, text: str, ending: str) -> Mapping[str, object]:
     """Constants only: Terraform allows neither references nor functions here."""
     file = read(text, f"{option.name}.tfvars{ending}")
-    found = values(file)
+    assigned = values(file)
     problem = "it is not valid HCL" if file.problems or file.body.blocks else None
-    if problem is None and not option.is_file and set(found) != {"value"}:
+    if problem is None and not option.is_file and set(assigned) != {"value"}:
         problem = "it is more than one value"
-    if problem is None and (computed := [name for name, value in found.items() if not known(value)]):
+    if problem is None and (computed := [name for name, value in assigned.items() if not known(value)]):
         problem = f"`{computed[0]}` is not a constant" if option.is_file else "it is not a constant"
     if problem is not None:
         line = next((f", line {item.place.line}" for item in file.problems if item.place), "")
@@ -73,10 +73,12 @@ def _values(option: VariableOption, text: str, ending: str) -> Mapping[str, obje
             f"cannot read {option}: {problem}{line if option.is_file else ''}",
             hint=f'Write it as in a variables file: -var \'zones=["a", "b"]\' ({_PAGE}).',
         )
-    return found
+    return assigned
 
 
-def undeclared(code: Code, stacks: Iterable[Stack], options: Iterable[VariableOption]) -> tuple[str, ...]:
+def undeclared_notes(
+    code: Code, stacks: Iterable[Stack], options: Iterable[VariableOption]
+) -> tuple[str, ...]:
     """Notes on stacks that do not declare a variable; an error if none of them does."""
     declared = {stack.name: code_of(code, stack).module(stack.module).variables for stack in stacks}
     notes: list[str] = []

@@ -124,17 +124,17 @@ async def explain_unknown_run(context: ChangeContext, error: UnknownRun) -> Unkn
         text = (
             f"It was to move resources from {move.source} to {move.destination}; they may be in both states"
         )
-        return _explained(error, [started(claim), f"{text}: {moved_text(move.moved)}."])
+        return _with_lines(error, [started(claim), f"{text}: {moved_text(move.moved)}."])
     try:
         report = await inspect(context, error.stack, claim, error.journal)
     except HoldfastError as failure:
         lines = [started(claim), f"Its plan and journal cannot be read: {failure.problem.message}"]
     else:
         lines = [started(claim, report), *known(report)]
-    return _explained(error, lines)
+    return _with_lines(error, lines)
 
 
-def _explained(error: UnknownRun, lines: list[str]) -> UnknownOutcome:
+def _with_lines(error: UnknownRun, lines: list[str]) -> UnknownOutcome:
     return UnknownOutcome(
         error.problem.code, "\n   ".join((error.problem.message, *lines)), hint=error.problem.hint
     )

@@ -35,9 +35,9 @@ async def finish_move(
             hint="Check out a commit that still has it and repeat the command.",
         )
     held = [claim_on(context.store, name) for name in runs]
-    claims = [found for found in held if found is not None and found.run == runs[found.stack]] or [claim]
-    for found in claims:
-        require_holder_dead(context.store, context.identity, found, declared)
+    claims = [other for other in held if other is not None and other.run == runs[other.stack]] or [claim]
+    for held_claim in claims:
+        require_holder_dead(context.store, context.identity, held_claim, declared)
     stacks = context.project.stacks
     with hold_reconcile_lock(context.store, context.identity, claims[0], declared=declared):
         async with (
@@ -50,8 +50,10 @@ async def finish_move(
                 await release_stale_lock(terraform, claim, declared=declared is not None)
             outcome = await _finish(context, move, left, right)
         moved = outcome in {MoveOutcome.BOTH, MoveOutcome.DONE}
-        for found in claims:
-            close_run(context.store, found, Status.APPLIED if moved else Status.FAILED, _note(move, outcome))
+        for held_claim in claims:
+            close_run(
+                context.store, held_claim, Status.APPLIED if moved else Status.FAILED, _note(move, outcome)
+            )
     return (_note(move, outcome),)
 
 

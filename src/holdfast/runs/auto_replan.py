@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from holdfast.terraform.diagnostics import Diagnostic
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import OutputChange, Plan, ResourceChange
-from holdfast.terraform.plan.same_plan import uncovered
+from holdfast.terraform.plan.same_plan import uncovered_path
 from holdfast.terraform.tables.transient import Phase, RefusedCreate, shipped_table
 
 _SEEN_AGAIN = frozenset({"update", "delete", "read"})
@@ -113,7 +113,7 @@ def _same(old: ResourceChange, new: ResourceChange) -> bool:
         and old.provider == new.provider
         and (not new.moved or new.previous_address == old.previous_address)
         and (new.importing is None or new.importing == old.importing)
-        and uncovered(old.change, new.change) is None
+        and uncovered_path(old.change, new.change) is None
     )
 
 
@@ -122,4 +122,4 @@ def _same_output(old: OutputChange | None, new: OutputChange) -> bool:
     if old is None or old.kind is ChangeKind.NO_OP or ChangeKind.UNKNOWN in {old.kind, new.kind}:
         return False
     both_delete = (old.kind is ChangeKind.DELETE) == (new.kind is ChangeKind.DELETE)
-    return both_delete and uncovered(old.change, new.change) is None
+    return both_delete and uncovered_path(old.change, new.change) is None

@@ -130,7 +130,7 @@ def write_run(store: RunStore, run: Run, *, durable: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def recorded(store: RunStore, run: Run, note: str | None = None) -> Iterator[None]:
+def record_outcome(store: RunStore, run: Run, note: str | None = None) -> Iterator[None]:
     """Record the outcome of an operation on a state. What it refuses changed nothing.
 
     Only of an `UnsettledRun` none is recorded.

@@ -43,9 +43,9 @@ def effective_settings(stack: Stack, scope: PlaceholderScope) -> Iterator[Settin
     for key in StackRule.keys:
         at = written.get(key)
         if key == "pass_env":
-            yield from _passed(stack, at, scope)
+            yield from _passed_settings(stack, at, scope)
         elif key in _DERIVED:
-            yield from _derived(key, stack, scope, at)
+            yield from _derived_settings(key, stack, scope, at)
         elif key == "variables_files" and at is not None:
             yield from _files(stack, at)
         elif at is not None and key not in _ELSEWHERE:
@@ -64,7 +64,7 @@ def _files(stack: Stack, at: At) -> Iterator[Setting]:
     yield Setting(key="variables_files", value=value, source=source, place=at.place)
 
 
-def _passed(stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Setting]:
+def _passed_settings(stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Setting]:
     if stack.pass_env:
         own = f"{_source(at.keys)} and " if at is not None and scope.config.pass_env else ""
         source = f"{own}the file" if scope.config.pass_env or at is None else _source(at.keys)
@@ -73,7 +73,7 @@ def _passed(stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Se
         )
 
 
-def _derived(key: str, stack: Stack, scope: PlaceholderScope, at: At | None) -> Iterator[Setting]:
+def _derived_settings(key: str, stack: Stack, scope: PlaceholderScope, at: At | None) -> Iterator[Setting]:
     value = getattr(stack, key)
     if key == "target" and stack.target is not None:
         value = stack.target.name

@@ -65,7 +65,7 @@ def render(template: str, value_of: Callable[[str], str]) -> str:
     """With every placeholder filled in. Raises MalformedError; `value_of` may raise its own errors."""
     text, end = "", 0
     for token in _TOKEN.finditer(template):
-        text = _joined(text, template[end : token.start()])
+        text = _join(text, template[end : token.start()])
         end = token.end()
         name, brace = token.group(1), token.group(2)
         if name is None:
@@ -73,11 +73,11 @@ def render(template: str, value_of: Callable[[str], str]) -> str:
         elif not brace or not NAME.fullmatch(name):
             raise MalformedError(f"`@{{{name}{brace}`, which is not a placeholder")
         else:
-            text = _joined(text, escape(value_of(name)))
-    return _joined(text, template[end:])
+            text = _join(text, escape(value_of(name)))
+    return _join(text, template[end:])
 
 
-def _joined(before: str, after: str) -> str:
+def _join(before: str, after: str) -> str:
     if before.endswith(("$", "%")) and after.startswith("{"):
         raise MalformedError(f"a value that makes a `{before[-1]}{{` with the text beside it")
     return before + after

@@ -13,8 +13,8 @@ def dot(graph: StackGraph) -> str:
     lines = ["digraph stacks {", "  rankdir=RL;", '  node [shape=box, fontname="monospace"];']
     for node in _nodes(graph):
         marked = ' [style="bold,filled", fillcolor="#cfe3ff"]' if graph.marks(node) else ""
-        lines.append(f"  {_quoted(node.name)}{marked};")
-    lines += [f"  {_quoted(name)} -> {_quoted(other)};" for name, other in graph.edges]
+        lines.append(f"  {_quote(node.name)}{marked};")
+    lines += [f"  {_quote(name)} -> {_quote(other)};" for name, other in graph.edges]
     return "\n".join([*lines, "}", ""])
 
 
@@ -38,7 +38,7 @@ def _nodes(graph: StackGraph) -> tuple[Node, ...]:
     return tuple(node for wave in graph.waves for node in wave)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """A string of dot, which escapes quotes and backslashes as JSON does."""
     return json.dumps(name, ensure_ascii=False)
 

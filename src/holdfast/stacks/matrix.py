@@ -55,8 +55,8 @@ def _values(name: str, axis: MatrixAxis, tree: Tree, read: ReadFile) -> Iterator
     else:
         folders = axis.folders is not None
         pattern = compile_pattern(axis.folders or axis.files or "")
-        found: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for path, captured in sorted(matching_paths(pattern, tree, folders=folders)):
             last = path.rpartition("/")[2]
-            found.setdefault(captured.get(name) or (last if folders else last.partition(".")[0]), path)
-        yield from found.items()
+            paths.setdefault(captured.get(name) or (last if folders else last.partition(".")[0]), path)
+        yield from paths.items()

@@ -127,11 +127,11 @@ class EntryRules:
         self.entry = entry
         self.shared: Shared = config.shared
         self.needs: Needs = entry_needs(entry.written, self.shared, captured)
-        self.merged: Callable[[str | None, str | None], StackRule] = cache(self._merged)
+        self.merged: Callable[[str | None, str | None], StackRule] = cache(self._effective_rule)
         self.deciding: Callable[[str], tuple[str, ...]] = cache(self.shared.deciding)
         self.has_defaults = bool(self.shared.every_layer)
 
-    def _merged(self, target: str | None, environment: str | None) -> StackRule:
+    def _effective_rule(self, target: str | None, environment: str | None) -> StackRule:
         return effective_rule(self.entry, self.shared.layers(target, environment))
 
 

@@ -24,7 +24,7 @@ from holdfast.runs import lanes
 from holdfast.runs.claims import Claim, take_claim
 from holdfast.runs.intent import Intent, Moved, MoveIntent, moved_text
 from holdfast.runs.outcome import require_previous_finished
-from holdfast.runs.run import UnsettledRun, new_run, recorded
+from holdfast.runs.run import UnsettledRun, new_run, record_outcome
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
 from holdfast.states.operations import current_content, push_content
@@ -112,7 +112,9 @@ async def write(context: ChangeContext, request: Request, seen: Edit) -> tuple[W
         await held.enter_async_context(lane)
         writing = await held.enter_async_context(_hold_claims(context, seen, runs))
         for name, run in runs.items():
-            held.enter_context(recorded(store, new_run(name, what, identity, run=run).to(Status.APPLYING)))
+            held.enter_context(
+                record_outcome(store, new_run(name, what, identity, run=run).to(Status.APPLYING))
+            )
         workdirs = [await held.enter_async_context(open_workdir(context, stack)) for stack in stacks]
         edit = await request.compute(context, tuple(workdirs))
         for stack, change in zip(stacks, edit.changes, strict=True):
@@ -155,12 +157,12 @@ class _Writing:
             if self._move is None or (isinstance(error, StateLocked) and not written):
                 self.unsettled = False
                 raise
-            raise _interrupted(self._move, error) from error
+            raise _interrupted_error(self._move, error) from error
         self.unsettled = False
         return tuple(reversed(written))
 
 
-def _interrupted(move: MoveIntent, error: HoldfastError | OSError) -> UnsettledRun:
+def _interrupted_error(move: MoveIntent, error: HoldfastError | OSError) -> UnsettledRun:
     why = error.problem.message if isinstance(error, HoldfastError) else str(error)
     return UnsettledRun(
         "HF-STATE-17",

@@ -50,14 +50,14 @@ class Move(Struct, frozen=True, kw_only=True):
             words = argv.state_mv(COPY, self.address, self.target)
             after = (await edit_copies(context, left, words, {COPY: before}))[COPY]
             change = surgery.state_change(self.source.name, "mv", before, after)
-            moved = _moved(self.source, before, after, before, after)
+            moved = _moved_resources(self.source, before, after, before, after)
             return Edit(changes=(structs.replace(change, lost=()),), moved=moved)
         _require_movable(left, right)
         there = await content_to_edit(context, right, may_be_new=True)
         copies = {COPY: before, _OTHER: there or blank_state(_lineage(read_state(before), self.destination))}
         words = argv.state_mv(COPY, self.address, self.target, into=_OTHER)
         edited = await edit_copies(context, left, words, copies)
-        moved = _moved(self.source, before, edited[COPY], there, edited[_OTHER])
+        moved = _moved_resources(self.source, before, edited[COPY], there, edited[_OTHER])
         leaving = surgery.state_change(self.source.name, "mv", before, edited[COPY])
         arriving = surgery.state_change(self.destination.name, "mv", there, edited[_OTHER])
         digest = hashlib.sha256(f"{leaving.digest} {arriving.digest}".encode()).hexdigest()
@@ -100,7 +100,7 @@ def _lineage(source: StateFile, destination: Stack) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"
 
 
-def _moved(stack: Stack, *contents: bytes) -> tuple[Moved, ...]:
+def _moved_resources(stack: Stack, *contents: bytes) -> tuple[Moved, ...]:
     """Every resource that left must have arrived, with all its attributes."""
     pairs = moved_resources(*map(read_state, contents))
     if not pairs:

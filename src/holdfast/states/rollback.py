@@ -16,7 +16,7 @@ from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs.claims import hold_claim
 from holdfast.runs.outcome import require_previous_finished
-from holdfast.runs.run import new_run, recorded
+from holdfast.runs.run import new_run, record_outcome
 from holdfast.secrets.redact import Redactor
 from holdfast.stacks.stack import Stack
 from holdfast.states import surgery
@@ -108,7 +108,7 @@ async def rollback(
         hold_claim(context.store, context.control, context.identity, stack, "rollback"),
         open_workdir(context, stack) as workdir,
     ):
-        with recorded(context.store, run, f"back to {goal.entry.shown}"):
+        with record_outcome(context.store, run, f"back to {goal.entry.shown}"):
             done = await _under_claim(context, workdir, goal, seen, override)
     prune_states(context.store, stack.name, context.project.config.backups)
     return done

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 from results_made import result, stack
 
-from holdfast.changes.dependencies import blocked, needs, reversed_dependencies, with_dependencies
+from holdfast.changes.dependencies import blocked_result, needs, reversed_dependencies, with_dependencies
 from holdfast.kernel.errors import Problem
 from holdfast.plans.result import StackResult, awaiting_approval, exit_code, planned_later
 from holdfast.plans.status import Status
@@ -136,11 +136,11 @@ def test_an_end_goes_the_other_way() -> None:
     """What others need waits for them, and the words say so."""
     waits = needs([APP, EKS, NETWORK], [APP, EKS, NETWORK])
     assert reversed_dependencies(waits) == {"network": ("eks",), "eks": ("app",), "app": ()}
-    stays = blocked(result(NETWORK, Status.PLANNED), "eks", Status.FAILED, destroys=True)
+    stays = blocked_result(result(NETWORK, Status.PLANNED), "eks", Status.FAILED, destroys=True)
     assert stays.error is not None
     assert stays.error.message == "network is used by eks, which failed"
     assert stays.error.hint == "Destroy eks first: holdfast destroy eks"
-    waiting = blocked(result(EKS, Status.PLANNED), "network", Status.FAILED)
+    waiting = blocked_result(result(EKS, Status.PLANNED), "network", Status.FAILED)
     assert waiting.error is not None
     assert waiting.error.message == "eks depends on network, which failed"
     assert (stays.digest, waiting.digest) == (None, None)
@@ -149,8 +149,8 @@ def test_an_end_goes_the_other_way() -> None:
 def test_what_waits_for_an_approval_is_told_apart() -> None:
     """Also through a blocked stack. Its next step is the approval, not an apply, which cannot work."""
     network = result(NETWORK, Status.WAITING)
-    eks = blocked(result(EKS, Status.PLANNED), "network", network.status)
-    app = blocked(result(APP, Status.PLANNED), "eks", eks.status)
+    eks = blocked_result(result(EKS, Status.PLANNED), "network", network.status)
+    app = blocked_result(result(APP, Status.PLANNED), "eks", eks.status)
     assert awaiting_approval([network, eks, app]) == {"network", "eks", "app"}
     assert awaiting_approval([result(NETWORK, Status.FAILED), eks, app]) == frozenset()
     for stopped, hint in (

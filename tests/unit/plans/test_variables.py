@@ -13,7 +13,7 @@ from results_made import stack
 from holdfast.config.output_refs import OutputRef
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
-from holdfast.plans.variables import undeclared, variables_note, with_variables
+from holdfast.plans.variables import undeclared_notes, variables_note, with_variables
 from holdfast.terraform.argv import PlanOptions, VariableOption
 
 TYPES = {
@@ -81,7 +81,9 @@ def test_the_last_one_wins_over_the_stacks_own(code: Code) -> None:
     ]
     changed = with_variables(code, STACK, options)
     assert changed.variables == {"text": "last", "number": 3, "list": ("${a}",)}
-    assert undeclared(code, [STACK], options) == ("-var-file x.tfvars: no selected stack declares `else`",)
+    assert undeclared_notes(code, [STACK], options) == (
+        "-var-file x.tfvars: no selected stack declares `else`",
+    )
     [note] = variables_note(options)
     assert note.endswith(": -var number, -var-file x.tfvars, -var-file y.tfvars.json, -var text")
 

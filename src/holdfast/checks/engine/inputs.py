@@ -42,7 +42,7 @@ def build_checkout(
         today=today,
         whole=whole,
     )
-    checkout.stacks = tuple(_checked(checkout, stacks))
+    checkout.stacks = tuple(_checked_stacks(checkout, stacks))
     folders = {folder for stack in checkout.stacks for folder in stack.folders}
     unused = listed if whole else _unused_files(checkout, changed, folders)
     templates = {file.template for stack in all_stacks for file in stack.generate.values()}
@@ -58,7 +58,7 @@ def build_checkout(
     return checkout
 
 
-def _checked(checkout: Checkout, stacks: Iterable[Stack]) -> Iterable[CheckedStack]:
+def _checked_stacks(checkout: Checkout, stacks: Iterable[Stack]) -> Iterable[CheckedStack]:
     """Each stack in the repository as it has it: with its generated files."""
     checkouts: dict[frozenset[tuple[str, str]], Checkout] = {frozenset(): checkout}
     for stack in stacks:

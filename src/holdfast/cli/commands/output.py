@@ -37,9 +37,9 @@ def output(
 
     async def read(context: ChangeContext, stack: Stack) -> bytes:
         content = await outputs(context, stack)
-        found = json.loads(content or b"{}").get(name)
-        if raw and found is not None and found["sensitive"]:
-            _raw_text(stack.name, str(name), found["value"])
+        output = json.loads(content or b"{}").get(name)
+        if raw and output is not None and output["sensitive"]:
+            _raw_text(stack.name, str(name), output["value"])
             entry = Entry(what="output", stack=stack.name, outcome="done", details={"name": name})
             context.identity.audit.record(entry)  # Without a record it is not printed.
         return content

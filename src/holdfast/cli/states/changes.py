@@ -63,7 +63,7 @@ async def confirm_change(
     return await confirm(console, context, question)
 
 
-def unchanged(invocation: Invocation, stack: Stack) -> Exit:
+def answer_unchanged(invocation: Invocation, stack: Stack) -> Exit:
     invocation.console.line(f" {stack.name}: the state was not changed")
     return Exit.FAILED
 
@@ -82,7 +82,7 @@ def run_push(
 
     stack, (change, state) = run_on_stack(invocation, name, work)
     if state is None:
-        return unchanged(invocation, stack)
+        return answer_unchanged(invocation, stack)
     return invocation.answer(
         {
             "version": 1,
@@ -100,10 +100,10 @@ def run_adopt(invocation: Invocation, name: str, *, workspace: str | None) -> Ex
         return await adopt.adopt(context, stack, workspace=workspace)
 
     stack, adopted = run_on_stack(invocation, name, work)
-    return _adopted(invocation, stack, adopted)
+    return _answer_adopted(invocation, stack, adopted)
 
 
-def _adopted(invocation: Invocation, stack: Stack, adopted: adopt.Adopted) -> Exit:
+def _answer_adopted(invocation: Invocation, stack: Stack, adopted: adopt.Adopted) -> Exit:
     contents = f"serial {adopted.serial}, {resources_text(adopted.resources)}"
     return invocation.answer(
         {
@@ -129,7 +129,7 @@ def run_accept_older(invocation: Invocation, name: str, *, workspace: str | None
 
     stack, accepted = run_on_stack(invocation, name, work)
     if isinstance(accepted, adopt.Adopted):
-        return _adopted(invocation, stack, accepted)
+        return _answer_adopted(invocation, stack, accepted)
     state, record = accepted.state, accepted.record
     was = f" instead of serial {record.serial}" if record is not None else ""
     return invocation.answer(
@@ -161,7 +161,7 @@ def run_start_empty(invocation: Invocation, name: str, *, override: Override | N
 
     stack, confirmed = run_on_stack(invocation, name, work)
     if not confirmed:
-        return unchanged(invocation, stack)
+        return answer_unchanged(invocation, stack)
     document: dict[str, object] = {"version": 1, "stack": stack.name, "adopted": None}
     return invocation.answer(document, f" {stack.name}: starts without a state")
 

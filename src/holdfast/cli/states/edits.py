@@ -10,7 +10,7 @@ from msgspec import Struct
 from holdfast.cli.command import Invocation, fields
 from holdfast.cli.confirmation import confirm, require_terminal
 from holdfast.cli.context import CommandContext
-from holdfast.cli.states.changes import override_from, unchanged
+from holdfast.cli.states.changes import answer_unchanged, override_from
 from holdfast.cli.views.state import resources_text, show_changes
 from holdfast.kernel.errors import Exit
 from holdfast.kernel.text import plural
@@ -59,7 +59,7 @@ def run_rm(invocation: Invocation, name: str, addresses: tuple[str, ...], decisi
     question = "The resources themselves stay, and nothing manages them any more. Remove them?"
     edit, written = _run(invocation, context, request, show, question, yes=decisions.yes)
     if not written:
-        return unchanged(invocation, stack)
+        return answer_unchanged(invocation, stack)
     left = read_contents(edit.changes[0].after).current
     removed = [address for address in read_contents(edit.changes[0].before).current if address not in left]
     return invocation.answer(
@@ -105,7 +105,7 @@ def run_mv(
     question = "Only the state changes, no real resource. Move?"
     edit, written = _run(invocation, context, request, show, question, yes=decisions.yes)
     if not written:
-        return unchanged(invocation, source)
+        return answer_unchanged(invocation, source)
     back = ("holdfast", "state", "mv", destination.name, target, address)
     back_to = ("--to", source.name) if to else ()
     return invocation.answer(

@@ -6,7 +6,7 @@ from holdfast.changes.change import plan_change
 from holdfast.cli.command import Invocation
 from holdfast.cli.confirmation import confirm, require_terminal
 from holdfast.cli.context import CommandContext
-from holdfast.cli.states.changes import confirm_change, unchanged
+from holdfast.cli.states.changes import answer_unchanged, confirm_change
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.state import rollback_document
 from holdfast.kernel.errors import Exit
@@ -35,7 +35,7 @@ def run_rollback(
 
     shown = context.run(preview_and_ask)
     if shown is None:
-        return unchanged(invocation, stack)
+        return answer_unchanged(invocation, stack)
     started = clock.monotonic()
 
     async def work(change_context: ChangeContext) -> tuple[RolledBack, tuple[StackResult, ...]]:

@@ -78,7 +78,7 @@ def show_plan(console: Console, plan: Plan, detail: Detail, *, more: str) -> Non
     _PlanView(console, plan, detail).show(more)
 
 
-def _fitted(detail: Detail, columns: int | None) -> Detail:
+def _fit(detail: Detail, columns: int | None) -> Detail:
     """On a narrow terminal, a value that is cut anyway is cut to fit a line."""
     width = detail.limits.width
     if columns is None or width is None:
@@ -92,7 +92,7 @@ class _PlanView:
     def __init__(self, console: Console, plan: Plan, detail: Detail) -> None:
         self._console = console
         self._plan = plan
-        self._detail = _fitted(detail, console.columns)
+        self._detail = _fit(detail, console.columns)
         self._drift = PlanDrift(plan)
         self._room = detail.lines
         self._columns = min(console.columns or _WIDEST_LINE, _WIDEST_LINE)
@@ -146,17 +146,17 @@ class _PlanView:
             return limits
         return structs.replace(limits, attributes=min(limits.attributes, room), lines=min(limits.lines, room))
 
-    def _show_all(self, found: Differences, indent: int = 7) -> None:
-        shown = found.shown if self._detail.deleted else unknown_together(found.shown)
+    def _show_all(self, compared: Differences, indent: int = 7) -> None:
+        shown = compared.shown if self._detail.deleted else unknown_together(compared.shown)
         width = _column(shown)
         for number, difference in enumerate(shown):
             if self._room is not None and self._room <= 0:
                 self._hide("attribute", len(shown) - number)
                 break
             self._show(difference, width, indent)
-        self._hide("attribute", found.hidden)
-        if found.hidden and found.shown:
-            self._console.line((f"{' ' * indent}… {plural(found.hidden, 'more attribute')}", "dim"))
+        self._hide("attribute", compared.hidden)
+        if compared.hidden and compared.shown:
+            self._console.line((f"{' ' * indent}… {plural(compared.hidden, 'more attribute')}", "dim"))
 
     def _show(self, difference: Difference, width: int, indent: int) -> None:
         if self._room is not None:
@@ -201,10 +201,10 @@ class _PlanView:
         ]
         shown = tuple(
             structs.replace(difference, path=f"output {difference.path}")
-            for found in compared
-            for difference in found.shown
+            for output in compared
+            for difference in output.shown
         )
-        self._show_all(Differences(shown=shown, hidden=sum(found.hidden for found in compared)), indent=3)
+        self._show_all(Differences(shown=shown, hidden=sum(output.hidden for output in compared)), indent=3)
         self._hide("output", len(changed) - len(compared))
 
     def _show_actions(self) -> None:

@@ -114,8 +114,8 @@ class AzureApi:
     def merged_with(self, commit: str) -> int | None:
         query = {"queries": [{"type": "lastMergeCommit", "items": [commit]}]}
         match self.client.request("POST", f"{self._repository}/pullrequestquery?{_VERSION}", query):
-            case {"results": [dict(found)]}:
-                requests = found.get(commit)
+            case {"results": [dict(by_commit)]}:
+                requests = by_commit.get(commit)
                 match requests:
                     case [{"pullRequestId": int(number)}, *_]:
                         return number

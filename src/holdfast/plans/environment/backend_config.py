@@ -61,7 +61,7 @@ def state_home(
     """`settings` are the configured ones, with secrets resolved to `Secret`."""
     configured = stack.backend.type if stack.backend is not None else None
     if code is None and configured is None:
-        return _managed(stack, settings)
+        return _managed_home(stack, settings)
     if code is not None and configured is not None and code.type != configured:
         raise UsageError(
             "HF-BACK-1",
@@ -98,7 +98,7 @@ def stateless_home(stack: Stack, code: CodeBackend | None) -> StateHome:
     return StateHome(type=(code.type if code is not None else configured) or "local")
 
 
-def _managed(stack: Stack, settings: Mapping[str, object]) -> StateHome:
+def _managed_home(stack: Stack, settings: Mapping[str, object]) -> StateHome:
     """Served by the local state backend: its address is passed by environment, not in code or plan."""
     if settings:
         raise UsageError(

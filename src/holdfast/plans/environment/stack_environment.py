@@ -37,7 +37,7 @@ def stack_environment(
         for provider, values in stack.credentials.items()
     }
     identity = _identity(context, settings) if settings else None
-    passed = _passed(context, stack, identity or {})
+    passed = _passed_variables(context, stack, identity or {})
     environment = child_environment(
         caller=_caller(context, stack),
         named={**passed, **home.variables, **named},
@@ -55,7 +55,7 @@ def stack_environment(
     return environment, {**destination, **clusters(environment)}
 
 
-def _passed(context: ChangeContext, stack: Stack, identity: Mapping[str, str]) -> dict[str, str]:
+def _passed_variables(context: ChangeContext, stack: Stack, identity: Mapping[str, str]) -> dict[str, str]:
     """The caller's variables that `pass_env` names; those of the stack's own identity win."""
     caller = context.project.environment.variables
     passed = {name: caller[name] for name in stack.pass_env if name in caller and name not in identity}

@@ -56,7 +56,7 @@ class Sides(NamedTuple):
         if not all(isinstance(value, list) for value in values or [self.unknown]):
             return None
         if isinstance(self.before, list) and isinstance(self.after, list) and not self.secret:
-            return list(_aligned(self.before, self.after, self.unknown))
+            return list(_alignment(self.before, self.after, self.unknown))
         values += [self.unknown] if isinstance(self.unknown, list) else []
         return [(number, number) for number in range(max(map(len, values)))]
 
@@ -127,13 +127,13 @@ def _part(value: Any, step: Step | None) -> Any:
     return Nothing.NEW
 
 
-def _aligned(before: list[Any], after: list[Any], unknown: Any) -> Iterator[tuple[int | None, int | None]]:
+def _alignment(before: list[Any], after: list[Any], unknown: Any) -> Iterator[tuple[int | None, int | None]]:
     """Elements that were inserted or removed stay alone; the others are compared with their counterpart."""
     old, new = [encode(element) for element in before], [encode(element) for element in after]
     for tag, old_start, old_end, new_start, new_end in opcodes(old, new):
         olds, news = range(old_start, old_end), range(new_start, new_end)
         if tag == "replace":
-            yield from _paired(before, after, olds, news)
+            yield from _pairs(before, after, olds, news)
         else:
             yield from ((number, None) for number in olds if tag == "delete")
             yield from ((None, number) for number in news if tag == "insert")
@@ -143,7 +143,7 @@ def _aligned(before: list[Any], after: list[Any], unknown: Any) -> Iterator[tupl
         yield from ((None, number) for number in range(len(after), len(unknown)))
 
 
-def _paired(
+def _pairs(
     before: list[Any], after: list[Any], olds: range, news: range
 ) -> Iterator[tuple[int | None, int | None]]:
     """Each element of the shorter block with the one most like it, in order."""

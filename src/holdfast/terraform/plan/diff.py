@@ -167,11 +167,15 @@ class _Writer:
             sensitive=part.secret,
             forces_replacement=not in_json and _overlaps(path, self._marks.forcing),
             drift=not in_json and _overlaps(path, self._marks.drifted),
-            **(self._masked(old, new, known=known) if part.secret else self._texts(path, old, new, part)),
+            **(
+                self._masked_texts(old, new, known=known)
+                if part.secret
+                else self._texts(path, old, new, part)
+            ),
         )
 
     @staticmethod
-    def _masked(old: Any, new: Any, *, known: bool) -> dict[str, Any]:
+    def _masked_texts(old: Any, new: Any, *, known: bool) -> dict[str, Any]:
         before, after = (None if isinstance(side, Nothing) else SENSITIVE for side in (old, new))
         if not known:
             return {"before": before, "after": KNOWN_AFTER_APPLY}
@@ -187,21 +191,21 @@ class _Writer:
     def _texts(self, path: Path, old: Any, new: Any, part: Sides) -> dict[str, Any]:
         both = not isinstance(old, Nothing) and not isinstance(new, Nothing)
         name = next((step for step in reversed(path) if isinstance(step, str)), "")
-        old = self._cleaned(name, old)
+        old = self._clean_value(name, old)
         if part.unknown is True:
             width = self._limits.width
             before = None if isinstance(old, Nothing) else cut(value_text(old), width and width // 2)
             return {"before": before, "after": KNOWN_AFTER_APPLY}
         if any_true(part.unknown):
             new = masked_value(new, (), part.unknown, unknown_as=KNOWN_AFTER_APPLY)
-        new = self._cleaned(name, new)
+        new = self._clean_value(name, new)
         if not both:
             return self._one_side(old, new)
         if equal(old, new):  # What differs was redacted.
             return {"before": self._text(old), "after": SENSITIVE_CHANGED}
         return self._both_sides(old, new)
 
-    def _cleaned(self, name: str, value: Any) -> Any:
+    def _clean_value(self, name: str, value: Any) -> Any:
         """A value that is no text is redacted as JSON, and is a text if what is left is none."""
         if isinstance(value, str):
             return self._clean(name, value)
@@ -216,7 +220,7 @@ class _Writer:
 
     def _one_side(self, old: Any, new: Any) -> dict[str, Any]:
         sides = [None if isinstance(side, Nothing) else side for side in (old, new)]
-        if expanded := self._expanded(*sides):
+        if expanded := self._expansion(*sides):
             return expanded
         width = self._limits.width
         size = max(len(side) if isinstance(side, str) else 0 for side in sides)
@@ -224,7 +228,7 @@ class _Writer:
         return {"before": self._text(old), "after": self._text(new), "form": form}
 
     def _both_sides(self, old: Any, new: Any) -> dict[str, Any]:
-        if expanded := self._expanded(old, new):
+        if expanded := self._expansion(old, new):
             return expanded
         before, after = pair_text(old, new, self._limits.width)
         if not isinstance(old, str) or not isinstance(new, str):
@@ -238,7 +242,7 @@ class _Writer:
         place = f", different from {common_prefix(old, new) + 1}" if self._limits.width is None else ""
         return {"before": before, "after": after, "form": f"{size} characters{place}"}
 
-    def _expanded(self, old: Any, new: Any) -> dict[str, Any] | None:
+    def _expansion(self, old: Any, new: Any) -> dict[str, Any] | None:
         """A JSON document by path, a text of several lines by line; None: neither."""
         given = [side for side in (old, new) if side is not None]
         if self._marks.flat or not given or not all(isinstance(side, str) for side in given):

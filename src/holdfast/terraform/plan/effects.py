@@ -46,8 +46,8 @@ class PlanDrift:
         change = effect.change
         if effect.state_only:
             return None
-        found = self._by_address.get(change.address)
-        return found or self._by_address.get(change.previous_address or "")
+        drift = self._by_address.get(change.address)
+        return drift or self._by_address.get(change.previous_address or "")
 
     def explanation(self, effect: PlanEffect) -> str:
         """Why the plan does it, and that the resource itself is gone."""

@@ -35,7 +35,7 @@ def masked_plan(plan: Plan, clean: Clean, most: int) -> MaskedPlan:
         # A plan without any is a refresh-only plan.
         changes = (structs.replace(plan.changes[0], change=Change(actions=("no-op",))),)
     outputs = {
-        name: _masked(change, name, clean)
+        name: _masked_change(change, name, clean)
         for name, change in plan.output_changes.items()
         if change.actions != ("no-op",) and room.has(change)
     }
@@ -71,13 +71,13 @@ class _Room:
 
     def resources(self, changes: Iterable[ResourceChange], clean: Clean) -> tuple[ResourceChange, ...]:
         return tuple(
-            structs.replace(resource, change=_masked(resource.change, "", clean))
+            structs.replace(resource, change=_masked_change(resource.change, "", clean))
             for resource in changes
             if self.has(resource.change)
         )
 
 
-def _masked(change: Change, name: str, clean: Clean) -> Change:
+def _masked_change(change: Change, name: str, clean: Clean) -> Change:
     masks = read_json(change.before_sensitive), read_json(change.after_sensitive)
     before, after = _sides(read_json(change.before), read_json(change.after), masks, name, clean)
     return structs.replace(change, before=msgspec.Raw(encode(before)), after=msgspec.Raw(encode(after)))

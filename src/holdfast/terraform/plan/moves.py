@@ -80,7 +80,7 @@ def _pairs(deleted: list[ResourceChange], created: list[ResourceChange]) -> Iter
             equal[key] = (same, [])
         equal[key][1].append(change)
     for old, new in equal.values():
-        yield from _matched(old, new)
+        yield from _matches(old, new)
 
 
 def _known(change: ResourceChange) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _digest(values: Mapping[str, Any], names: tuple[str, ...]) -> bytes:
     return encode([None if value in _EMPTY else value for value in chosen])
 
 
-def _matched(old: list[ResourceChange], new: list[ResourceChange]) -> Iterator[tuple[str, str]]:
+def _matches(old: list[ResourceChange], new: list[ResourceChange]) -> Iterator[tuple[str, str]]:
     """Of several equal ones, those with the same name and key, or at least the same key, belong together."""
     keys: tuple[Callable[[ResourceChange], Hashable], ...] = (
         lambda change: (change.name, change.index),

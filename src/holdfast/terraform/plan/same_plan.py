@@ -84,12 +84,14 @@ def plan_differences(shown: Plan, new: Plan, mocks: Mocks = NO_MOCKS) -> tuple[s
     """What the new plan does otherwise, the most dangerous first: `it would also delete lab_object.a`."""
     if new.errored:
         return ("Terraform could not complete the new plan",)
-    found = [
+    differences = [
         *_resource_differences(shown, new, mocks),
         *_output_differences(shown, new, mocks),
         *_action_differences(shown, new, mocks),
     ]
-    return tuple(dict.fromkeys(text for _, text in sorted(found, key=lambda difference: not difference[0])))
+    return tuple(
+        dict.fromkeys(text for _, text in sorted(differences, key=lambda difference: not difference[0]))
+    )
 
 
 _Differences = Iterator[tuple[bool, str]]
@@ -153,7 +155,7 @@ def _other_values(old: ResourceChange, new: ResourceChange, mocks: Mocks) -> str
     path = _first_difference(read_json(old.change.before), known, read_json(new.change.before), known)
     if path is not None:
         return f"another current value of {_path(path)}"
-    path = uncovered(old.change, new.change, mocks)
+    path = uncovered_path(old.change, new.change, mocks)
     return f"another value of {_path(path)}" if path is not None else None
 
 
@@ -177,7 +179,7 @@ def _output_differences(shown: Plan, new: Plan, mocks: Mocks) -> _Differences:
             same = all(change.actions == ("no-op",) for change in changes)
         else:
             removed = ("delete" in old.actions) == ("delete" in now.actions)
-            same = removed and uncovered(old, now, mocks) is None
+            same = removed and uncovered_path(old, now, mocks) is None
         if not same:
             yield now is None or "delete" in now.actions, f"it would set output {name} to another value"
 
@@ -217,7 +219,7 @@ def same_value(shown: Any, new: Any, mocks: Mocks = NO_MOCKS) -> bool:
     return _first_difference(shown, known, new, known, mocks) is None
 
 
-def uncovered(shown: Change, new: Change, mocks: Mocks = NO_MOCKS) -> Path | None:
+def uncovered_path(shown: Change, new: Change, mocks: Mocks = NO_MOCKS) -> Path | None:
     """Where a new value is not the one that was shown, nor was shown as unknown; None: nowhere."""
     old = read_json(shown.after), read_json(shown.after_unknown)
     return _first_difference(*old, read_json(new.after), read_json(new.after_unknown), mocks)
@@ -240,8 +242,8 @@ def _first_difference(
         return None if type(old) is type(new) and old == new and not any_true(new_unknown) else path
     for step in steps:
         sides = (_item(old, step), _mask(old_unknown, step), _item(new, step), _mask(new_unknown, step))
-        if (found := _first_difference(*sides, mocks, (*path, step))) is not None:
-            return found
+        if (different := _first_difference(*sides, mocks, (*path, step))) is not None:
+            return different
     return None
 
 

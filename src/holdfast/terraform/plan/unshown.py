@@ -154,10 +154,10 @@ def _steps(path: str) -> Iterator[str | int]:
 
 def _data(plan: Plan) -> Mapping[str, Any]:
     """By address without instance keys: the values, or those of all instances."""
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for resource in plan.prior_state.resources():
         if resource.mode == "data":
             address, values = without_keys(resource.address), read_json(resource.values)
             keyed = address != resource.address
-            found.setdefault(address, {}).update({resource.address: values} if keyed else values)
-    return found
+            data.setdefault(address, {}).update({resource.address: values} if keyed else values)
+    return data

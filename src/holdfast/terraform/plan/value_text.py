@@ -49,24 +49,24 @@ class TextLine(NamedTuple):
 
 def value_text(value: Any, *, ascii_only: bool = False) -> str:
     """As JSON on one line."""
-    return escaped(_ENCODER.encode(value).decode(), ascii_only=ascii_only)
+    return escape(_ENCODER.encode(value).decode(), ascii_only=ascii_only)
 
 
-def escaped(text: str, *, ascii_only: bool = False) -> str:
+def escape(text: str, *, ascii_only: bool = False) -> str:
     """Every character is visible. Backslashes do not change."""
     if text.isascii() and text.isprintable() and "`" not in text:
         return text
     shown = "".join(
         char
         if char.isprintable() and char not in BLANK_LETTERS and not (ascii_only and not char.isascii())
-        else _escape(char)
+        else _escape_character(char)
         for char in text
     )
     # In Markdown, long runs of backticks are written with other characters.
     return _BACKTICKS.sub(lambda run: "\\u0060" * len(run[0]), shown)
 
 
-def _escape(char: str) -> str:
+def _escape_character(char: str) -> str:
     code = ord(char)
     short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
     return short or (f"\\u{code:04x}" if code <= _LAST_SHORT_CODE else f"\\U{code:08x}")
@@ -139,7 +139,7 @@ def text_diff(before: str | None, after: str | None, *, width: int | None, at_mo
     """What differs line by line, each place with its line number and a few lines around it."""
     every = _changed_lines(before, after)
     raw = tuple(itertools.islice(every, at_most))
-    paired = _paired(raw)
+    paired = _counterparts(raw)
     styles: tuple[Callable[[int], str], ...] = (
         lambda number: _line(raw[number].text, paired.get(number), width),
         lambda number: _line(raw[number].text, None, None),
@@ -161,13 +161,13 @@ def text_diff(before: str | None, after: str | None, *, width: int | None, at_mo
 
 
 def _line(text: str, other: str | None, width: int | None) -> str:
-    shown = escaped(text)
+    shown = escape(text)
     if text.endswith(" "):
         shown = f"{shown[:-1]}\\u0020"
-    return cut(shown, width) if other is None else _around_difference(shown, escaped(other), width)[0]
+    return cut(shown, width) if other is None else _around_difference(shown, escape(other), width)[0]
 
 
-def _paired(lines: tuple[TextLine, ...]) -> dict[int, str]:
+def _counterparts(lines: tuple[TextLine, ...]) -> dict[int, str]:
     """For each removed or added line, the line it is compared with: by position in its block."""
     pairs: dict[int, str] = {}
     for changed, block in itertools.groupby(enumerate(lines), key=lambda item: item[1].sign in "+-"):

@@ -166,12 +166,12 @@ def _clean(difference: Difference, clean: Clean) -> Difference:
     path, before, after = difference.path, difference.before, difference.after
     return msgspec.structs.replace(
         difference,
-        before=clean(path, _unquoted(before)) if before is not None else None,
-        after=clean(path, _unquoted(after)) if after is not None else None,
+        before=clean(path, _unquote(before)) if before is not None else None,
+        after=clean(path, _unquote(after)) if after is not None else None,
     )
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """A string without its quotes, where it cannot be mistaken for another value."""
     if text == SENSITIVE_CHANGED:
         return SENSITIVE
