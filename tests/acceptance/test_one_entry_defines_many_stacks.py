@@ -125,6 +125,7 @@ def test_config_show_names_the_source_of_each_value(holdfast: Program) -> None:
     assert sources["variables_files"][:2] == (["common.tfvars", "sizes/prod.tfvars"], "defaults of the file")
     assert sources["workspace"] == ("default", "built-in default", None)
     assert sources["lane"][0] == "env:prod"
+    assert sources["backend.type"][0] == holdfast.json("stacks", "prod/api")["stacks"][0]["backend"]["type"]
     variables = {one["name"]: one for one in document["variables"]}
     assert (variables["size"]["value"], variables["size"]["file"]) == (9, "sizes/prod.tfvars")
     assert variables["host"]["value"] == "api.acme.example"

@@ -188,6 +188,9 @@ def test_mocks_are_marked_and_never_applied(holdfast: Program) -> None:
         "size: { cpus: 1, spot: false }, token: t, domain: d }"
     )
     repository(holdfast, inputs=mocks)
+    shown = holdfast.ok("config", "show", "dev/app").out
+    assert 'output dev/network.vpc_id, mock "vpc-mock"' in shown
+    assert '["dev/network"]' in shown
     planned = holdfast.ok("plan", "--out", "bundle")
     assert "with mocks: vpc_id" in planned.text
     note = "vpc_id is a mock, because dev/network has no state yet"

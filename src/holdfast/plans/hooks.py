@@ -135,11 +135,13 @@ class Hooks:
         if sequence.interrupted:
             return Cancelled("HF-RUN-2", f"{what} was cancelled{so_far}")
         last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+        fix = f"Fix it, then plan again: holdfast plan {name}"
+        if hook.when == "after_apply":
+            fix = "Fix it and run it yourself: it runs again only after an apply with changes."
         return Failed(
             "HF-HOOK-1",
             f"{what} exited with {code}{so_far}" + (f". Its last line: {last}" if last else ""),
-            hint="Its whole output is above and in `holdfast runs log`. Fix it, then plan again: "
-            f"holdfast plan {name}",
+            hint=f"Its whole output is above and in `holdfast runs log`. {fix}",
         )
 
 

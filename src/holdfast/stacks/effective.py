@@ -52,6 +52,10 @@ def effective_settings(stack: Stack, scope: PlaceholderScope) -> Iterator[Settin
             yield from _leaves(key, at, scope)
         if key == "backend" and stack.backend is not None:
             yield from _from_files(stack.backend, written[key], scope)
+    if stack.depends_on:
+        reads = tuple(dict.fromkeys(derived.source for derived in stack.derived))
+        source = ", ".join((*(("depends_on",) if "depends_on" in written else ()), *reads))
+        yield Setting(key="dependencies", value=list(stack.depends_on), source=source)
     yield Setting(key="lane", value=stack.lane, source="target" if stack.target else "environment")
     yield Setting(key="production", value=stack.production, source=stack.environment_reason)
 

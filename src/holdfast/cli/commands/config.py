@@ -21,7 +21,7 @@ _WIDEST = 40
 def show(invocation: Invocation, stack_name: OneStack) -> Exit:
     """Show the effective configuration of a stack and the source of each value. Secrets stay references."""
     from holdfast.changes.repository import open_repository, stack_scope
-    from holdfast.stacks.effective import effective_settings, effective_variables
+    from holdfast.stacks.effective import Setting, effective_settings, effective_variables
 
     repository = open_repository(invocation.config, invocation.environment)
     redactor = invocation.console.redactor
@@ -29,6 +29,10 @@ def show(invocation: Invocation, stack_name: OneStack) -> Exit:
     stack = repository.stack(stack_name)
     scope = stack_scope(repository, stack)
     settings = [_row(redactor, "key", setting) for setting in effective_settings(stack, scope)]
+    if not any(str(row["key"]).startswith("backend.") for row in settings):
+        managed = (type_ := repository.backend_type(stack)) == "holdfast"
+        where = "managed by Holdfast, in the run store" if managed else "the code"
+        settings.append(_row(redactor, "key", Setting(key="backend.type", value=type_, source=where)))
     variables = [
         {**_row(redactor, "name", variable), "sensitive": variable.sensitive}
         for variable in effective_variables(stack, repository.code, scope)
@@ -66,9 +70,17 @@ def _print(invocation: Invocation, key: str, rows: list[dict[str, object]]) -> N
     for name, text, row in texts:
         line = "" if row["line"] is None else f":{row['line']}"
         where = f"{row['source']} ({row['file']}{line})" if row["file"] is not None else str(row["source"])
+        if len(text) > values:  # The source begins in its column in every row.
+            invocation.console.line(f"  {name:<{names}}  {text}")
+            name = text = ""  # noqa: PLW2901 - both are printed
         invocation.console.line(f"  {name:<{names}}  {text:<{values}}  ", (where, "dim"))
 
 
 def _text(row: dict[str, object]) -> str:
     value = "(sensitive)" if row.get("sensitive") else row["value"]
+    if isinstance(value, dict) and "output" in value:
+        mock = (
+            f", mock {json.dumps(value['mock'], ensure_ascii=False)}" if value.get("mock") is not None else ""
+        )
+        return f"output {value['output']}{mock}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
