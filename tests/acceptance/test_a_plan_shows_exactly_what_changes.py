@@ -120,6 +120,8 @@ def test_every_kind_of_change_is_shown_and_can_be_shown_again(holdfast: Program)
     assert "abcdefghij" * 60 + "Yklmnopqrst" in full
     assert " more resources" not in full
     assert " more attributes" not in full
+    assert " shortened value" in shown
+    assert " shortened value" not in full
 
     run = holdfast.json("runs", "list")["runs"][0]["id"]
     stored = squeezed(holdfast.ok("runs", "show", run, "--plan").text)

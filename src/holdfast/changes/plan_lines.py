@@ -93,10 +93,13 @@ def _effect_lines(effect: PlanEffect, drift: PlanDrift, clean: Clean) -> Iterato
 
 
 def _all_lines(compared: Differences, margin: str = "     ", noun: str = "attributes") -> Iterator[str]:
-    for difference in unknown_together(compared.shown):
+    shown = unknown_together(compared.shown)
+    for difference in shown:
         yield from _attribute_lines(difference, margin)
     if compared.hidden:
         yield f" {margin}… and {compared.hidden} more {noun}"
+    if shortened := sum(part.shortened for difference in shown for part in (difference, *difference.parts)):
+        yield f" {margin}… {plural(shortened, 'shortened value')}: holdfast plan --full"
 
 
 def _attribute_lines(difference: Difference, margin: str) -> Iterator[str]:

@@ -98,6 +98,7 @@ class _PlanView:
         self._columns = min(console.columns or _WIDEST_LINE, _WIDEST_LINE)
         self._hidden: dict[str, int] = {}
         """By noun: how many are not shown."""
+        self._shortened = 0
 
     def show(self, more: str) -> None:
         effects = ordered_effects(self._plan)
@@ -109,9 +110,10 @@ class _PlanView:
         self._show_actions()
         self._show_outputs()
         self._show_drift()
-        if self._hidden:
-            counts = ", ".join(plural(number, f"more {noun}") for noun, number in self._hidden.items())
-            self._console.line((f"   … {counts}: {more}", "dim"))
+        counts = [plural(number, f"more {noun}") for noun, number in self._hidden.items()]
+        counts += [plural(self._shortened, "shortened value")] if self._shortened else []
+        if counts:
+            self._console.line((f"   … {', '.join(counts)}: {more}", "dim"))
         for move in suggested_moves(self._plan):
             self._console.line(("   ! ", "yellow"), move.sentence)
             for line in move.block:
@@ -163,6 +165,7 @@ class _PlanView:
             self._room -= 1
         margin = " " * indent
         values = _values(difference)
+        self._shortened += difference.shortened
         form = f" ({difference.form})" if difference.form else ""
         name = difference.path or "(value)"
         used = indent + 5 + max(width, len(name)) + len(form) + sum(len(text) for text, _ in values)

@@ -75,6 +75,12 @@ class Difference(Struct, frozen=True, kw_only=True):
         forces = ("forces replacement",) if self.forces_replacement else ()
         return (*forces, "changed outside Terraform") if self.drift else forces
 
+    @property
+    def shortened(self) -> bool:
+        """Whether a part of a value or line is left out. A whole value begins and ends otherwise."""
+        texts = (self.before or "", self.after or "", *(text for _, text in self.lines))
+        return any(text.startswith("…") or text.endswith("…") for text in texts)
+
 
 class Differences(Struct, frozen=True, kw_only=True):
     shown: tuple[Difference, ...]

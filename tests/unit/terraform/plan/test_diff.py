@@ -84,6 +84,22 @@ def test_what_forces_a_replacement_comes_first(engine: str) -> None:
     assert not any(each.forces_replacement for each in rest)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shortened"),
+    [
+        ("a" * 200, "b" * 200, True),
+        ("a" * 200 + "x", "a" * 200 + "y", True),
+        ("a…", "…b", False),
+        (1, 2, False),
+        ("a\n" * 3 + "x" * 200, "a\n" * 3 + "y" * 200, True),
+    ],
+)
+def test_a_shortened_value_is_known_as_such(before: Any, after: Any, *, shortened: bool) -> None:
+    """Whoever shows it can count it. In full, nothing is shortened."""
+    assert between(before, after, Limits(width=40)).shortened is shortened
+    assert not between(before, after).shortened
+
+
 def test_equal_parts_are_left_out() -> None:
     """Only what differs is shown."""
     assert pairs({"before": {"a": 1, "b": [1, 2]}, "after": {"a": 1, "b": [1, 3]}}) == {"b[1]": ("2", "3")}
