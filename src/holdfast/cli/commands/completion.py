@@ -14,7 +14,7 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(
     invocation: Invocation, shell: Annotated[str, Argument(metavar="SHELL", help="bash, zsh or fish.")]
 ) -> Exit:
-    """Print the completion script of a shell: commands, options and names of stacks.
+    """Print a script that completes commands, options and stacks.
 
     \b
     bash (4.4 or newer), in ~/.bashrc:  eval "$(holdfast completion bash)"

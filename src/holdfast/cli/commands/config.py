@@ -19,7 +19,7 @@ _WIDEST = 40
 
 
 def show(invocation: Invocation, stack_name: OneStack) -> Exit:
-    """Show the effective configuration of a stack and the source of each value. Secrets stay references."""
+    """Show the settings of a stack and the source of each value. Secrets stay references."""
     from holdfast.changes.repository import open_repository, stack_scope
     from holdfast.stacks.effective import Setting, effective_settings, effective_variables
 

@@ -20,7 +20,7 @@ _MOST_NAMES = 3
 
 
 def doctor(invocation: Invocation) -> Exit:
-    """Show the installed engines, which one runs each stack, and whether Terraform is confined.
+    """Show the engines, which one runs each stack, and confinement.
 
     Exit 64 if something needs attention: no configuration file, or an invalid one; a stack that no engine
     fits; a required confinement that is missing.

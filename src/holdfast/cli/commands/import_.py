@@ -18,9 +18,10 @@ def import_(
     reason: Reason = None,
     wait: Wait = None,
 ) -> Exit:
-    """Import an existing resource into a stack's state: plan, guard, confirm, apply.
+    """Import an existing resource into a stack's state.
 
-    Applied only if the plan imports this resource and changes nothing else.
+    Planned, decided by the guard and confirmed like a change. Applied only if the plan imports this resource
+    and changes nothing else.
     """
     from holdfast.cli.changes.change import Change
     from holdfast.cli.confirmation import require_terminal

@@ -20,7 +20,7 @@ COMMANDS = ("status", "rotate", "plan")
 
 
 def status(invocation: Invocation) -> Exit:
-    """Show which key is used, which key the run store has, and what has another key."""
+    """Show which key is used and which key the run store has. Also counts what has another key."""
     from holdfast.secrets.keys import load_key
     from holdfast.store.rotation import count_keys
     from holdfast.store.run_store import read_identity
@@ -63,7 +63,7 @@ def status(invocation: Invocation) -> Exit:
 
 
 def rotate(invocation: Invocation) -> Exit:
-    """Encrypt and sign the whole run store with a new key, and retire the old one.
+    """Encrypt and sign the run store with a new key. Retires the old one.
 
     The new key comes from HOLDFAST_NEW_KEY or HOLDFAST_NEW_KEY_FILE; if Holdfast created the current key, it
     creates the new one too. Refused while a run is active. After an interruption, run the same command again.
@@ -142,7 +142,7 @@ def _store_lines(place: str, identity: StoreIdentity, loaded: LoadedKey | None) 
 
 
 def plan(invocation: Invocation) -> Exit:
-    """Print the plan key, for jobs that plan but must not approve or apply.
+    """Print the plan key, for jobs that must not approve or apply.
 
     Set it as HOLDFAST_PLAN_KEY. It reads everything in the run store, writes bundles that it cannot open, and
     signs nothing. It is printed to standard output and nowhere else: pass it on to your secret store.

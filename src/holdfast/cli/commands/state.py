@@ -36,7 +36,7 @@ Unsaved = Annotated[
         "--unsaved", help="A state that Terraform could not save; VERSION is a name from `state versions`."
     ),
 ]
-HELP = "Read, compare, edit, push, roll back, adopt, rename, retire and unlock states."
+HELP = "Read, compare, edit, restore, move and unlock states."
 COMMANDS = (
     "list", "versions", "show", "diff", "pull", "unlock", "push", "mv", "rm", "backup", "rollback", "adopt",
     "rename", "retire",
@@ -312,7 +312,7 @@ def rename(
     old: Annotated[str, Argument(metavar="OLD", help="The name that the stack had.")],
     new: Annotated[str, Argument(metavar="NEW", help="The name that it has now.")],
 ) -> Exit:
-    """Move the state, versions and backups of a renamed stack to its new name."""
+    """Move the state, versions and backups of a stack to its new name."""
     from holdfast.cli.states.changes import run_rename
 
     return run_rename(invocation, old, new)
