@@ -81,7 +81,10 @@ class SavedChange(Change):
         if not self._stacks:
             self.console.say(f" Nothing is left of change {chosen.id}.")
             return self._finish(())
-        self.console.say(f" Continuing change {chosen.id}: {plural(len(self._stacks), 'stack')} left")
+        begun = f"begun {chosen.at[:16].replace('T', ' ')} by {chosen.who}"
+        self.console.say(
+            f" Continuing change {chosen.id}, {begun}: {plural(len(self._stacks), 'stack')} left"
+        )
         self._show_weakened()
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
