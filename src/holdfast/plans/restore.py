@@ -1,4 +1,4 @@
-"""Restore a saved plan in a work directory: only if what it was made from is what is here."""
+"""Restores a saved plan in a work directory, if everything that it was made from is unchanged."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def require_only_new_files(root: Path, stack: Stack, names: Iterable[str]) -> No
 
 
 def plans_destroy(bundle: SavedPlan) -> bool:
-    """Whatever the bundle says, if its plan file can be read."""
+    """By the bundle, or by its plan file, if that can be read."""
     try:
         return bundle.destroy or read_archive(bundle.plan).destroy
     except InvalidPlanFile:

@@ -204,7 +204,7 @@ class RunExecutor:
             self._set(structs.replace(result, duration=spent + clock.monotonic() - began))
 
     async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
-        """A destroy is no apply for hooks: what they look after is gone then."""
+        """Hooks around apply do not run for a destroy: what they manage is gone."""
         self._refuse_when_stopping()
         if planned.replaces is not None:
             # Before anything is changed: approvals of the one count for the other.

@@ -101,12 +101,12 @@ class RestoredPlan:
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """In production, nobody has seen the value that replaced a mock: it needs a new approval."""
+        """In production, the value that replaced a mock needs a new approval: no one has reviewed it."""
         production = self._stack.production or self.bundle.production
         return (_MOCK_REPLACED,) if self.bundle.mocks and production else ()
 
     def was_approved(self, store: RunStore) -> bool:
-        """Whether a person named this one plan; nothing else follows it by itself then."""
+        """Whether a person decided on exactly this plan; then no other plan follows it automatically."""
         return bool(store.approvals.of(self.bundle.digest))
 
 

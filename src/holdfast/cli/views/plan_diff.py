@@ -46,7 +46,7 @@ _WIDEST_PATH = 28
 _WIDEST_LINE = 110
 """Two values that need more are shown one below the other."""
 _MARGIN = 24
-"""Columns before and after the values of an attribute, about."""
+"""About how many columns an attribute needs besides its values."""
 _RESERVED = 8
 
 

@@ -18,12 +18,15 @@ from holdfast.notify.hosts.interface import (
     LogLine,
     PullRequest,
     commit_of,
+    first_number,
     link_of,
     matching,
     name_of,
     number_of,
     path_of,
     secret_of,
+    token_of,
+    user_name,
 )
 from holdfast.notify.size_budget import SizeBudget, characters
 from holdfast.system.environment import Environment
@@ -74,18 +77,15 @@ def read_run(environment: Environment) -> tuple[CiRun, tuple[Problem, ...]]:
 
 class AzureApi:
     def __init__(self, run: CiRun, environment: Environment, limits: RetryLimits) -> None:
-        if run.token is None:
-            raise ValueError("a comment needs a token")
-        self.client = HostClient(run.api, {}, ("Authorization", "Bearer ", run.token), environment, limits)
+        authorization = ("Authorization", "Bearer ", token_of(run))
+        self.client = HostClient(run.api, {}, authorization, environment, limits)
         self._repository = f"{run.api}/_apis/git/repositories/{run.repository}"
 
     def author(self) -> str:
         collection = self.client.api.rpartition("/")[0]
-        match self.client.request("GET", f"{collection}/_apis/connectionData?{_VERSION}-preview"):
-            case {"authenticatedUser": {"id": str(id_)}} if id_:
-                return id_
-            case _:
-                raise HostError(0, "the response does not name the user of the token")
+        url = f"{collection}/_apis/connectionData?{_VERSION}-preview"
+        user = self.client.field(url, "authenticatedUser")
+        return user_name(user.get("id") if isinstance(user, dict) else None)
 
     def comments(self, pull_request: int) -> Iterator[Comment]:
         """The first comment of each thread. The list has no pages."""
@@ -105,21 +105,16 @@ class AzureApi:
         self.client.request("PATCH", url, {"content": body})
 
     def is_open(self, pull_request: int) -> bool:
-        match self.client.request("GET", f"{self._repository}/pullRequests/{pull_request}?{_VERSION}"):
-            case {"status": "active"}:
-                return True
-            case _:
-                return False
+        url = f"{self._repository}/pullRequests/{pull_request}?{_VERSION}"
+        return self.client.field(url, "status") == "active"
 
     def merged_with(self, commit: str) -> int | None:
         query = {"queries": [{"type": "lastMergeCommit", "items": [commit]}]}
         match self.client.request("POST", f"{self._repository}/pullrequestquery?{_VERSION}", query):
             case {"results": [dict(by_commit)]}:
-                requests = by_commit.get(commit)
-                match requests:
-                    case [{"pullRequestId": int(number)}, *_]:
-                        return number
-        return None
+                return first_number(by_commit.get(commit), "pullRequestId")
+            case _:
+                return None
 
     def _threads(self, pull_request: int) -> str:
         return f"{self._repository}/pullRequests/{pull_request}/threads"

@@ -156,6 +156,11 @@ class HostClient:
         """For requests that may be repeated."""
         return _read(self._request(method, url, document))
 
+    def field(self, url: str, name: str) -> object:
+        """A field of a document; None if it has none."""
+        document = self.request("GET", url)
+        return document.get(name) if isinstance(document, dict) else None
+
     def _next(self, answer: Response) -> str | None:
         link = _NEXT.search(answer.headers.get("link", ""))
         if link is None:

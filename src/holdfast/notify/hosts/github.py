@@ -17,11 +17,13 @@ from holdfast.notify.hosts.interface import (
     LogLine,
     PullRequest,
     commit_of,
+    first_number,
     matching,
     name_of,
     number_of,
     path_of,
     secret_of,
+    token_of,
 )
 from holdfast.notify.size_budget import SizeBudget, characters
 from holdfast.system.environment import Environment
@@ -138,12 +140,9 @@ def _link(environment: Environment, repository: str | None) -> str | None:
 
 class GithubApi:
     def __init__(self, run: CiRun, environment: Environment, limits: RetryLimits) -> None:
-        if run.token is None:
-            raise ValueError("a comment needs a token")
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _VERSION}
-        self.client = HostClient(
-            run.api, headers, ("Authorization", "Bearer ", run.token), environment, limits
-        )
+        authorization = ("Authorization", "Bearer ", token_of(run))
+        self.client = HostClient(run.api, headers, authorization, environment, limits)
         self._repository = f"{run.api}/repos/{run.repository}"
 
     def author(self) -> str:
@@ -173,18 +172,11 @@ class GithubApi:
         self.client.request("PATCH", f"{self._repository}/issues/comments/{comment}", {"body": body})
 
     def is_open(self, pull_request: int) -> bool:
-        match self.client.request("GET", f"{self._repository}/pulls/{pull_request}"):
-            case {"state": "open"}:
-                return True
-            case _:
-                return False
+        return self.client.field(f"{self._repository}/pulls/{pull_request}", "state") == "open"
 
     def merged_with(self, commit: str) -> int | None:
-        match self.client.request("GET", f"{self._repository}/commits/{commit}/pulls"):
-            case [{"number": int(number)}, *_]:
-                return number
-            case _:
-                return None
+        requests = self.client.request("GET", f"{self._repository}/commits/{commit}/pulls")
+        return first_number(requests, "number")
 
 
 def fold(title: str, token: str) -> tuple[tuple[LogLine, ...], tuple[LogLine, ...]]:

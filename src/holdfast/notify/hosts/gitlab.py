@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from holdfast.kernel.errors import Problem
-from holdfast.notify.hosts.client import HostClient, HostError, RetryLimits
+from holdfast.notify.hosts.client import HostClient, RetryLimits
 from holdfast.notify.hosts.interface import (
     CiRun,
     CodeHost,
@@ -14,12 +14,15 @@ from holdfast.notify.hosts.interface import (
     LogLine,
     PullRequest,
     commit_of,
+    first_number,
     link_of,
     matching,
     name_of,
     number_of,
     path_of,
     secret_of,
+    token_of,
+    user_name,
 )
 from holdfast.notify.size_budget import SizeBudget, characters
 from holdfast.system import clock
@@ -59,17 +62,11 @@ def read_run(environment: Environment) -> tuple[CiRun, tuple[Problem, ...]]:
 
 class GitlabApi:
     def __init__(self, run: CiRun, environment: Environment, limits: RetryLimits) -> None:
-        if run.token is None:
-            raise ValueError("a note needs a token")
-        self.client = HostClient(run.api, {}, ("PRIVATE-TOKEN", "", run.token), environment, limits)
+        self.client = HostClient(run.api, {}, ("PRIVATE-TOKEN", "", token_of(run)), environment, limits)
         self._project = f"{run.api}/projects/{run.repository}"
 
     def author(self) -> str:
-        match self.client.request("GET", f"{self.client.api}/user"):
-            case {"username": str(name)} if name:
-                return name
-            case _:
-                raise HostError(0, "the response does not name the user of the token")
+        return user_name(self.client.field(f"{self.client.api}/user", "username"))
 
     def comments(self, pull_request: int) -> Iterator[Comment]:
         for item in self.client.pages(f"{self._notes(pull_request)}?per_page=100&sort=asc"):
@@ -84,18 +81,11 @@ class GitlabApi:
         self.client.request("PUT", f"{self._notes(pull_request)}/{comment}", {"body": body})
 
     def is_open(self, pull_request: int) -> bool:
-        match self.client.request("GET", f"{self._project}/merge_requests/{pull_request}"):
-            case {"state": "opened"}:
-                return True
-            case _:
-                return False
+        return self.client.field(f"{self._project}/merge_requests/{pull_request}", "state") == "opened"
 
     def merged_with(self, commit: str) -> int | None:
-        match self.client.request("GET", f"{self._project}/repository/commits/{commit}/merge_requests"):
-            case [{"iid": int(number)}, *_]:
-                return number
-            case _:
-                return None
+        url = f"{self._project}/repository/commits/{commit}/merge_requests"
+        return first_number(self.client.request("GET", url), "iid")
 
     def _notes(self, pull_request: int) -> str:
         return f"{self._project}/merge_requests/{pull_request}/notes"

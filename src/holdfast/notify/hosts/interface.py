@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.secret import Secret
 from holdfast.kernel.values import MaskedStruct
-from holdfast.notify.hosts.client import HostClient, RetryLimits
+from holdfast.notify.hosts.client import HostClient, HostError, RetryLimits
 from holdfast.notify.size_budget import SizeBudget
 from holdfast.system.environment import Environment
 from holdfast.system.http import is_local_address
@@ -173,6 +173,28 @@ def path_of(environment: Environment, name: str) -> Path | None:
 def secret_of(environment: Environment, name: str) -> Secret | None:
     token = environment.get(name)
     return Secret(token) if token is not None else None
+
+
+def token_of(run: CiRun) -> Secret:
+    if run.token is None:
+        raise ValueError("a comment needs a token")
+    return run.token
+
+
+def user_name(name: object) -> str:
+    """The owner of the token, as a host returns it."""
+    if not isinstance(name, str) or not name:
+        raise HostError(0, "the response does not name the user of the token")
+    return name
+
+
+def first_number(requests: object, key: str) -> int | None:
+    """The number of the first pull request in a list."""
+    match requests:
+        case [dict(request), *_] if isinstance(number := request.get(key), int):
+            return number
+        case _:
+            return None
 
 
 def is_safe(api: str) -> bool:
