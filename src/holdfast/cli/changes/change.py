@@ -1,4 +1,4 @@
-"""What plan, apply and destroy have in common: select stacks, run, show the results."""
+"""What plan, apply, destroy and import have in common: select stacks, run, show the results."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from holdfast.changes import continuation, preconditions
 from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.readers import unselected_readers, with_readers
 from holdfast.changes.removed_stacks import inspect_removed
-from holdfast.checks.model.report import Report, ReportedFinding, redact_report
+from holdfast.checks.model.report import redact_report
+from holdfast.cli.changes.screen import ChangeScreen, Results
 from holdfast.cli.command import Invocation
 from holdfast.cli.confirmation import confirm, read_answer, require_terminal
 from holdfast.cli.context import CommandContext
-from holdfast.cli.views.change import show_details, show_footer, show_table
-from holdfast.cli.views.checks import show_checks
 from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
@@ -25,19 +22,15 @@ from holdfast.plans import saved_plan as bundles
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Event, StackFinished
 from holdfast.plans.policies import with_unchecked_policies
-from holdfast.plans.result import StackResult, awaiting_approval, exit_code, planned_later
+from holdfast.plans.result import exit_code, planned_later
 from holdfast.plans.status import Status
 from holdfast.review.plan_checks import PlanChecks
-from holdfast.runs.document import change_document
 from holdfast.stacks.stack import Stack
-from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
-from holdfast.terraform.workdirs.gc_policy import format_size
 
 if TYPE_CHECKING:  # Loaded where there is a pull request.
     from holdfast.cli.views.pull_request import Destination, Fold
 
-Results = tuple[StackResult, ...]
 Work = Callable[[ChangeContext, Progress], Awaitable[Results]]
 
 
@@ -89,21 +82,8 @@ class Change:
             for selected in self.selection.selected
         )
         preconditions.require_disk_space(self.repository)
-        self._started = clock.monotonic()
+        self.screen = ChangeScreen(invocation)
         self._checks: PlanChecks | None = None
-        self._findings: Report | None = None
-        self._shown_findings: set[ReportedFinding] = set()
-        """Shown before the question, and not again at the end."""
-        self._full = False
-        self._from_plan = False
-        """`holdfast plan` without options."""
-        self._shown_notes: dict[str, tuple[str, ...]] = {}
-        self._destroys: frozenset[str] = frozenset()
-        """Names of the stacks that are destroyed."""
-        self._change: str | None = None
-        self._left: tuple[str, ...] = ()
-        """What an apply left of the change: it can be continued."""
-        self._planned_later = 0
 
     @property
     def _weakened(self) -> tuple[str, ...]:
@@ -124,7 +104,7 @@ class Change:
         as_markdown: bool = False,
         full: bool = False,
     ) -> Exit:
-        self._full, self._from_plan = full, options == PlanOptions()
+        self.screen.full, self.screen.from_plan = full, options == PlanOptions()
         if out is not None:
             preconditions.require_bundle_key(self.invocation.environment)
             self.context.key()
@@ -132,7 +112,7 @@ class Change:
         self._start()
 
         async def work(change_context: ChangeContext, _: Progress) -> Results:
-            self._change = change_context.identity.change
+            self.screen.change = change_context.identity.change
             results = await plan_change(
                 change_context,
                 self._stacks,
@@ -144,21 +124,14 @@ class Change:
             return (*results, *await self._removed(change_context))
 
         results = self._run(work)
-        self._planned_later = planned_later(results)
+        self.screen.planned_later = planned_later(results)
         exit_ = exit_code(results, detailed=detailed)
         if report_to is not None or as_markdown:
             self._report(results, exit_, report_to, as_markdown=as_markdown, out=out)
         else:
             self._show(results)
-        if out is not None and not self.invocation.as_json:
-            ready = any(result.status in {Status.PLANNED, Status.UNCHANGED} for result in results)
-            self.console.say(
-                f" Saved to {out}." + (f" Apply it with: holdfast apply --plan {out}" if ready else "")
-            )
-            if sum(result.status is Status.WAITING for result in results) > 1:
-                self.console.say(f" Approve all: holdfast runs approve --bundle {out} --reason TEXT")
-            if sum(result.status is Status.REFUSED and result.saved for result in results) > 1:
-                self.console.say(f" The id of the change overrides all refused plans: {self._change}")
+        if out is not None:
+            self.screen.show_saved(results, out)
         return exit_
 
     def _report(
@@ -173,7 +146,7 @@ class Change:
             results=results,
             headline="; ".join(filter(None, parts)),
             store=self.repository.store,
-            findings=self._findings,
+            findings=self.screen.findings,
             weakened=self._weakened,
             saved_in=out,
         )
@@ -204,10 +177,9 @@ class Change:
             return await confirm(self.console, change_context, f"Import {address}?")
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
-            confirm = None if yes else self._confirmation(change_context, progress, confirm_import)
             return await import_resource(
                 *(change_context, stack, address, id_),
-                confirm=confirm,
+                confirm=None if yes else self._confirmation(change_context, progress, confirm_import),
                 reason=reason,
                 on_checks=self._take_checks,
             )
@@ -223,21 +195,20 @@ class Change:
         *,
         yes: bool,
     ) -> Results:
-        confirm = None if yes else self._confirmation(change_context, progress, self._confirm_apply)
         results = await apply_change(
             *(change_context, self._stacks, options),
-            confirm=confirm,
+            confirm=None if yes else self._confirmation(change_context, progress, self._confirm_apply),
             record=record,
             on_checks=self._take_checks,
         )
-        self._change, self._left = record.id, record.left
+        self.screen.change, self.screen.left = record.id, record.left
         return results
 
     def destroy(self, confirmed: frozenset[str]) -> Exit:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
         from holdfast.changes.preconditions import require_no_dependents
 
-        self._destroys = self.names
+        self.screen.destroys, all_confirmed = self.names, self.names <= confirmed
         self._start()
 
         async def confirm_destroy(change_context: ChangeContext, ready: tuple[str, ...]) -> bool:
@@ -251,21 +222,17 @@ class Change:
             return True
 
         async def work(change_context: ChangeContext, progress: Progress) -> Results:
-            self._change = change_context.identity.change
+            self.screen.change = change_context.identity.change
             require_no_dependents(change_context.project, change_context.store, self._stacks)
-            all_confirmed = self.names <= confirmed
-            confirm = None if all_confirmed else self._confirmation(change_context, progress, confirm_destroy)
-            options = PlanOptions(destroy=True)
+            asks = None if all_confirmed else self._confirmation(change_context, progress, confirm_destroy)
             return await apply_change(
-                change_context,
-                self._stacks,
-                options,
-                confirm=confirm,
+                *(change_context, self._stacks, PlanOptions(destroy=True)),
+                confirm=asks,
                 what="destroy",
                 on_checks=self._take_checks,
             )
 
-        return self._finish(self._run(work, show_plans=self.names <= confirmed))
+        return self._finish(self._run(work, show_plans=all_confirmed))
 
     def _start(self) -> None:
         preconditions.require_store(self.repository)
@@ -283,7 +250,7 @@ class Change:
             def tell(event: Event) -> None:
                 progress.handle(event)
                 if show_plans and isinstance(event, StackFinished) and event.result.status is Status.PLANNED:
-                    self._show_plan(event.result)
+                    self.screen.show_plan(event.result)
 
             async def with_findings(change_context: ChangeContext) -> Results:
                 results = await work(change_context, progress)
@@ -292,16 +259,8 @@ class Change:
 
             return self._with_readers(self.context.run(with_findings, tell=tell))
 
-    def _show_plan(self, result: StackResult) -> None:
-        if not self.invocation.as_json and not self.console.quiet:
-            show_details(self.console, (result,), verbose=self.invocation.verbose)
-            self.console.line("")
-            self._shown_notes[result.stack.name] = result.notes
-
-    def _without_shown_notes(self, result: StackResult) -> StackResult:
-        """What was shown with the plan is not shown again at the end."""
-        shown = self._shown_notes.get(result.stack.name, ())
-        return structs.replace(result, notes=tuple(note for note in result.notes if note not in shown))
+    def _show(self, results: Results, fold: Fold | None = None) -> None:
+        self.screen.show(results, weakened=self._weakened, cleaned=self.context.cleaned, fold=fold)
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
@@ -319,7 +278,7 @@ class Change:
             report = with_unchecked_policies(
                 await self._checks.report(so_far=so_far), self.selection.unchecked
             )
-            self._findings = redact_report(report, self.console.redactor.clean)
+            self.screen.findings = redact_report(report, self.console.redactor.clean)
 
     async def _removed(self, change_context: ChangeContext) -> Results:
         return tuple(
@@ -334,55 +293,17 @@ class Change:
     ) -> Callable[[Results], Awaitable[bool]]:
         """Show the plans, then ask about those that are ready."""
 
-        async def confirm(results: Results) -> bool:
+        async def show_and_ask(results: Results) -> bool:
             await self._collect_findings(change_context, so_far=True)
             with progress.paused():
-                self._show_plans(self._with_readers(results))
-                self._shown_notes |= {result.stack.name: result.notes for result in results}
+                self.screen.show_before_question(self._with_readers(results))
                 ready = (result.stack.name for result in results if result.status is Status.PLANNED)
                 return await ask(change_context, tuple(ready))
 
-        return confirm
+        return show_and_ask
 
     async def _confirm_apply(self, change_context: ChangeContext, ready: tuple[str, ...]) -> bool:
         return await confirm(self.console, change_context, f"Apply {plural(len(ready), 'stack')}?")
-
-    def _show_plans(self, results: Results, fold: Fold | None = None) -> None:
-        verbose = self.invocation.verbose
-        show_table(self.console, results, destroys=self._destroys)
-        show_details(
-            self.console, results, verbose=verbose, full=self._full, from_plan=self._from_plan, fold=fold
-        )
-        if self._findings is not None:
-            show_checks(self.console, self._findings, results, verbose=verbose, shown=self._shown_findings)
-
-    def _show(self, results: Results, fold: Fold | None = None) -> None:
-        if self.invocation.as_json:
-            document = change_document(
-                *(results, self._findings),
-                weakened=self._weakened,
-                change=self._change,
-                left=self._left,
-                planned_later=self._planned_later,
-            )
-            self.invocation.document(document)
-            return
-        self._show_plans(tuple(map(self._without_shown_notes, results)), fold)
-        # What needs an approval is not continued: it is planned with --out, approved and applied.
-        left = frozenset(self._left) - awaiting_approval(results)
-        seconds = clock.monotonic() - self._started
-        show_footer(
-            *(self.console, results, seconds),
-            destroys=self._destroys,
-            left=f"holdfast apply --continue {self._change}" if left else None,
-            later=self._planned_later,
-        )
-        if (unselected := unselected_readers(results)) is not None:
-            self.console.line(f" {unselected}")
-        cleanup = self.context.cleaned
-        if cleanup is not None and cleanup.freed:
-            freed, used = format_size(cleanup.freed), format_size(cleanup.used)
-            self.console.say((f" Removed {freed} of old work directories; {used} remain.", "dim"))
 
 
 def require_answer(*, yes: bool) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from holdfast.changes import continuation, preconditions
 from holdfast.changes.bundles import results_without_plan, stacks_of_bundles
 from holdfast.changes.change import apply_bundles
-from holdfast.cli.changes.change import Change, Results, exit_if_blocked, require_answer
+from holdfast.cli.changes.change import Change, exit_if_blocked, require_answer
+from holdfast.cli.changes.screen import Results
 from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit
 from holdfast.kernel.text import plural
@@ -30,7 +31,7 @@ class SavedChange(Change):
             [plan.base for plan in saved], self.repository.config, self.repository.code
         )
         pairs = stacks_of_bundles(self.repository, saved, base)
-        self._destroys = frozenset(plan.stack for plan in saved if plan.destroy)
+        self.screen.destroys = frozenset(plan.stack for plan in saved if plan.destroy)
         preconditions.require_store(self.repository)
         self._show_weakened()
 
@@ -41,10 +42,10 @@ class SavedChange(Change):
                 for plan in await override_denials(change_context, saved, planned, override, reason):
                     self.console.say(f" Overriding {plan.stack}  run {plan.run}  digest {plan.digest}")
             options = {plan.stack: plan.options for plan in saved if not plans_destroy(plan)}
-            self._change = saved[0].change if saved else planned.id
+            self.screen.change = saved[0].change if saved else planned.id
             record = continuation.record_change(
                 *(change_context, options),
-                change=self._change,
+                change=self.screen.change,
                 bundle=str(folder),
                 without_plan=planned.without_plan,
             )
@@ -56,9 +57,11 @@ class SavedChange(Change):
             )
             if not options:
                 return (*results, *results_without_plan(self.repository, planned.without_plan, None))
-            self._left = record.left
-            missing = {name: status for name, status in planned.without_plan.items() if name in self._left}
-            return (*results, *results_without_plan(self.repository, missing, self._change))
+            self.screen.left = record.left
+            missing = {
+                name: status for name, status in planned.without_plan.items() if name in self.screen.left
+            }
+            return (*results, *results_without_plan(self.repository, missing, self.screen.change))
 
         return self._finish(self._run(work, show_plans=True), blocked=exit_if_blocked(allow=allow_blocked))
 
@@ -68,7 +71,7 @@ class SavedChange(Change):
         preconditions.require_store(self.repository)
         chosen = continuation.choose_change(self.repository.store, change)
         record = continuation.RecordedChange(chosen)
-        self._change = chosen.id
+        self.screen.change = chosen.id
         rules = self.context.base = rules_of_bundles(
             [chosen.base], self.repository.config, self.repository.code
         )
