@@ -15,6 +15,7 @@ from lab_stacks import left_behind, none_left
 from program import Program, eventually
 from small import on_a_terminal
 from state_server import StateServer
+from terminal import Terminal
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 TWO = 'resource "terraform_data" "x" {\n  count = 2\n}\nresource "terraform_data" "y" {}\n'
@@ -83,6 +84,10 @@ def test_a_move_is_shown_confirmed_written_and_recorded(holdfast: Program) -> No
     assert "--to b --yes" in asked.text
     code, _, questions = on_a_terminal(holdfast, MOVE, answers=["n"])
     assert (code, len(questions), addresses(holdfast, "b")) == (1, 1, [])
+    terminal = Terminal(holdfast, MOVE)
+    terminal.until("[y/N]")
+    terminal.press("\x03")
+    assert (terminal.end(), addresses(holdfast, "b")) == (1, [])
     done = holdfast.json(*MOVE, "--yes", "--reason", "b owns them")
     assert [(one["from"], one["to"]) for one in done["moved"]] == list(zip(BOTH, MOVED, strict=True))
     assert (done["backup"], done["destination"]["stack"], done["destination"]["resources"]) == ("1", "b", 2)
