@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,9 +36,11 @@ from holdfast.stacks.scope import (
     ReadValues,
     VariablesFiles,
 )
-from holdfast.stacks.stack import Derived, Stack, name_problem, printable
+from holdfast.stacks.stack import Derived, GeneratedFile, Stack, name_problem, printable
 
 _CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""Most stacks have most keys empty, and a repository may have thousands."""
 
 T = TypeVar("T")
 
@@ -161,12 +163,11 @@ class _Discovery:
             return None
         module = self._try(scope, "module", lambda: scope.module)
         decision = self._try(scope, "environment", lambda: scope.environment)
-        inputs = self._inputs(scope, name)
+        inputs = self._inputs(scope, name) if rule.inputs else _NONE
         plain = {key: value for key, value in rule.inputs.items() if not isinstance(value, OutputRef)}
-        variables = {
-            **self._filled(scope, "variables", rule.variables),
-            **self._filled(scope, "inputs", plain),
-        }
+        variables = self._filled(scope, "variables", rule.variables)
+        if plain:
+            variables = {**variables, **self._filled(scope, "inputs", plain)}
         files = self._try(scope, "variables_files", lambda: scope.variables_files)
         stack = Stack(
             name=name,
@@ -191,16 +192,15 @@ class _Discovery:
                     provider: self._filled(scope, "credentials", values)
                     for provider, values in rule.credentials.items()
                 }
-            ),
+            )
+            if rule.credentials
+            else _NONE,
             env=self._filled(scope, "env", rule.env),
             pass_env=tuple(dict.fromkeys((*self._config.pass_env, *rule.pass_env))),
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
             or DEFAULT_WORKSPACE,
-            hooks=self._try(scope, "hooks", lambda: _hooks(scope)) or (),
-            generate=self._try(
-                scope, "generate", lambda: generated_files(scope, self._tree, self._read_content)
-            )
-            or {},
+            hooks=(self._try(scope, "hooks", lambda: _hooks(scope)) if rule.hooks else None) or (),
+            generate=self._generated(scope) if rule.generate else _NONE,
             engine=rule.engine,
         )
         if module is not None:
@@ -208,16 +208,20 @@ class _Discovery:
         if rule is not scope.entry:
             # Without defaults, the reader has already looked.
             add_missing_keys(rule.written, self._problems)
-        dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
-        place = rule.place_of("inputs")
-        reads = tuple(
-            Derived(stack=reference.stack, source=f"input {variable}", place=place, output=reference.output)
-            for variable, reference in inputs.items()
-        )
-        dependencies += tuple(
-            order.Dependency(stack=name, text=read.stack, place=place, shared=False, source=read.source)
-            for read in reads
-        )
+        dependencies: tuple[order.Dependency, ...] = ()
+        if rule.depends_on:
+            dependencies = self._try(scope, "depends_on", lambda: _dependencies(scope, name)) or ()
+        reads: tuple[Derived, ...] = ()
+        if inputs:
+            place = rule.place_of("inputs")
+            reads = tuple(
+                Derived(stack=other.stack, source=f"input {variable}", place=place, output=other.output)
+                for variable, other in inputs.items()
+            )
+            dependencies += tuple(
+                order.Dependency(stack=name, text=read.stack, place=place, shared=False, source=read.source)
+                for read in reads
+            )
         if len(self._problems) > before:
             self._broken.add(name)
             return None
@@ -248,7 +252,11 @@ class _Discovery:
         return None
 
     def _filled(self, scope: PlaceholderScope, key: str, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        return self._try(scope, key, lambda: scope.fill_values(values)) or MappingProxyType({})
+        return (self._try(scope, key, lambda: scope.fill_values(values)) if values else None) or _NONE
+
+    def _generated(self, scope: PlaceholderScope) -> Mapping[str, GeneratedFile]:
+        make = partial(generated_files, scope, self._tree, self._read_content)
+        return self._try(scope, "generate", make) or _NONE
 
     def _inputs(self, scope: PlaceholderScope, stack: str) -> Mapping[str, OutputRef]:
         """The inputs that are outputs of other stacks."""

@@ -14,11 +14,17 @@ from collections.abc import Callable, Container, Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
 """Folders that never belong to a repository's content."""
 
 _DEEPEST = 60
+_NOT_READ = "it leads out of the repository, or to a key"
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 class PathKind(Enum):
@@ -81,10 +87,23 @@ class Worktree:
         What a link out of the repository leads to is not the author's to show: Holdfast's own environment,
         for example.
         """
-        with (self.root / path).open("rb") as opened:
-            if self.leads_outside(path) or os.fstat(opened.fileno()) in self.forbidden:
-                raise PermissionError(errno.EACCES, "it leads out of the repository, or to a key", path)
+        with self._open(path) as opened:
+            if os.fstat(opened.fileno()) in self.forbidden:
+                raise PermissionError(errno.EACCES, _NOT_READ, path)
             return opened.read(limit)
+
+    def _open(self, path: str) -> BinaryIO:
+        """Most files are no links and in no linked folder: opened as such, they need no other check."""
+        whole, folder = f"{self._top}/{path}", path.rpartition("/")[0]
+        if self._resolved(folder or ".") == (f"{self._top}/{folder}" if folder else self._top):
+            try:
+                return open(whole, "rb", opener=_open_no_link)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+        if self.leads_outside(path):
+            raise PermissionError(errno.EACCES, _NOT_READ, path)
+        return open(whole, "rb")  # noqa: PTH123 - the caller closes it
 
     def _kind(self, path: str) -> PathKind:
         """What the path points to, after following links."""
