@@ -244,6 +244,24 @@ def test_approvals_of_a_whole_change_carry_over_and_overrides_do_not(holdfast: P
     assert json.loads(holdfast.ok("runs", "list", "--json").out)["runs"][0]["change"]
 
 
+def test_a_whole_change_is_rejected_at_once(holdfast: Program) -> None:
+    """None of its plans is applied, and nothing of it is left to continue."""
+    repository(holdfast)
+    holdfast.ok("apply", "--yes")
+    change(holdfast, network="size = 2", app="replicas = 2")
+    planned = holdfast.json("plan", "network", "app", "--out", "out")
+    rejected = holdfast.json("runs", "reject", "--bundle", "out", "--reason", "not this week")
+    assert {given["stack"] for given in rejected["approvals"]} == {"network", "app"}
+    results = holdfast.results("apply", "--plan", "out", code=1)
+    assert results["network"]["status"] == "refused"
+    assert results["app"]["status"] in {"refused", "blocked"}
+    continued = holdfast.run("apply", "--continue", planned["change"], "--yes", "--json")
+    assert not [
+        stack for stack in json.loads(continued.out).get("stacks", ()) if stack["status"] == "applied"
+    ]
+    assert statuses(holdfast.results("plan", "network")) == {"network": "planned"}
+
+
 def mocked(program: Program, *, environment: str) -> None:
     """`app` gets an id that `network` creates; until then it is a mock."""
     program.write(

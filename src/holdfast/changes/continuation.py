@@ -14,6 +14,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.events import Listener, Note
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
+from holdfast.store.approvals import ApprovalKind
 from holdfast.store.changes import REJECTED, ChangedStack, ChangeRecord
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
@@ -65,6 +66,7 @@ class RecordedChange:
             {result.stack.name: REJECTED if _is_rejected(result) else result.status for result in results}
         )
         try:
+            self.record = without_rejected(store, self.record)
             store.changes.write(self.record)
         except (HoldfastError, OSError) as error:
             tell(Note(stack="", text=f"could not record what is left of change {self.id}: {error}"))
@@ -84,17 +86,33 @@ def _is_rejected(result: StackResult) -> bool:
     )
 
 
+def without_rejected(store: RunStore, record: ChangeRecord) -> ChangeRecord:
+    """The record without what a person rejected, also where a plan was not reached: it was blocked."""
+    rejected = {
+        name
+        for name in record.left
+        if (digest := record.stacks[name].digest) is not None
+        and any(given.kind is ApprovalKind.REJECTION for given in store.approvals.of(digest))
+    }
+    stacks = {
+        name: structs.replace(stack, status=REJECTED) if name in rejected else stack
+        for name, stack in record.stacks.items()
+    }
+    return structs.replace(record, stacks=stacks)
+
+
 def record_change(
     context: ChangeContext,
     options: Mapping[str, PlanOptions],
     *,
+    digests: Mapping[str, str] = MappingProxyType({}),
     change: str | None = None,
     bundle: str | None = None,
     without_plan: Mapping[str, Status] = MappingProxyType({}),
 ) -> RecordedChange:
     """A change of these stacks that is about to be applied; a bundle has the id of the change it is from.
 
-    Stacks `without_plan` in a bundle are part of the change, too.
+    `digests` are those of the saved plans. Stacks `without_plan` in a bundle are part of the change, too.
     """
     base = context.project.base
     missing = {name: ChangedStack(status=status.value) for name, status in without_plan.items()}
@@ -103,7 +121,13 @@ def record_change(
             id=change or context.identity.change,
             who=context.identity.who,
             at=clock.now().isoformat(),
-            stacks={**missing, **{name: ChangedStack(options=given) for name, given in options.items()}},
+            stacks={
+                **missing,
+                **{
+                    name: ChangedStack(options=given, digest=digests.get(name))
+                    for name, given in options.items()
+                },
+            },
             bundle=bundle,
             base=base.sealed.to_bytes() if base is not None else None,
         ),
@@ -121,7 +145,11 @@ def choose_change(store: RunStore, text: str | None) -> ChangeRecord:
             f"{len(matching)} changes start with {text}",
             hint=f"Give more of its id: {', '.join(matching[:3])}",
         )
-    records = (record for change in matching if (record := store.changes.read(change)) is not None)
+    records = (
+        without_rejected(store, record)
+        for change in matching
+        if (record := store.changes.read(change)) is not None
+    )
     chosen = next((record for record in records if text or record.left), None)
     if chosen is None and not text and ids:
         chosen = store.changes.read(ids[0])

@@ -21,6 +21,8 @@ class ChangedStack(MaskedStruct, frozen=True, kw_only=True):
     status: str | None = None
     """None: it has no result yet."""
     options: PlanOptions = PlanOptions()
+    digest: str | None = None
+    """Of its plan in the bundle, if one was applied: a person may have rejected it."""
 
 
 class ChangeRecord(MaskedStruct, frozen=True, kw_only=True):

@@ -45,6 +45,7 @@ class SavedChange(Change):
             self.screen.change = saved[0].change if saved else planned.id
             record = continuation.record_change(
                 *(change_context, options),
+                digests={plan.stack: plan.digest for plan in saved},
                 change=self.screen.change,
                 bundle=str(folder),
                 without_plan=planned.without_plan,
