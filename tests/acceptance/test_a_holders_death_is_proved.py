@@ -77,6 +77,7 @@ def error_of(program: Program, *arguments: str, code: int) -> str:
     return str(errors[0]["code"])
 
 
+@pytest.mark.long
 def test_a_clone_of_this_machine_that_works_is_left_alone(with_lab: Program, shared: Path) -> None:
     """Same host name, same machine id, another boot: on a shared store that proves nothing."""
     with LabService() as service:

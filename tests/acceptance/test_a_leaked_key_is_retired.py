@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 from plan_job import PlanJob
 from program import Program
 from small import stacks
@@ -24,6 +25,7 @@ def crowd(holdfast: Program, env: dict[str, str | None]) -> None:
         job.encrypted.write(f"runs/01A{number:023d}/outcome", document, durable=False)
 
 
+@pytest.mark.long
 def test_a_rotation_that_was_killed_is_finished_by_the_next(holdfast: Program, tmp_path: Path) -> None:
     """Until then every command is refused; afterwards states, runs and the audit log have the new key."""
     stacks(holdfast, "a")

@@ -154,6 +154,7 @@ def test_to_weaker_rules_only_by_an_override_of_exactly_this_move(holdfast: Prog
     assert {one["break_glass"] for one in entries if one["stack"] == "a"} == {True}
 
 
+@pytest.mark.long
 def test_between_a_local_file_and_an_http_backend(holdfast: Program, server: StateServer) -> None:
     """Both are backed up first. A lock, an older state and a foreign one stop it, and nothing changes."""
     repository(holdfast, a=LOCAL, b=HTTP, server=server)

@@ -67,6 +67,7 @@ def apply_into_an_outage(holdfast: Program, server: StateServer, tmp_path: Path)
     return problem
 
 
+@pytest.mark.long
 def test_a_first_apply_in_an_outage_is_saved_by_the_command_that_the_hint_names(
     holdfast: Program, server: StateServer, tmp_path: Path
 ) -> None:
