@@ -1,0 +1,11 @@
+terraform {
+  backend "s3" {}
+}
+
+variable "size" {
+  type = number
+}
+
+resource "terraform_data" "database" {
+  input = var.size
+}
