@@ -10,7 +10,11 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Unknown:
-    """A value that is not known without running Terraform. There are exactly two instances."""
+    """A value that is not known without running Terraform: one of the two below.
+
+    A caller may bind an instance of its own to a name, to find out where exactly that value is passed on;
+    every operation on it gives one of the two.
+    """
 
     __slots__ = ("_name",)
 

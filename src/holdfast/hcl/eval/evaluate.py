@@ -81,6 +81,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     names: Mapping[str, object] = field(default_factory=dict)
     """Names bound here: `each`, `count`, iterators of dynamic blocks, variables of `for`."""
     listing: Listing = _no_listing
+    functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
+    """Functions that only this scope has, such as those of another tool; they win over Terraform's."""
     known_locals: dict[str, object] = field(default_factory=dict)
     """Locals that were already evaluated, shared by every scope of the same module."""
     steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
@@ -146,7 +148,9 @@ def _local(name: str, scope: Scope) -> object:
 
 def _steps(value: object, steps: tuple[str | Expression, ...], scope: Scope) -> object:
     for step in steps:
-        if isinstance(value, Unknown | _Absent):
+        if isinstance(value, Unknown):
+            return unknown_of(value)
+        if isinstance(value, _Absent):
             return value
         key = step if isinstance(step, str) else _plain(step, scope)
         if isinstance(key, Unknown):
@@ -191,7 +195,7 @@ def _object(expression: Object, scope: Scope) -> object:
         name_value = _plain(key, scope)
         name = text_of(name_value)
         if name is None:
-            return name_value if isinstance(name_value, Unknown) else UNKNOWN
+            return unknown_of(name_value) if isinstance(name_value, Unknown) else UNKNOWN
         items[name] = _plain(item, scope)
     return items
 
@@ -222,7 +226,7 @@ def _binary(expression: Binary, scope: Scope) -> object:
 def _unary(expression: Unary, scope: Scope) -> object:
     operand = _plain(expression.operand, scope)
     if isinstance(operand, Unknown):
-        return operand
+        return unknown_of(operand)
     if expression.operator == "!":
         value = bool_of(operand)
         return value if isinstance(value, Unknown) else not value
@@ -237,7 +241,7 @@ def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
     items = pairs(collection)
     scope.steps[0] -= len(items or ()) * _STEPS_OF_ELEMENT
     if items is None or len(items) > _MOST_ELEMENTS or scope.steps[0] < 0:
-        return collection if isinstance(collection, Unknown) else UNKNOWN
+        return unknown_of(collection) if isinstance(collection, Unknown) else UNKNOWN
     scopes = []
     for key, value in items:
         names = {expression.value_name: value}
@@ -257,7 +261,7 @@ def _for(expression: For, scope: Scope) -> object:
         if expression.condition is not None:
             condition = _plain(expression.condition, inner)
             if not isinstance(condition, bool):
-                return condition if isinstance(condition, Unknown) else UNKNOWN
+                return unknown_of(condition) if isinstance(condition, Unknown) else UNKNOWN
             if not condition:
                 continue
         value = _plain(expression.value, inner)
@@ -267,7 +271,7 @@ def _for(expression: For, scope: Scope) -> object:
         key_value = _plain(expression.key, inner)
         key = text_of(key_value)
         if key is None:
-            return key_value if isinstance(key_value, Unknown) else UNKNOWN
+            return unknown_of(key_value) if isinstance(key_value, Unknown) else UNKNOWN
         if expression.grouped:
             before = keyed.get(key, ())
             keyed[key] = (*before, value) if isinstance(before, tuple) else UNKNOWN
@@ -284,7 +288,7 @@ def _call(expression: Call, scope: Scope) -> object:
     if expression.expand_final:
         last = arguments.pop() if arguments else UNKNOWN
         if not isinstance(last, tuple):
-            return last if isinstance(last, Unknown) else UNKNOWN
+            return unknown_of(last) if isinstance(last, Unknown) else UNKNOWN
         arguments.extend(last)
     all_known = all(known(argument) for argument in arguments)
     if not all_known and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
@@ -301,6 +305,8 @@ def _call_result(name: str, arguments: list[object], scope: Scope) -> object:
                 return scope.listing(folder, pattern)
             case "abspath", [str() as path]:
                 return _absolute(path, scope)
+            case _ if name in scope.functions:
+                return scope.functions[name](*arguments)
             case _ if name in FUNCTIONS:
                 return FUNCTIONS[name](*arguments)
             case _:

@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 
-from holdfast.hcl.eval.values import SetOf, bool_of, number_of, pairs, set_of, text_of
+from holdfast.hcl.eval.values import SetOf, bool_of, number_of, pairs, set_of, text_of, unknown_of
 from holdfast.hcl.reader import UNKNOWN, Unknown
 
 _VERB = re.compile(r"%(0\d+)?([a-zA-Z%])")
@@ -107,7 +107,7 @@ def _flatten(value: object) -> object:
     for item in _list(value):
         inner = _flatten(item) if isinstance(item, tuple) else item
         if isinstance(inner, Unknown):
-            return inner
+            return unknown_of(inner)
         items.extend(inner if isinstance(inner, tuple) else (inner,))
     return tuple(items)
 

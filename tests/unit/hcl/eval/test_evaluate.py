@@ -5,7 +5,7 @@ import pytest
 from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import SetOf, convert, known
 from holdfast.hcl.nodes import Expression
-from holdfast.hcl.reader import COMPUTED, UNKNOWN, read
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown, read
 from holdfast.stacks.reads.inputs import Fileset, fileset_pattern
 
 
@@ -247,3 +247,33 @@ def test_loops_in_loops_in_loops_are_unknown() -> None:
         evaluate(expression("[for a in var.l : [for b in var.l : [for c in var.l : c]]]"), scope) is not many
     )
     assert evaluate(expression("[for a in var.l : a]"), scope) == many
+
+
+@pytest.mark.parametrize(
+    "passed_on",
+    ["out", '"${out}"', "try(out, 1)", "var.on ? out : 1", "merge({}, { a = out }).a", "[out][0]"],
+)
+def test_a_bound_unknown_is_passed_on_whole(passed_on: str) -> None:
+    """A translator recognises where a value is used as it is."""
+    out = Unknown("out")
+    assert evaluate(expression(passed_on), SCOPE.bind({"out": out})) is out
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        *("out[0]", "out.a", "!out", "-out", '"${out}x"', "[for x in out : x]", "{ (out) = 1 }"),
+        *("flatten([out])", "flatten([out, out])", "f(out...)", "upper(out)", "out ? 1 : 2", "out == 1"),
+        *("merge(out, {})", "{ for k in [1] : out => k }", "[for x in [1] : x if out]", "length(out)"),
+        "coalesce(out, 1)",
+    ],
+)
+def test_an_operation_on_a_bound_unknown_is_not_that_value(operation: str) -> None:
+    out = Unknown("out")
+    assert evaluate(expression(operation), SCOPE.bind({"out": out})) is COMPUTED
+
+
+def test_a_scope_may_have_functions_of_its_own() -> None:
+    scope = Scope(functions={"twice": lambda value: (value, value), "upper": lambda _value: "mine"})
+    assert evaluate(expression('twice(upper("a"))'), scope) == ("mine", "mine")
+    assert evaluate(expression("twice(1, 2)"), scope) is UNKNOWN
