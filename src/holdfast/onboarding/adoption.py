@@ -99,10 +99,8 @@ def _held_back_stacks(entries: Sequence[StackEntry], scan: RepositoryScan) -> Fo
         if entry.held_back is not None:
             first, *others = entry.stacks
             more = f" and {len(others)} more" if others else ""
-            what = (
-                f"{first.name}{more}: {entry.held_back}. "
-                "Set a key or workspace for each stack in holdfast.yaml."
-            )
+            next_step = entry.next_step or "Set a key or workspace for each stack in holdfast.yaml."
+            what = f"{first.name}{more}: {entry.held_back}. {next_step}"
             yield scan.modules[first.module].backend_place or first.module, what
 
 

@@ -57,10 +57,15 @@ class StackEntry(Struct, frozen=True, kw_only=True):
     environment: str | None = None
     account: str | None = None
     region: str | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
+    backend: Mapping[str, object] = field(default_factory=dict)
+    """As written under `backend`: `type`, `files`, `settings`."""
     workspace: str | None = None
+    keys: Mapping[str, object] = field(default_factory=dict)
+    """Further keys as written, such as `matrix`, `inputs` and `generate`."""
     held_back: str | None = None
     """Why it is only written as a comment."""
+    next_step: str | None = None
+    """What to do before it is uncommented; None: set the location of the state."""
 
     @property
     def placeholders(self) -> tuple[str, ...]:

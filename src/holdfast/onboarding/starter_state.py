@@ -264,7 +264,10 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
             return None
         workspace = template
     return replace(
-        entry, settings=settings, workspace=workspace, held_back=own[0].held_back or entry.held_back
+        entry,
+        backend={"settings": settings} if settings else entry.backend,
+        workspace=workspace,
+        held_back=own[0].held_back or entry.held_back,
     )
 
 

@@ -48,6 +48,8 @@ def render_config(
         parts.append(_HELD)
     for entry in held_back:
         parts.append(f"#\n# {entry.held_back}:\n")
+        if entry.next_step is not None:
+            parts.append(f"# {entry.next_step}\n")
         parts += [f"#{line}\n" for line in _entry(entry, active).splitlines()]
     return "".join(parts)
 
@@ -106,9 +108,10 @@ def _keys(entry: StackEntry, active: frozenset[str]) -> dict[str, object]:
         "environment": entry.environment,
         "account": entry.account,
         "region": entry.region,
-        "backend": {"settings": dict(entry.settings)} if entry.settings else None,
+        "backend": entry.backend,
         "workspace": entry.workspace,
         "depends_on": [name for name in stack.depends_on if name in active] if entry.pattern is None else [],
         "engine": engine,
+        **entry.keys,
     }
     return {key: value for key, value in keys.items() if value not in (None, [], {})}
