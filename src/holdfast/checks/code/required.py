@@ -115,20 +115,20 @@ def _used_providers(module: Module) -> dict[str, Place]:
     """Providers that blocks use, each with its first place."""
     places: dict[str, Place] = {}
     for block in module.blocks("provider", *MODES):
-        name = _provider_of(block, module.checkout.content(block.file) or b"")
+        name = _provider_of(block, chosen=module.checkout.mentions(block.file, b"provider"))
         if name and name not in places:
             places[name] = block.place
     return places
 
 
-def _provider_of(block: Block, content: bytes) -> str | None:
-    """`content` of its file: if the word is not in it, the body need not be parsed."""
+def _provider_of(block: Block, *, chosen: bool) -> str | None:
+    """`chosen`: its file has the word `provider`; otherwise, the body need not be parsed."""
     first = block.labels[0] if block.labels else ""
     if block.type == "provider":
         return first
-    chosen = block.body.attribute("provider") if b"provider" in content else None
-    if chosen is not None:
-        return _provider_name(chosen.expression)
+    attribute = block.body.attribute("provider") if chosen else None
+    if attribute is not None:
+        return _provider_name(attribute.expression)
     return first.partition("_")[0]
 
 
@@ -164,7 +164,7 @@ def lock_file_of(module: Module) -> LockFile | None:
     path = lock_path(module)
     checkout = module.checkout
     content = checkout.content(path)
-    file = checkout.code.file(path) if content is not None and path in checkout.files else None
+    file = checkout.code.file(path) if content is not None and path in checkout.listed else None
     return LockFile(path, file, read_lock(content)) if file is not None and content is not None else None
 
 

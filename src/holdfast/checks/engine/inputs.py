@@ -48,9 +48,7 @@ def build_checkout(
     templates = {file.template for stack in all_stacks for file in stack.generate.values()}
     unused = tuple(path for path in unused if path not in templates)
     folders.update(_folder(path) for path in unused if _is_source(path) and is_code(path.rpartition("/")[2]))
-    checkout.modules = tuple(
-        module for folder in sorted(folders) for module in _modules(checkout, folder) if module.code.exists
-    )
+    checkout.modules = tuple(module for module in _modules(checkout, folders) if module.code.exists)
     checkout.variables_files = tuple(_variables_files(checkout, unused))
     for other in {id(stack.checkout): stack.checkout for stack in checkout.stacks}.values():
         other.stacks, other.modules = checkout.stacks, checkout.modules
@@ -69,10 +67,13 @@ def _checked_stacks(checkout: Checkout, stacks: Iterable[Stack]) -> Iterable[Che
         yield CheckedStack(checkout=checkouts[key], stack=stack)
 
 
-def _modules(checkout: Checkout, folder: str) -> Iterable[Module]:
-    """A folder as its stacks have it: with the generated files of each."""
-    own = [stack.module for stack in checkout.stacks if stack.stack.module == folder]
-    return {id(module): module for module in own or [checkout.module(folder)]}.values()
+def _modules(checkout: Checkout, folders: Iterable[str]) -> Iterable[Module]:
+    """The folders as their stacks have them: with the generated files of each."""
+    own: dict[str, dict[int, Module]] = {}
+    for stack in checkout.stacks:
+        own.setdefault(stack.stack.module, {})[id(stack.module)] = stack.module
+    for folder in sorted(folders):
+        yield from own[folder].values() if folder in own else (checkout.module(folder),)
 
 
 def _unused_files(checkout: Checkout, changed: Iterable[str], folders: set[str]) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
 
 _MOST_ELEMENTS: Final = 30
 _MOST_WAYS: Final = 8
+_MOST_OPTIONS: Final = 100
 _MOST_STEPS: Final = 5000
 _A_STEP: Final = 1000
 """Characters: strings that are built from themselves grow fast."""
@@ -140,7 +141,7 @@ class PartialEvaluator:
         if isinstance(decided, bool):
             return self.node(expression.yes if decided else expression.no)
         ways = (self.node(expression.yes), self.node(expression.no))
-        return Node(Alternatives(*ways), expression.line, expression.column)
+        return _any_of(ways, expression.line, expression.column)
 
     def _elements_of(self, expression: For) -> Iterator[Node]:
         """One value for each element; if these are unknown, one alternative."""
@@ -180,7 +181,7 @@ class PartialEvaluator:
                 return self.node(first)
         result = node_from_value(evaluate(call, self.scope), line, column)
         if name in _FIRST_OF and not is_fully_known(result):
-            return Node(Alternatives(*map(self.node, call.arguments)), line, column)
+            return _any_of(map(self.node, call.arguments), line, column)
         return result
 
     def _arguments(self, call: Call) -> Iterator[Node]:
@@ -230,6 +231,17 @@ class PartialEvaluator:
         other._within = self._within | {name}  # noqa: SLF001 - its own copy
         node = other.node(self.locals[name][1].expression)
         return with_place(node, expression.line, expression.column)
+
+
+def _any_of(ways: Iterable[Node], line: int, column: int) -> Node:
+    """One of these, each once: locals that refer to each other in conditions would double their number."""
+    options: dict[Node, None] = {}
+    for way in ways:
+        inner = way.content.options if isinstance(way.content, Alternatives) else ()
+        options.update(dict.fromkeys(inner or (way,)))
+    few = tuple(options)[:_MOST_OPTIONS]
+    rest = (Node(UNKNOWN, line, column),) if len(options) > len(few) else ()
+    return Node(Alternatives(*few, *rest), line, column)
 
 
 def _possible(node: Node) -> Node:

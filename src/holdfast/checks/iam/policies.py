@@ -20,6 +20,7 @@ from holdfast.checks.iam.document import (
 from holdfast.checks.iam.policy_types import PolicyKind, PolicyUse, guess_use, looks_like_policy
 from holdfast.checks.iam.statements import Statement, statements
 from holdfast.checks.model.subjects import Checkout, VariablesFile
+from holdfast.hcl.eval.worktree import Worktree
 from holdfast.hcl.nodes import Expression, Literal, Object, walk
 from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
@@ -120,8 +121,8 @@ def read_variables_policies(variables: VariablesFile) -> Policies:
             elif (path := _named_file(variables, text)) is not None:
                 paths[path] = attribute.name
     folder = posixpath.dirname(variables.path) or "."
-    for name in tree.names(folder):
-        paths.setdefault(tree.join(folder, name), "")
+    for path in checkout.code.once(("JSON files", folder), lambda: _json_files(tree, folder)):
+        paths.setdefault(path, "")
     parts.extend(policies_in_file(checkout, path, name) for path, name in paths.items())
     return Policies(
         tuple(policy for part in parts for policy in part.policies),
@@ -129,6 +130,10 @@ def read_variables_policies(variables: VariablesFile) -> Policies:
         tuple(place for part in parts for place in part.unresolved),
         files=tuple(sorted(filter(may_be_policy, paths))),
     )
+
+
+def _json_files(tree: Worktree, folder: str) -> tuple[str, ...]:
+    return tuple(filter(may_be_policy, (tree.join(folder, name) for name in tree.names(folder))))
 
 
 def has_statement(part: Object) -> bool:

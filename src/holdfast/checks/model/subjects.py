@@ -18,7 +18,7 @@ from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Block, Body, File
-from holdfast.hcl.reader import COMPUTED, UNKNOWN, values
+from holdfast.hcl.reader import COMPUTED, UNKNOWN, constant, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import MaskedStruct
 from holdfast.stacks.reads.walk import ModuleInstance, module_instances
@@ -74,12 +74,12 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
         """The selected stacks that use it, as root module or through calls."""
         return tuple(self.checkout.users.get(self.folder, ()))
 
-    @property
+    @functools.cached_property
     def roots(self) -> tuple[CheckedStack, ...]:
         """The stacks of which it is the root module."""
         return tuple(stack for stack in self.stacks if stack.stack.module == self.folder)
 
-    @property
+    @functools.cached_property
     def production(self) -> bool:
         """Whether a stack in production uses it."""
         return any(stack.stack.production for stack in self.stacks)
@@ -341,6 +341,24 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
         return users
 
     @functools.cached_property
+    def stacks_by_name(self) -> Mapping[str, Stack]:
+        """All stacks, selected or not."""
+        return {stack.name: stack for stack in self.all_stacks}
+
+    @functools.cached_property
+    def listed(self) -> frozenset[str]:
+        return frozenset(self.files)
+
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The folders that a selected module calls."""
+        inside = self.code.tree.inside
+        calls = ((module.folder, call.source) for module in self.modules for call in module.code.calls)
+        sources = ((folder, constant(source)) for folder, source in calls if source is not None)
+        folders = (inside(folder, source) for folder, source in sources if isinstance(source, str))
+        return frozenset(folder for folder in folders if folder is not None)
+
+    @functools.cached_property
     def roots(self) -> frozenset[str]:
         """The root modules of all stacks, selected or not."""
         return frozenset(stack.module for stack in self.all_stacks)
@@ -356,6 +374,10 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     def _generated(self) -> Mapping[str, str]:
         """By path; of several contents of one path, the last."""
         return {path: text for checked in self.stacks for path, text in checked.stack.generated.items()}
+
+    def mentions(self, path: str, word: bytes) -> bool:
+        """Whether the word is anywhere in the file: if not, nothing of it needs to be parsed."""
+        return self.code.once(("mentions", path, word), lambda: word in (self.content(path) or b""))
 
     def text(self, path: str) -> str | None:
         """The text of a file, with invalid bytes replaced."""

@@ -206,9 +206,7 @@ def _all(module: Module, resource: Resource) -> Iterator[_Text]:
 
 def _may_flag(module: Module, file: str) -> bool:
     """A quick test: most files have no flag."""
-    checkout = module.checkout
-    key = ("may flag secrets", file)
-    return checkout.code.once(key, lambda: any(flag in (checkout.text(file) or "") for flag in _FLAGS))
+    return any(module.checkout.mentions(file, flag.encode()) for flag in _FLAGS)
 
 
 def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:

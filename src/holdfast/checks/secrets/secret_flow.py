@@ -6,6 +6,8 @@ local values, objects, functions and module arguments.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from holdfast.checks.model.subjects import Module
@@ -13,8 +15,8 @@ from holdfast.checks.secrets import secret_facts
 from holdfast.hcl.eval.code import ModuleCall
 from holdfast.hcl.nodes import (
     Access,
+    Attribute,
     Binary,
-    Block,
     Call,
     Conditional,
     Expression,
@@ -32,7 +34,9 @@ from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name
 
-_DEEPEST = 24
+_MOST_STEPS = 24
+_MOST_PARTS = 20_000
+"""Parts of names of one module: code that is not written to slow down the checks has a few hundred."""
 _TELLS_NOTHING = frozenset(
     (
         "base64sha256", "base64sha512", "bcrypt", "can", "contains", "endswith", "filemd5", "filesha256",
@@ -64,55 +68,257 @@ class CarriedSecret(NamedTuple):
     """Terraform knows that it is a secret."""
 
 
-class ModuleScope(NamedTuple):
-    """A module, with its call if one is followed."""
+class VariableUse(NamedTuple):
+    """A part of a variable, which carries a secret if the argument of a module call does."""
 
-    module: Module
-    file: str
-    call: ModuleCall | None = None
-    caller: ModuleScope | None = None
-    depth: int = 0
-
-
-def secret_in(  # noqa: C901, PLR0911 - one row per kind of expression
-    expression: Expression, at: ModuleScope, steps: Steps = ()
-) -> CarriedSecret | None:
-    """The first secret in it. `steps`: only that part of the value."""
-    if at.depth > _DEEPEST:
-        return None
-    deeper = at._replace(depth=at.depth + 1)
-    match expression:
-        case Traversal():
-            return _traversal(expression, deeper, steps)
-        case Access():
-            return secret_in(expression.base, deeper, (*_names(expression.steps), *steps))
-        case Object():
-            return _object(expression, deeper, steps)
-        case Call():
-            return _call(expression, deeper, steps)
-        case Conditional():
-            return _first((expression.yes, expression.no), deeper, steps) or _mark_only(
-                _first((expression.condition,), deeper, ())
-            )
-        case Binary() | Unary():
-            return _operation(expression, deeper)
-        case For():
-            return _for(expression, deeper)
-        case Opaque():
-            return _splat(expression, deeper, steps)
-        case Tuple():
-            return _first(expression.items, deeper, _without_key(steps))
-        case _:
-            return _first(expression.parts(), deeper, steps)
+    name: str
+    steps: Steps
+    source: str | None = None
+    """The output that passes it on."""
+    unmasked: bool = False
+    mark_only: bool = False
+    """Only Terraform's mark is passed on."""
 
 
-def _first(expressions: tuple[Expression, ...], at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    return next(filter(None, (secret_in(expression, at, steps) for expression in expressions)), None)
+Carried = tuple[CarriedSecret | VariableUse, ...]
+"""Each once, in source order, up to the first secret."""
 
 
-def _mark_only(secret: CarriedSecret | None) -> CarriedSecret | None:
+class TooComplexError(Exception):
+    """The expression cannot be followed to its end within the limits."""
+
+
+def secret_in(expression: Expression, module: Module, file: str) -> CarriedSecret | None:
+    """The first secret in an expression of a module. Raises `TooComplexError`."""
+    try:
+        return _secret(_flow_of(module).carried(expression, file))
+    except RecursionError:
+        raise TooComplexError from None
+
+
+def _secret(carried: Carried) -> CarriedSecret | None:
+    return carried[-1] if carried and isinstance(carried[-1], CarriedSecret) else None
+
+
+def _flow_of(module: Module) -> _Flow:
+    return module.checkout.code.once(("secret flow", module.folder), lambda: _Flow(module))
+
+
+class _Flow:
+    """What the expressions of one module carry. Each name is followed once, whoever refers to it.
+
+    A module does not depend on its callers: what it does with its variables is found once, and each call
+    looks up its own arguments.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[tuple[str | int, Steps], Carried] = {}
+        self._loops: list[For] = []
+        """Kept, so that no other expression gets the id of one of them."""
+
+    def carried(self, expression: Expression, file: str, steps: Steps = ()) -> Carried:  # noqa: C901, PLR0911 - one row per kind of expression
+        """`steps`: only that part of the value."""
+        match expression:
+            case Literal():
+                return ()
+            case Traversal():
+                return self._traversal(expression, steps)
+            case Access():
+                return self.carried(expression.base, file, (*_names(expression.steps), *steps))
+            case Object():
+                return _first(self.carried(value, file, rest) for value, rest in _values(expression, steps))
+            case Call():
+                return self._call(expression, file, steps)
+            case Conditional():
+                values = self._all((expression.yes, expression.no), file, steps)
+                return _first((values, _mark_only(self.carried(expression.condition, file))))
+            case Binary() | Unary():
+                operands = self._all(expression.parts(), file, ())
+                return _mark_only(operands) if expression.operator in (*_BOOLEAN, "!") else operands
+            case For():
+                return self._once(id(expression), (), lambda: self._for(expression, file))
+            case Opaque():
+                return self._splat(expression, file, steps)
+            case Tuple():
+                return self._all(expression.items, file, _without_key(steps))
+            case _:
+                return self._all(expression.parts(), file, steps)
+
+    def _once(self, key: str | int, steps: Steps, follow: Callable[[], Carried]) -> Carried:
+        """Nothing for a name that is being followed: it refers to itself, which Terraform refuses."""
+        if (key, steps) not in self._known:
+            if len(self._known) > _MOST_PARTS or len(steps) > _MOST_STEPS:
+                raise TooComplexError
+            self._known[key, steps] = ()
+            try:
+                self._known[key, steps] = follow()
+            except BaseException:
+                del self._known[key, steps]
+                raise
+        return self._known[key, steps]
+
+    def _all(self, expressions: Iterable[Expression], file: str, steps: Steps) -> Carried:
+        return _first(self.carried(expression, file, steps) for expression in expressions)
+
+    def _call(self, call: Call, file: str, steps: Steps) -> Carried:
+        if call.name == "sensitive":
+            return (CarriedSecret("sensitive(…)"),)
+        if call.name in _UNMASKED:
+            return ()
+        if call.name == "nonsensitive":
+            return _unmask(_first(self._revealed(argument, file, steps) for argument in call.arguments))
+        through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
+        carried = self._all(call.arguments, file, through)
+        return _mark_only(carried) if call.name in _TELLS_NOTHING else carried
+
+    def _revealed(self, expression: Expression, file: str, steps: Steps) -> Carried:
+        """What a value reveals. `length(…)` and `var.password != ""` reveal nothing."""
+        match expression:
+            case Call() if expression.name in _TELLS_NOTHING:
+                return ()
+            case Binary() if expression.operator in _BOOLEAN:
+                return ()
+            case Unary(operator="!"):
+                return ()
+            case Conditional():
+                return self._all((expression.yes, expression.no), file, steps)
+            case Template():
+                return _first(self._revealed(piece, file, ()) for piece in expression.pieces)
+            case _:
+                return self.carried(expression, file, steps)
+
+    def _for(self, expression: For, file: str) -> Carried:
+        """The result for each item: part of the collection, or something else."""
+        self._loops.append(expression)
+        collection = expression.collection
+        some = bool(self.carried(collection, file))
+        results: list[Carried] = []
+        for part in (expression.key, expression.value):
+            if part is None:
+                continue
+            roots = (reference for reference in references(part) if reference.root == expression.value_name)
+            paths = dict.fromkeys(_names(reference.steps) for reference in roots) if some else ()
+            results += (self.carried(collection, file, (_ANY, *steps)) for steps in paths)
+            results.append(self.carried(part, file))
+        return _first(results)
+
+    def _splat(self, expression: Opaque, file: str, steps: Steps) -> Carried:
+        """The parser does not keep the attribute after a splat, so it is read from the text."""
+        lines = self._module.checkout.lines(file)
+        line = lines[expression.line - 1] if 0 < expression.line <= len(lines) else ""
+        attribute = _SPLAT.search(line, expression.column - 1)
+        first = expression.inside[:1]
+        if attribute is None or not first:
+            return self._all(expression.inside, file, ())
+        return self.carried(first[0], file, (_ANY, *_NAME.findall(attribute[1]), *steps))
+
+    def _traversal(self, expression: Traversal, steps: Steps) -> Carried:
+        match expression.root:
+            case "var" | "local":
+                name, *rest = (*_names(expression.steps), *steps, "")
+                follow = self._variable if expression.root == "var" else self._local
+                return follow(name, tuple(filter(None, rest)))
+            case "module":
+                name, output, *rest = (*_steps_after_reference(expression.steps, 1, steps), "", "")
+                return self._output(name, output, tuple(filter(None, rest)))
+            case "data":
+                type_, name, *rest = (*_steps_after_reference(expression.steps, 2, steps), "", "")
+                return _attribute("data", type_, name, tuple(filter(None, rest)))
+            case root if "_" in root and secret_facts.secret_attributes("managed", root):
+                name, *rest = (*_steps_after_reference(expression.steps, 1, steps), "")
+                return _attribute("managed", root, name, tuple(filter(None, rest)))
+            case _:
+                return ()
+
+    def _local(self, name: str, steps: Steps) -> Carried:
+        if name not in self._locals:
+            return ()
+        local = self._locals[name]
+        return self._once(f"local.{name}", steps, lambda: self.carried(local.expression, local.file, steps))
+
+    @functools.cached_property
+    def _locals(self) -> dict[str, Attribute]:
+        blocks = self._module.blocks("locals")
+        return {attribute.name: attribute for block in blocks for attribute in block.body.attributes}
+
+    def _variable(self, name: str, steps: Steps) -> Carried:
+        if is_marked(self._module, "variable", name, ("sensitive",)):
+            return (CarriedSecret(f"var.{name}"),)
+        return (VariableUse(name, steps),)
+
+    def _output(self, call_name: str, output: str, steps: Steps) -> Carried:
+        called = self._calls.get(call_name)
+        if called is None:
+            return ()
+        call, module = called
+        if is_marked(module, "output", output):
+            return (CarriedSecret(f"module.{call_name}.{output}"),)
+        return self._once(
+            f"module.{call_name}.{output}", steps, lambda: self._passed_on(call, module, output, steps)
+        )
+
+    @functools.cached_property
+    def _calls(self) -> dict[str, tuple[ModuleCall, Module]]:
+        """The calls of local modules."""
+        checkout = self._module.checkout
+        calls: dict[str, tuple[ModuleCall, Module]] = {}
+        for call in self._module.code.calls:
+            source = constant(call.source) if call.source is not None else None
+            is_local = isinstance(source, str) and source.startswith((".", "/"))
+            folder = checkout.code.tree.inside(self._module.folder, str(source)) if is_local else None
+            if folder is not None:
+                calls[call.name] = (call, checkout.module(folder))
+        return calls
+
+    def _passed_on(self, call: ModuleCall, module: Module, output: str, steps: Steps) -> Carried:
+        """What an output of a called module carries, with the arguments of this call."""
+        block = module.declared("output", output)
+        value = block.body.attribute("value") if block is not None else None
+        if value is None:
+            return ()
+        inside = _flow_of(module).carried(value.expression, value.file, steps)
+        source = f"module.{call.name}.{output}"
+        return _first(self._argument(call, part, source) for part in inside)
+
+    def _argument(self, call: ModuleCall, part: CarriedSecret | VariableUse, source: str) -> Carried:
+        if isinstance(part, CarriedSecret):
+            return (part._replace(source=source),)
+        if part.name not in call.arguments:
+            return ()
+        carried = self.carried(call.arguments[part.name], call.place.file, part.steps)
+        carried = _mark_only(carried) if part.mark_only else carried
+        carried = _unmask(carried) if part.unmasked else carried
+        return tuple(other._replace(source=source) for other in carried)
+
+
+def _first(several: Iterable[Carried]) -> Carried:
+    """All of them, up to the first secret."""
+    carried: dict[CarriedSecret | VariableUse, None] = {}
+    for part in several:
+        carried.update(dict.fromkeys(part))
+        if _secret(part) is not None:
+            break
+    return tuple(carried)
+
+
+def _mark_only(carried: Carried) -> Carried:
     """It is not revealed: only Terraform's mark is passed on, unless `nonsensitive` removed it."""
-    return secret if secret is not None and secret.masked and not secret.unmasked else None
+    return tuple(
+        part._replace(mark_only=True) if isinstance(part, VariableUse) else part
+        for part in carried
+        if not part.unmasked and (isinstance(part, VariableUse) or part.masked)
+    )
+
+
+def _unmask(carried: Carried) -> Carried:
+    return tuple(
+        part._replace(unmasked=True)
+        if isinstance(part, VariableUse)
+        else part._replace(unmasked=True, masked=False)
+        for part in carried
+        if isinstance(part, VariableUse) or not _plain_parameter(part.source)
+    )
 
 
 def _names(steps: tuple[str | Expression, ...]) -> Steps:
@@ -126,104 +332,17 @@ def _text(expression: Expression) -> str | None:
     return str(expression.value) if is_text and isinstance(expression, Literal) else None
 
 
-def _object(expression: Object, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
+def _values(expression: Object, steps: Steps) -> Iterator[tuple[Expression, Steps]]:
+    """The values of an object that the steps lead to, each with the steps inside it."""
     for key, value in expression.items:
         name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
         if not steps or name is None or steps[0] in (_ANY, name):
-            secret = secret_in(value, at, steps[1:])
-            if secret is not None:
-                return secret
-    return None
-
-
-def _call(call: Call, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    if call.name == "sensitive":
-        return CarriedSecret("sensitive(…)")
-    if call.name in _UNMASKED:
-        return None
-    if call.name == "nonsensitive":
-        secrets = (_revealed_secret(argument, at, steps) for argument in call.arguments)
-        secret = next(filter(None, secrets), None)
-        if secret is None or _plain_parameter(secret.source):
-            return None
-        return secret._replace(unmasked=True, masked=False)
-    through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
-    secret = _first(call.arguments, at, through)
-    return _mark_only(secret) if call.name in _TELLS_NOTHING else secret
-
-
-def _revealed_secret(expression: Expression, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    """The secret that a value reveals. `length(…)` and `var.password != ""` reveal none."""
-    match expression:
-        case Call() if expression.name in _TELLS_NOTHING:
-            return None
-        case Binary() if expression.operator in _BOOLEAN:
-            return None
-        case Unary(operator="!"):
-            return None
-        case Conditional():
-            return _first((expression.yes, expression.no), at, steps)
-        case Template():
-            return next(filter(None, (_revealed_secret(piece, at, ()) for piece in expression.pieces)), None)
-        case _:
-            return secret_in(expression, at, steps)
+            yield value, steps[1:]
 
 
 def _plain_parameter(source: str) -> bool:
     """The provider marks every SSM parameter, but most are settings: image ids, host names."""
     return "aws_ssm_parameter." in source and not is_secret_name(source)
-
-
-def _operation(expression: Binary | Unary, at: ModuleScope) -> CarriedSecret | None:
-    secret = _first(expression.parts(), at, ())
-    return _mark_only(secret) if expression.operator in (*_BOOLEAN, "!") else secret
-
-
-def _for(expression: For, at: ModuleScope) -> CarriedSecret | None:
-    """The result for each item: part of the collection, or something else."""
-    for part in (expression.key, expression.value):
-        if part is None:
-            continue
-        paths = (
-            _names(reference.steps)
-            for reference in references(part)
-            if reference.root == expression.value_name
-        )
-        from_items = (secret_in(expression.collection, at, (_ANY, *steps)) for steps in paths)
-        secret = next(filter(None, from_items), None) or secret_in(part, at)
-        if secret is not None:
-            return secret
-    return None
-
-
-def _splat(expression: Opaque, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    """The parser does not keep the attribute after a splat, so it is read from the text."""
-    lines = at.module.checkout.lines(at.file)
-    text = lines[expression.line - 1][expression.column - 1 :] if 0 < expression.line <= len(lines) else ""
-    attribute = _SPLAT.search(text)
-    first = expression.inside[:1]
-    if attribute is None or not first:
-        return _first(expression.inside, at, ())
-    return secret_in(first[0], at, (_ANY, *_NAME.findall(attribute[1]), *steps))
-
-
-def _traversal(expression: Traversal, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    match expression.root:
-        case "var" | "local":
-            name, *rest = (*_names(expression.steps), *steps, "")
-            follow = _variable if expression.root == "var" else _local
-            return follow(name, at, tuple(filter(None, rest)))
-        case "module":
-            name, output, *rest = (*_steps_after_reference(expression.steps, 1, steps), "", "")
-            return _output(name, output, at, tuple(filter(None, rest)))
-        case "data":
-            type_, name, *rest = (*_steps_after_reference(expression.steps, 2, steps), "", "")
-            return _attribute("data", type_, name, tuple(filter(None, rest)))
-        case root if "_" in root and secret_facts.secret_attributes("managed", root):
-            name, *rest = (*_steps_after_reference(expression.steps, 1, steps), "")
-            return _attribute("managed", root, name, tuple(filter(None, rest)))
-        case _:
-            return None
 
 
 def _steps_after_reference(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:
@@ -238,51 +357,16 @@ def _without_key(steps: Steps) -> Steps:
     return steps[1:] if steps[:1] == (_ANY,) else steps
 
 
-def _local(name: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    expression = at.module.code.locals.get(name)
-    if expression is None:
-        return None
-    return secret_in(expression, at._replace(file=_file_of_local(at.module, name)), steps)
-
-
-def _variable(name: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    if is_marked(at.module, "variable", name, ("sensitive",)):
-        return CarriedSecret(f"var.{name}")
-    if at.call is not None and at.caller is not None and name in at.call.arguments:
-        return secret_in(at.call.arguments[name], at.caller._replace(depth=at.depth), steps)
-    return None
-
-
-def _output(call_name: str, output: str, at: ModuleScope, steps: Steps) -> CarriedSecret | None:
-    call = next((module_call for module_call in at.module.code.calls if module_call.name == call_name), None)
-    source = constant(call.source) if call is not None and call.source is not None else None
-    if call is None or not isinstance(source, str) or not source.startswith((".", "/")):
-        return None
-    folder = at.module.checkout.code.tree.inside(at.module.folder, source)
-    module = at.module.checkout.module(folder) if folder is not None else None
-    block = module.declared("output", output) if module is not None else None
-    if module is None or block is None:
-        return None
-    if is_marked(module, "output", output):
-        return CarriedSecret(f"module.{call_name}.{output}")
-    value = block.body.attribute("value")
-    if value is None:
-        return None
-    inside = ModuleScope(module=module, file=block.place.file, call=call, caller=at, depth=at.depth)
-    secret = secret_in(value.expression, inside, steps)
-    return secret._replace(source=f"module.{call_name}.{output}") if secret is not None else None
-
-
-def _attribute(mode: str, type_: str, name: str, steps: Steps) -> CarriedSecret | None:
+def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried:
     prefix = "data." if mode == "data" else ""
     for listed in secret_facts.secret_attributes(mode, type_):
         if not secret_facts.overlaps(listed.steps, steps) or _is_sibling(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
-            return CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}")
+            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}"),)
         if secret_facts.is_at_or_below(listed.steps, steps) and is_secret_name(listed.steps[-1]):
-            return CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", masked=False)
-    return None
+            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", masked=False),)
+    return ()
 
 
 def _is_sibling(listed: Steps, steps: Steps) -> bool:
@@ -299,17 +383,3 @@ def is_marked(
         return False
     attributes = (block.body.attribute(mark) for mark in marks)
     return any(mark is not None and constant(mark.expression) is True for mark in attributes)
-
-
-def _file_of_local(module: Module, name: str) -> str:
-    places = (
-        attribute.place.file
-        for block in module.blocks("locals")
-        for attribute in block.body.attributes
-        if attribute.name == name
-    )
-    return next(places, "")
-
-
-def scope_of(module: Module, block: Block) -> ModuleScope:
-    return ModuleScope(module=module, file=block.place.file)

@@ -36,7 +36,7 @@ def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
                 yield finding(
                     backend.where,
                     f"`{other.name}` uses the state of `{first.name}` ({location})",
-                    stack=other.name if other.stack in checkout.all_stacks else None,
+                    stack=other.name if checkout.stacks_by_name.get(other.name) is other.stack else None,
                 )
 
 

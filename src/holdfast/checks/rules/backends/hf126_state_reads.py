@@ -86,7 +86,7 @@ def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
                     address=remote.address,
                 )
 
-    by_name = {other.name: other for other in stack.checkout.all_stacks}
+    by_name = stack.checkout.stacks_by_name
     for read in stack.stack.derived:
         owner = by_name.get(read.stack, stack.stack)
         if read.output is not None and owner.production != stack.stack.production:

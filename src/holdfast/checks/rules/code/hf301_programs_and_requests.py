@@ -73,7 +73,7 @@ def _addresses(stack: CheckedStack) -> set[str]:
 
 def _provisioners(module: Module) -> Iterator[tuple[Block, str, str]]:
     for resource in module.resources(mode="managed"):
-        if b"provisioner" in (module.checkout.content(resource.block.file) or b""):
+        if module.checkout.mentions(resource.block.file, b"provisioner"):
             for block in resource.body.blocks_of("provisioner"):
                 yield block, resource.address, _provisioner("".join(block.labels[:1]))
     for removed in module.blocks("removed"):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
-from holdfast.checks.secrets.secret_flow import CarriedSecret, is_marked, scope_of, secret_in
+from holdfast.checks.secrets.secret_flow import CarriedSecret, TooComplexError, is_marked, secret_in
 from holdfast.checks.secrets.stored_secrets import outputs_in_plan, outputs_in_state
 from holdfast.hcl.nodes import Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
@@ -22,10 +22,14 @@ def _module(module: Module) -> Iterator[CheckResult]:
         if any(isinstance(part, Opaque) and part.unread for part in walk(value.expression)):
             yield Skipped(reason=f"the value of `{name}` cannot be read", file=block.place.file)
             continue
-        secret = secret_in(value.expression, scope_of(module, block))
+        try:
+            secret = secret_in(value.expression, module, block.file)
+        except TooComplexError:
+            yield Skipped(reason=f"the value of `{name}` is too complex to follow", file=block.place.file)
+            continue
         if secret is not None:
             message, severity = _message_and_severity(
-                name, secret, root=bool(module.roots) or not _is_called(module)
+                name, secret, root=bool(module.roots) or module.folder not in module.checkout.called
             )
             yield finding(block, message, address=f"output.{name}", severity=severity)
 
@@ -38,17 +42,6 @@ def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tu
     if root:
         return f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here", None
     return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
-
-
-def _is_called(module: Module) -> bool:
-    """Whether another module of the repository calls it, so that it is not a root module."""
-    code = module.checkout.code
-    return any(
-        isinstance(source, str) and code.tree.inside(other.folder, source) == module.folder
-        for other in module.checkout.modules
-        for call in other.code.calls
-        if (source := constant(call.source) if call.source is not None else None) is not None
-    )
 
 
 def _plan(plan: CheckedPlan) -> Iterator[Finding]:
