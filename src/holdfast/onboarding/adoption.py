@@ -12,7 +12,8 @@ from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
-from holdfast.onboarding.starter_state import StateChoice, missing_settings
+from holdfast.onboarding.starter_state import StateChoice, missing_variables
+from holdfast.onboarding.state_evidence import missing_settings
 
 _LOCATION_SETTINGS: Final = (
     *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
@@ -45,7 +46,7 @@ def adoption_steps(
     stacks = [stack for entry in entries for stack in entry.stacks]
     held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
     active = [stack for stack in stacks if stack.name not in held_back]
-    modules = [scan.modules[folder] for folder in sorted({stack.module for stack in stacks})]
+    modules = [scan.modules[folder] for folder in sorted({stack.module for stack in active})]
     found: tuple[tuple[str, Found], ...] = (
         ("Unreadable files", _unreadable_files(scan)),
         ("Terragrunt", _terragrunt(scan)),
@@ -54,7 +55,7 @@ def adoption_steps(
             "Guessed state locations: check them before the first apply",
             _guessed_states(active, choices, scan),
         ),
-        ("State files in the repository: adopt them", _local_states(modules, stacks)),
+        ("State files in the repository: adopt them", _local_states(modules, active)),
         ("State and plan files in Git", _secrets_in_git(scan)),
         ("Incomplete backend settings", _missing_settings(active, choices, scan)),
         ("Local backends", _local_backends(modules)),
@@ -99,8 +100,7 @@ def _held_back_stacks(entries: Sequence[StackEntry], scan: RepositoryScan) -> Fo
         if entry.held_back is not None:
             first, *others = entry.stacks
             more = f" and {len(others)} more" if others else ""
-            next_step = entry.next_step or "Set a key or workspace for each stack in holdfast.yaml."
-            what = f"{first.name}{more}: {entry.held_back}. {next_step}"
+            what = f"{first.name}{more}: {entry.held_back}. {entry.next_step or ''}".rstrip()
             yield scan.modules[first.module].backend_place or first.module, what
 
 
@@ -146,7 +146,7 @@ def _missing_settings(
 ) -> Found:
     for folder in sorted({stack.module for stack in stacks}):
         module = scan.modules[folder]
-        known = [choices[stack.name].settings for stack in stacks if stack.module == folder]
+        known = [choices[stack.name].given for stack in stacks if stack.module == folder]
         missing = [
             name
             for name in missing_settings(module.backend)
@@ -194,11 +194,7 @@ def _hard_coded_backends(modules: Sequence[ScannedModule]) -> Found:
 def _missing_variables(stacks: Sequence[StackDraft], scan: RepositoryScan) -> Found:
     seen: set[tuple[str, str | None]] = set()
     for stack in stacks:
-        files = [*stack.shared, *((stack.file,) if stack.file else ())]
-        assigned = {
-            name for path in files if path in scan.variables_files for name in scan.variables_files[path].sets
-        }
-        missing = [name for name in scan.modules[stack.module].required if name not in assigned]
+        missing = missing_variables(stack, scan)
         if missing and (stack.module, stack.file) not in seen:
             seen.add((stack.module, stack.file))
             what = (

@@ -15,7 +15,7 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.text import plural
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
-from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule, folders_above
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, name_entries, root_entry, single_entry
 from holdfast.stacks.discover import has_root_module
 from holdfast.stacks.listing import ROOT, ListedTree, join_path
@@ -55,21 +55,34 @@ class Layout(Struct, frozen=True, kw_only=True):
     """Root modules in examples and tests."""
 
 
-def is_root(module: ScannedModule, *, terragrunt: bool) -> bool:
-    """Whether the folder looks like a root module that can be planned."""
-    if module.is_example or module.terragrunt or not module.has_resources:
-        return False
-    if terragrunt:
-        return bool(module.backend and module.backend.settings) or (module.providers and not module.called)
-    if module.backend is not None:
-        return True
-    return not module.called and not _LIBRARIES & set(module.folder.split("/"))
+def _root_modules(scan: RepositoryScan) -> set[str]:
+    """Folders that look like root modules. Among shared modules, code without any sign of one is none."""
+    with_values = {folder for path in scan.variables_files for folder in folders_above(path)}
+    roots: set[str] = set()
+    possible: set[str] = set()
+    shared = 0
+    for folder, module in scan.modules.items():
+        if module.is_example or module.terragrunt or not module.has_resources:
+            continue
+        if scan.terragrunt:
+            alone = module.providers and not module.called
+            complete = module.backend is not None and bool(module.backend.settings)
+        else:
+            alone = not module.called and not _LIBRARIES & set(folder.split("/"))
+            complete = module.backend is not None
+        if complete or (
+            alone and (module.providers or module.states or module.locked or folder in with_values)
+        ):
+            roots.add(folder)
+        elif alone and not module.required:
+            possible.add(folder)
+        else:
+            shared += alone
+    return roots | possible if len(possible) >= shared else roots
 
 
 def layout_from_scan(scan: RepositoryScan) -> Layout:
-    roots = {
-        folder for folder, module in scan.modules.items() if is_root(module, terragrunt=bool(scan.terragrunt))
-    }
+    roots = _root_modules(scan)
     items, shared_only, without_module = _candidates_from_files(scan, roots)
     tree = ListedTree(scan.files)
     entries: list[StackEntry] = []

@@ -7,37 +7,40 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
+from holdfast.checks.backends.backend_types import BACKEND_TYPES
+from holdfast.hcl.eval.code import LOCK_FILE, Code, ModuleCode, is_auto_loaded, is_code
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
-from holdfast.onboarding.scan_scripts import (
-    LARGEST,
-    BackendConfigOption,
-    backend_config_options,
-    generated_backend,
-    is_script,
-)
+from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, SignKind, commented_backend, find_signs
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_reader
 
-_CI_FOLDERS: Final = (".github", ".circleci")
+_CI_FOLDERS: Final = (".github", ".circleci", ".buildkite", ".azuredevops", ".spacelift")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
 _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
-_BACKEND_FILE: Final = re.compile(r"\.tfbackend$|(?:^|/)[^/]*backend[^/]*\.(?:hcl|conf|config|tfvars)$")
+_BACKEND_FILE: Final = re.compile(
+    r"\.(?:tfbackend|backend)$|(?:backend|tfstate|remote[-_]?state|state[-_]?config)[^/]*(?:/[^/]+)?"
+    r"\.(?:hcl|conf|config|cfg|properties|tfvars|tfvars\.json|json|ini|env)$"
+)
+"""Names that suggest a file for `-backend-config`; its content decides."""
+_LOCATIONS: Final = frozenset(name for backend in BACKEND_TYPES.values() for name in backend.places)
 _TERRAGRUNT: Final = re.compile(r"(?:^|/)(?:terragrunt(?:\.stack)?\.hcl(?:\.json)?|root\.hcl)$")
+_SHOWN: Final = ("bucket", "key", "prefix", "storage_account_name", "container_name", "path")
 _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
-_EXAMPLES: Final = frozenset(("examples", "example", "tests", "testdata", "fixtures", "samples"))
+_EXAMPLES: Final = EXAMPLES - {"test", "docs"}
 _WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
 
 
@@ -58,7 +61,15 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     """Variables without a default that no auto-loaded file sets."""
     uses_workspace: bool = False
     """The code reads `terraform.workspace`."""
+    variables: frozenset[str] = frozenset()
+    """Every variable that it declares."""
     states: tuple[str, ...] = ()
+    locked: bool = False
+    """It has a dependency lock file: somebody initialised it."""
+    initialised: Sign | None = None
+    """Terraform's own record of the backend it was initialised with on this machine."""
+    commented: Sign | None = None
+    """A backend block that is not part of the code."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -79,6 +90,8 @@ class BackendFile(Struct, frozen=True, kw_only=True):
 
     path: str
     settings: Mapping[str, object] = field(default_factory=dict)
+    module: str | None = None
+    """The module whose folder, or a folder below it, contains the file."""
 
 
 class LocalProgram(Struct, frozen=True, kw_only=True):
@@ -97,10 +110,8 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     modules: Mapping[str, ScannedModule] = field(default_factory=dict)
     variables_files: Mapping[str, VariablesFile] = field(default_factory=dict)
     backend_files: tuple[BackendFile, ...] = ()
-    backend_options: tuple[BackendConfigOption, ...] = ()
-    """Backend settings that scripts pass to `init`."""
-    generated_backends: tuple[Place, ...] = ()
-    """Where scripts write a backend into the code."""
+    signs: tuple[Sign, ...] = ()
+    """What shows that other tools, templates or scripts supply backends."""
     atlantis: Atlantis | None = None
     terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
@@ -115,7 +126,9 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
     paths, unprintable = _paths(FolderTree(root))
     code = Code(root)
     read_values = variables_reader(code.tree)
-    backend_files = tuple(file for path in paths if (file := _backend_file(root, path)) is not None)
+    signs = find_signs(paths, lambda path: _text(root / path))
+    named = {posixpath.basename(option) for sign in signs for option in sign.options}
+    backend_files = tuple(file for path in paths if (file := _backend_file(root, path, named)) is not None)
     settings_only = {file.path for file in backend_files}
     variables_files = {
         path: _variables_file(read_values, path)
@@ -124,19 +137,22 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
     }
     terragrunt = tuple(path for path in paths if _TERRAGRUNT.search(path))
     modules = _modules(root, code, paths, variables_files, terragrunt)
-    scripts = [(path, _text(root / path)) for path in paths if is_script(path)]
+    backend_files = tuple(
+        replace(file, module=next((folder for folder in folders_above(file.path) if folder in modules), None))
+        for file in backend_files
+    )
+    variables_files |= _json_variables(root, paths, modules, settings_only)
     return RepositoryScan(
         name=root.resolve().name,
-        files=frozenset(path for path in paths if is_code(posixpath.basename(path)) or ".tfvars" in path),
+        files=frozenset(
+            path
+            for path in paths
+            if is_code(posixpath.basename(path)) or ".tfvars" in path or path in variables_files
+        ),
         modules=modules,
         variables_files=variables_files,
         backend_files=backend_files,
-        backend_options=tuple(
-            option for path, text in scripts for option in backend_config_options(text, path)
-        ),
-        generated_backends=tuple(
-            place for path, text in scripts if (place := generated_backend(text, path)) is not None
-        ),
+        signs=signs,
         atlantis=next(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),
@@ -168,6 +184,13 @@ def _paths(tree: Tree) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(sorted(printable)), tuple(sorted(shown))
 
 
+def folders_above(path: str) -> Iterator[str]:
+    """The folder of a file and every folder above it, up to the root."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path or ROOT
+
+
 def _text(path: Path) -> str:
     """The text of a script or pipeline; empty if it cannot be read."""
     try:
@@ -177,14 +200,40 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _backend_file(root: Path, path: str) -> BackendFile | None:
-    if not _BACKEND_FILE.search(path) or _TERRAGRUNT.search(path):
+def _backend_file(root: Path, path: str, named: set[str]) -> BackendFile | None:
+    """`named`: the names of the files that scripts pass to `init`."""
+    if not (_BACKEND_FILE.search(path) or posixpath.basename(path) in named) or _TERRAGRUNT.search(path):
         return None
-    file = read(_text(root / path), "settings.hcl")
+    file = read(_text(root / path), "settings.json" if path.endswith(".json") else "settings.hcl")
     settings = {name: value for name, value in values(file).items() if known(value)}
-    if file.problems or file.body.blocks or not settings:
+    if file.problems or file.body.blocks or not _LOCATIONS & settings.keys():
         return None
     return BackendFile(path=path, settings=settings)
+
+
+def _json_variables(
+    root: Path, paths: tuple[str, ...], modules: Mapping[str, ScannedModule], others: set[str]
+) -> dict[str, VariablesFile]:
+    """JSON files in a module's folder, or right below it, that set only variables of the module."""
+    files: dict[str, VariablesFile] = {}
+    for path in paths:
+        if not path.endswith(".json") or path.endswith((".tf.json", ".tfvars.json")) or path in others:
+            continue
+        folder = posixpath.dirname(path) or ROOT
+        module = modules.get(folder) or modules.get(posixpath.dirname(folder) or ROOT)
+        if module is None or not module.variables:
+            continue
+        names = _json_keys(_text(root / path))
+        if names and names <= module.variables:
+            files[path] = VariablesFile(path=path, sets=names)
+    return files
+
+
+def _json_keys(text: str) -> frozenset[str]:
+    try:
+        return frozenset(msgspec.json.decode(text, type=dict[str, Any]))
+    except msgspec.DecodeError:
+        return frozenset()
 
 
 def _variables_file(read_values: ReadValues, path: str) -> VariablesFile:
@@ -218,16 +267,21 @@ def _modules(
     for path, file in variables_files.items():
         if is_auto_loaded(posixpath.basename(path)):
             auto_loaded[posixpath.dirname(path) or ROOT] |= file.sets
+    locked = {posixpath.dirname(path) or ROOT for path in paths if posixpath.basename(path) == LOCK_FILE}
+    beside_test = {folder.split("/")[0] for folder in folders}
     modules: dict[str, ScannedModule] = {}
     for folder in folders:
         module = code.module(folder)
+        texts = [
+            (file.path, (code.content(file.path) or b"").decode(errors="replace")) for file in module.files
+        ]
         place = module.backend.place if module.backend is not None else module.cloud
         modules[folder] = ScannedModule(
             folder=folder,
             backend=code_backend(code, folder),
             backend_place=place,
             called=folder in called,
-            is_example=_is_example(folder, folders),
+            is_example=_is_example(folder, beside_test) and not _is_remote(module),
             terragrunt=folder in units or posixpath.basename(folder) in sources,
             providers=any(True for _ in module.blocks("provider")),
             has_resources=any(True for _ in module.blocks(*_CONTENT_BLOCKS)) or place is not None,
@@ -238,8 +292,16 @@ def _modules(
                     if variable.default is None and name not in auto_loaded[folder]
                 )
             ),
-            uses_workspace=any(_WORKSPACE.search(_text(root / file.path)) for file in module.files),
+            uses_workspace=any(_WORKSPACE.search(text) for _, text in texts),
+            variables=frozenset(module.variables),
             states=tuple(states[folder]),
+            locked=folder in locked,
+            initialised=_initialised(root, folder),
+            commented=next(
+                (sign for path, text in texts if (sign := commented_backend(text, path)) is not None), None
+            )
+            if place is None
+            else None,
             problems=module.problems,
         )
     return modules
@@ -255,12 +317,39 @@ def _owner_of_state(path: str) -> str | None:
     return "/".join(parts[:-1]) or ROOT
 
 
-def _is_example(folder: str, folders: list[str]) -> bool:
+def _is_remote(module: ModuleCode) -> bool:
+    return module.cloud is not None or (module.backend is not None and module.backend.type != "local")
+
+
+class _Initialised(Struct):
+    """`.terraform/terraform.tfstate`: Terraform's record of the backend."""
+
+    class Backend(Struct):
+        type: str = ""
+        config: dict[str, Any] | None = None
+
+    backend: Backend | None = None
+
+
+def _initialised(root: Path, folder: str) -> Sign | None:
+    path = join_path(folder, ".terraform/terraform.tfstate")
+    try:
+        backend = msgspec.json.decode(_text(root / path), type=_Initialised).backend
+    except msgspec.DecodeError:
+        return None
+    if backend is None or not backend.type:
+        return None
+    config = backend.config or {}
+    shown = ", ".join(f"{name} {config[name]}" for name in _SHOWN if isinstance(config.get(name), str))
+    what = f"records a backend of type {backend.type}{f' ({shown})' if shown else ''}"
+    return Sign(kind=SignKind.TEMPLATE, place=Place(file=path), what=what, backend=backend.type)
+
+
+def _is_example(folder: str, tops: set[str]) -> bool:
     """A top-level `test` folder contains tests, unless it is next to other environments."""
     parts = folder.split("/")
     if _EXAMPLES & set(parts):
         return True
-    tops = {other.split("/")[0] for other in folders}
     return parts[0] == "test" and not tops & {"dev", "prod", "production", "staging", "stage", "qa"}
 
 

@@ -170,6 +170,6 @@ def _state_guesses(entries: Sequence[StackEntry], choices: Mapping[str, StateCho
         if choice.guessed is not None and choice.guessed not in seen:
             seen.add(choice.guessed)
             yield f"States of {_listed([stack.name for stack in entry.stacks])}: {choice.guessed}."
-        elif choice.settings and not choice.guessed and "files" not in seen:
+        elif choice.file is not None and "files" not in seen:
             seen.add("files")
             yield "Backend settings come from the -backend-config files that match the stacks' names."

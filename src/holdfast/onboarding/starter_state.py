@@ -7,7 +7,6 @@ back, that is, written as a comment.
 from __future__ import annotations
 
 import itertools
-import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,23 +15,17 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
+from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule
-from holdfast.onboarding.scan_scripts import as_template, consistent_settings
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry
+from holdfast.onboarding.state_evidence import HeldBack, StateEvidence, filled_in, missing_settings
 from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack, name_from_path
 
-NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "s3": ("bucket", "key"),
-    "azurerm": ("storage_account_name", "container_name", "key"),
-    "gcs": ("bucket",),
-    "http": ("address",),
-    "consul": ("path",),
-    "kubernetes": ("secret_suffix",),
-}
 _OWN_PLACE: Final[Mapping[str, str]] = {
     "s3": "{}/terraform.tfstate",
     "azurerm": "{}/terraform.tfstate",
@@ -40,8 +33,13 @@ _OWN_PLACE: Final[Mapping[str, str]] = {
 }
 _KEY: Final = {"s3": "key", "azurerm": "key", "gcs": "prefix"}
 _GENERIC: Final = frozenset(
-    ("", "backend", "config", "conf", "state", "s3", "azurerm", "gcs", "tfbackend", "hcl", "tfvars", "remote")
+    (
+        *("backend", "backends", "config", "configs", "conf", "configuration", "cfg", "ini", "partial"),
+        *("state", "states", "tfstate", "remote", "s3", "azurerm", "gcs", "tf", "terraform", "infra"),
+        *("tfbackend", "hcl", "tfvars", "json", "vars", "env", "envs", "environment", "environments"),
+    )
 )
+"""Words in a path that say nothing about the stack."""
 _MOST_PLACEHOLDERS: Final = 5
 
 
@@ -49,96 +47,131 @@ class StateChoice(Struct, frozen=True, kw_only=True):
     """The backend settings and workspace of one stack, or why it is held back."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
+    file: BackendFile | None = None
     workspace: str | None = None
-    held_back: str | None = None
+    held_back: HeldBack | None = None
     guessed: str | None = None
     """A sentence, if the location is only likely."""
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The settings that the entry adds to those in the code."""
+        return {**(self.file.settings if self.file is not None else {}), **self.settings}
 
 
 def state_choices(entries: Iterable[StackEntry], scan: RepositoryScan) -> dict[str, StateChoice]:
     """By stack name. No two stacks share a state, except those held back."""
+    evidence = StateEvidence(scan)
+    entries = list(entries)
     stacks = [stack for entry in entries for stack in entry.stacks]
-    by_module: defaultdict[str, list[StackDraft]] = defaultdict(list)
-    for stack in stacks:
-        by_module[stack.module].append(stack)
-    choices = {stack.name: _known_choice(stack, scan, by_module[stack.module]) for stack in stacks}
+    choices = {
+        stack.name: StateChoice(workspace=stack.workspace)
+        if entry.backend
+        else _known_choice(stack, scan, evidence)
+        for entry in entries
+        for stack in entry.stacks
+    }
+    for entry in entries:
+        choices.update(_without_backend(entry, choices, scan))
     for sharing in _sharing(stacks, choices, scan):
-        choices.update(_separate(sharing, scan))
+        choices.update(_separate(sharing, choices, scan, evidence))
     for sharing in _sharing(stacks, choices, scan):
         choices.update(_hold_back(sharing, "it would share a state with another stack"))
+    for stack in stacks:
+        choice = choices[stack.name]
+        if choice.workspace is None and choice.held_back is None:
+            held_back = evidence.workspace(scan.modules[stack.module])
+            choices[stack.name] = replace(choice, held_back=held_back)
     return choices
 
 
-def missing_settings(backend: CodeBackend | None) -> tuple[str, ...]:
-    """Settings that determine where the state is and that the code does not set."""
-    if backend is None:
-        return ()
-    present = {*backend.settings, *backend.computed}
-    return tuple(name for name in NEEDS.get(backend.type, ()) if name not in present)
+def _without_backend(
+    entry: StackEntry, choices: Mapping[str, StateChoice], scan: RepositoryScan
+) -> dict[str, StateChoice]:
+    """What shows that the state of one stack is elsewhere also counts for the other stacks of its entry."""
+    open_ = [
+        stack
+        for stack in entry.stacks
+        if scan.modules[stack.module].backend is None and not scan.modules[stack.module].states
+    ]
+    held_back = next((why for stack in open_ if (why := choices[stack.name].held_back) is not None), None)
+    return {stack.name: replace(choices[stack.name], held_back=held_back) for stack in open_}
 
 
-def _known_choice(stack: StackDraft, scan: RepositoryScan, siblings: Sequence[StackDraft]) -> StateChoice:
-    """The settings in `-backend-config` files, or in the scripts that use them."""
+def _known_choice(stack: StackDraft, scan: RepositoryScan, evidence: StateEvidence) -> StateChoice:
+    """What the code says, or the `-backend-config` file that is clearly the stack's own."""
     module = scan.modules[stack.module]
     choice = StateChoice(workspace=stack.workspace)
     if module.backend is None:
-        return replace(choice, held_back=_backend_from_script(scan))
+        held_back = evidence.without_backend(module, missing_variables(stack, scan))
+        return replace(choice, held_back=held_back)
+    if (setting := filled_in(module.backend)) is not None:
+        return _held(choice, f"another tool replaces the backend's `{setting}`", module.backend)
     if not missing_settings(module.backend):
         return choice
-    file = _backend_file(stack, scan, alone=len(siblings) == 1)
-    if file is not None:
-        return replace(choice, settings=dict(file.settings))
-    return _from_scripts(stack, scan, choice) if scan.backend_options else choice
+    best = _backend_files(stack, scan)
+    if len(best) == 1:
+        choice = replace(choice, file=best[0])
+    missing = missing_settings(module.backend, choice.given)
+    why = _why_unknown(module, choice, missing, best, scan, evidence) if missing else None
+    return choice if why is None else _held(choice, why, module.backend)
 
 
-def _from_scripts(stack: StackDraft, scan: RepositoryScan, choice: StateChoice) -> StateChoice:
-    first = scan.backend_options[0]
-    where = f"{first.path}:{first.line}"
-    backend_options = consistent_settings(scan.backend_options)
-    if backend_options is None:
-        return replace(
-            choice, held_back=f"the backend settings come from {where}, which Holdfast cannot evaluate"
-        )
-    settings: dict[str, object] = {}
-    for name, option in backend_options.items():
-        template = as_template(option.value, stack.captured)
-        if template is None:
-            place = f"{option.path}:{option.line}"
-            return replace(
-                choice, held_back=f"the backend's `{name}` comes from {place}, which Holdfast cannot evaluate"
-            )
-        settings[name] = parse(template).fill(lambda key: stack.captured[key])
-    return replace(choice, settings=settings, guessed=f"the backend settings come from {where}")
+def _why_unknown(
+    module: ScannedModule,
+    choice: StateChoice,
+    missing: Sequence[str],
+    best: Sequence[BackendFile],
+    scan: RepositoryScan,
+    evidence: StateEvidence,
+) -> str | None:
+    """Why these settings are not known; None if nothing at all is: then a plan fails until they are set."""
+    names = ", ".join(f"`{name}`" for name in missing)
+    if (sign := evidence.settings(module.folder)) is not None:
+        return f"the backend's {names}: {sign.place} {sign.what}"
+    if choice.file is not None:
+        return f"neither the code nor {choice.file.path} sets the backend's {names}"
+    if scan.backend_files:
+        files = first_names([file.path for file in best or scan.backend_files], most=3)
+        why = "several files fit this stack" if best else "it is not clear which file belongs to this stack"
+        return f"the backend's {names}: {why} ({files})"
+    needs = BACKEND_TYPES[module.backend.type].needs if module.backend is not None else ()
+    return f"the code does not set the backend's {names}" if len(missing) < len(needs) else None
 
 
-def _backend_from_script(scan: RepositoryScan) -> str | None:
-    """A sign that a script adds the backend to the code."""
-    if scan.generated_backends:
-        return f"the code has no backend, but {scan.generated_backends[0]} writes one"
-    if scan.backend_options and not any(missing_settings(module.backend) for module in scan.modules.values()):
-        first = scan.backend_options[0]
-        return f"the code has no backend, but {first.path}:{first.line} passes backend settings to init"
-    return None
+def _held(choice: StateChoice, reason: str, backend: CodeBackend) -> StateChoice:
+    settings = ", ".join(f"{name}: …" for name in missing_settings(backend, choice.given)) or "…"
+    next_step = f"Add `backend: {{ settings: {{ {settings} }} }}` with the values in use."
+    return replace(choice, held_back=HeldBack(reason=reason, next_step=next_step))
 
 
-def _backend_file(stack: StackDraft, scan: RepositoryScan, *, alone: bool) -> BackendFile | None:
-    """The only settings file whose name or folder matches this stack."""
-    folder = posixpath.dirname(stack.file) if stack.file else stack.module
-    label = frozenset(re.split(r"[-_.]", stack.label.lower()))
-    by_name: list[BackendFile] = []
-    by_folder: list[BackendFile] = []
+def missing_variables(stack: StackDraft, scan: RepositoryScan) -> list[str]:
+    """Variables of a stack that no file sets."""
+    files = (scan.variables_files.get(path) for path in (*stack.shared, stack.file or ""))
+    assigned = frozenset(name for file in files if file is not None for name in file.sets)
+    return [name for name in scan.modules[stack.module].required if name not in assigned]
+
+
+def _words(path: str) -> frozenset[str]:
+    return frozenset(re.split(r"[-_./]", path.lower())) - _GENERIC - {""}
+
+
+def _backend_files(stack: StackDraft, scan: RepositoryScan) -> list[BackendFile]:
+    """The settings files whose path has only words of this stack, and most of them."""
+    values = " ".join((stack.module, stack.path, stack.workspace or "", *stack.captured.values()))
+    own = _words(values.replace(" ", "/"))
+    required = _words(stack.captured.get("environment", "") or (stack.label if stack.file else ""))
+    best: list[BackendFile] = []
+    most = -1
     for file in scan.backend_files:
-        place, name = posixpath.split(file.path)
-        words = frozenset(re.split(r"[-_.]", name.lower())) - _GENERIC
-        near = stack.module == "." or file.path.startswith(f"{stack.module}/") or place == folder
-        if near and (
-            words == label or (not words and posixpath.basename(place).lower() == stack.label.lower())
-        ):
-            by_name.append(file)
-        elif not words and alone and place in (folder, stack.module):
-            by_folder.append(file)
-    best = by_name or by_folder
-    return best[0] if len(best) == 1 else None
+        words = _words(file.path)
+        if file.module not in (None, stack.module) or not words <= own or not required <= words:
+            continue
+        if len(words) > most:
+            best, most = [], len(words)
+        if len(words) == most:
+            best.append(file)
+    return best
 
 
 def _as_stack(stack: StackDraft, choice: StateChoice) -> Stack:
@@ -147,7 +180,7 @@ def _as_stack(stack: StackDraft, choice: StateChoice) -> Stack:
         kind=RuleKind.NAMED,
         place=Place(file="holdfast.yaml"),
         module=stack.module,
-        backend=Backend(settings=dict(choice.settings)) if choice.settings else None,  # type: ignore[arg-type] # plain values
+        backend=Backend(settings=choice.given) if choice.given else None,  # type: ignore[arg-type] # plain values
         workspace=choice.workspace or "default",
     )
 
@@ -165,7 +198,12 @@ def _sharing(
     return [sharing for sharing in states.values() if len(sharing) > 1]
 
 
-def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, StateChoice]:
+def _separate(
+    sharing: list[StackDraft],
+    choices: Mapping[str, StateChoice],
+    scan: RepositoryScan,
+    evidence: StateEvidence,
+) -> dict[str, StateChoice]:
     """Give each of several stacks that share a state its own, where that is safe."""
     module = scan.modules[sharing[0].module]
     backend = module.backend
@@ -173,11 +211,14 @@ def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, Stat
         others = ", ".join(sorted({stack.module for stack in sharing})[:3])
         return _hold_back(sharing, f"the code in {others} uses the same state")
     labels = {stack.label for stack in sharing}
-    if len(labels) == len(sharing) and _has_workspaces(module, labels):
-        why = "the code reads terraform.workspace, so each stack uses the workspace with its name"
-        if not module.uses_workspace:
-            why = "their states are in terraform.tfstate.d, each in the workspace with its name"
-        return {stack.name: StateChoice(workspace=stack.label, guessed=why) for stack in sharing}
+    held_back = evidence.workspace(module)
+    if len(labels) == len(sharing) and held_back is not None:
+        if backend.type == "local" and not labels <= set(module.workspaces):
+            return _hold_back(sharing, "the code puts all of them in one local state")
+        why = f"{held_back.reason}; each stack uses the workspace with its name"
+        return {
+            stack.name: replace(choices[stack.name], workspace=stack.label, guessed=why) for stack in sharing
+        }
     key = _KEY.get(backend.type)
     if key is not None and missing_settings(backend):
         return {
@@ -200,14 +241,6 @@ def _separate(sharing: list[StackDraft], scan: RepositoryScan) -> dict[str, Stat
     return _one_of(sharing, backend)
 
 
-def _has_workspaces(module: ScannedModule, labels: set[str]) -> bool:
-    if module.backend is None or module.backend.type in ("http", "cloud"):
-        return False
-    if module.backend.type == "local":
-        return labels <= set(module.workspaces)
-    return module.uses_workspace
-
-
 def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateChoice]:
     """The code uses one state for all stacks: it belongs to at most one of them."""
     text = " ".join(str(value) for value in backend.settings.values() if isinstance(value, str))
@@ -223,7 +256,8 @@ def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateC
 
 
 def _hold_back(stacks: Iterable[StackDraft], why: str) -> dict[str, StateChoice]:
-    return {stack.name: StateChoice(held_back=why, workspace=stack.workspace) for stack in stacks}
+    held_back = HeldBack(reason=why, next_step="Set a `key` or `workspace` for each stack.")
+    return {stack.name: StateChoice(held_back=held_back, workspace=stack.workspace) for stack in stacks}
 
 
 def entries_with_states(
@@ -244,8 +278,11 @@ def entries_with_states(
 
 def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | None:
     captured = [stack.captured for stack in entry.stacks]
-    reasons = {choice.held_back for choice in own}
-    keys = {tuple(sorted(choice.settings)) for choice in own}
+    reasons = list(dict.fromkeys(choice.held_back for choice in own))
+    if None not in reasons and len(reasons) > 1 and reasons[0] is not None:
+        similar = f"{reasons[0].reason} (and similar for other stacks of this entry)"
+        return replace(entry, held_back=similar, next_step=reasons[0].next_step)
+    keys = {(choice.file is None, *sorted(choice.settings)) for choice in own}
     if len(reasons) > 1 or len(keys) > 1:
         return None
     name = entry.name or name_from_path(entry.pattern or "")
@@ -256,6 +293,12 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
         if template is None:
             return None
         settings[key] = template
+    backend: dict[str, object] = {"settings": settings} if settings else {}
+    if files := [choice.file.path for choice in own if choice.file is not None]:
+        file = _template(files, captured)
+        if file is None:
+            return None
+        backend = {"files": [file], **backend}
     workspaces = [choice.workspace for choice in own]
     workspace = None
     if any(workspaces):
@@ -265,9 +308,10 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
         workspace = template
     return replace(
         entry,
-        backend={"settings": settings} if settings else entry.backend,
+        backend=backend or entry.backend,
         workspace=workspace,
-        held_back=own[0].held_back or entry.held_back,
+        held_back=own[0].held_back.reason if own[0].held_back else entry.held_back,
+        next_step=own[0].held_back.next_step if own[0].held_back else entry.next_step,
     )
 
 
@@ -287,7 +331,7 @@ def _single(entry: StackEntry, stack: StackDraft, choice: StateChoice) -> StackE
         region=stack.captured.get("region") or base.region,
         why=entry.why if len(entry.stacks) == 1 else f"{stack.name} by itself",
     )
-    return _together(own, [choice]) or replace(own, held_back=choice.held_back or entry.held_back)
+    return _together(own, [choice]) or own
 
 
 def _template(

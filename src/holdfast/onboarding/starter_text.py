@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -26,11 +27,14 @@ _NO_STACKS: Final = """
 #   - name: bootstrap                                   a single stack, with `module: bootstrap`
 stacks: []
 """
-_HELD: Final = """
-# Held back: the code does not show where the states of these stacks are. With a wrong location, a plan
-# would create every resource again. Set a `workspace`, or a `backend` with its own settings such as
-# `backend: { settings: { key: … } }`, then uncomment the entry and move it up.
+_ALL_HELD: Final = """
+stacks: [] # All stacks are held back, see below.
 """
+_HELD: Final = """
+# Held back: these stacks may have states that the code does not show. With an empty state, the first
+# apply would create every resource again. Follow the note of an entry, then uncomment it and move it up.
+"""
+_WIDTH: Final = 108
 
 
 def render_config(
@@ -43,15 +47,22 @@ def render_config(
     if live:
         parts.append("\nstacks:\n" + "".join(_entry(entry, active) for entry in live))
     else:
-        parts.append(_NO_STACKS)
+        parts.append(_ALL_HELD if held_back else _NO_STACKS)
     if held_back:
         parts.append(_HELD)
+    noted: tuple[str, ...] = ()
     for entry in held_back:
-        parts.append(f"#\n# {entry.held_back}:\n")
-        if entry.next_step is not None:
-            parts.append(f"# {entry.next_step}\n")
+        note = (f"{capitalised(entry.held_back or '')}.", entry.next_step or "")
+        if note != noted:
+            lines = (line for text in note for line in textwrap.wrap(text, _WIDTH, break_long_words=False))
+            parts += ["#\n", *(f"# {line}\n" for line in lines)]
         parts += [f"#{line}\n" for line in _entry(entry, active).splitlines()]
+        noted = note
     return "".join(parts)
+
+
+def capitalised(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def yaml_value(value: object) -> str:

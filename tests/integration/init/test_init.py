@@ -132,7 +132,8 @@ def test_a_tree_of_folders(tmp_path: Path) -> None:
         for region in ("eu-west-1", "us-east-1")
         for part in ("net", "db")
     }
-    lay(tmp_path, {**live, "modules/x/main.tf": CODE, "bootstrap/main.tf": CODE})
+    bootstrap = {"bootstrap/main.tf": CODE, "bootstrap/terraform.tfstate": "{}"}
+    lay(tmp_path, {**live, "modules/x/main.tf": CODE, **bootstrap})
     made, stacks = started(tmp_path)
     assert len(stacks) == 9
     assert stacks["staging/eu-west-1/db"].region == "eu-west-1"
@@ -199,7 +200,7 @@ def test_atlantis_projects(tmp_path: Path) -> None:
             "- {dir: gone}\n",
             "net/main.tf": fixed("net"),
             "net/env/prod.tfvars": "",
-            "app/main.tf": CODE,
+            "app/main.tf": fixed("app"),
             "other/main.tf": CODE,
         },
     )
@@ -235,7 +236,9 @@ def test_what_to_fix_in_order(tmp_path: Path) -> None:
             "b/main.tf": CODE,
             "b/terraform.tfstate": "{}",
             "c/main.tf": 'terraform {\n  backend "local" {}\n}\n',
-            "d/main.tf": 'resource "terraform_data" "x" {\n  provisioner "local-exec" {\n'
+            "e/main.tf": CODE,
+            "d/main.tf": 'terraform {\n  backend "local" {}\n}\n'
+            'resource "terraform_data" "x" {\n  provisioner "local-exec" {\n'
             '    command = "x"\n  }\n}\n'
             'data "external" "y" {\n  program = ["z"]\n}\nvariable "needed" {}\n',
         },
@@ -244,6 +247,7 @@ def test_what_to_fix_in_order(tmp_path: Path) -> None:
         scan_repository(tmp_path, tracked=("b/terraform.tfstate", "old.tfplan", "b/main.tf"))
     )
     assert list(dict.fromkeys(one.title for one in made.steps)) == [
+        "Stacks held back: their state location is unknown",
         "State files in the repository: adopt them",
         "State and plan files in Git",
         "Local backends",
@@ -254,8 +258,8 @@ def test_what_to_fix_in_order(tmp_path: Path) -> None:
         "Programs that Terraform runs locally",
     ]
     assert [(one.file, one.line) for one in made.steps if "Programs" in one.title] == [
-        ("d/main.tf", 2),
-        ("d/main.tf", 6),
+        ("d/main.tf", 5),
+        ("d/main.tf", 9),
     ]
     assert [one.file for one in made.steps if "Git" in one.title] == ["b/terraform.tfstate", "old.tfplan"]
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.read import parse
+from holdfast.kernel.errors import Place
 from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule, VariablesFile
-from holdfast.onboarding.scan_scripts import BackendConfigOption
+from holdfast.onboarding.scan_signs import Sign, SignKind
 from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.onboarding.starter_text import yaml_value
 from holdfast.stacks.backend import CodeBackend
@@ -23,7 +24,7 @@ def seen(
     *modules: ScannedModule,
     files: tuple[str, ...] = (),
     backend_files: Mapping[str, Mapping[str, object]] | None = None,
-    backend_options: tuple[BackendConfigOption, ...] = (),
+    signs: tuple[Sign, ...] = (),
 ) -> RepositoryScan:
     code = {f"{module.folder}/main.tf".removeprefix("./") for module in modules}
     return RepositoryScan(
@@ -34,17 +35,18 @@ def seen(
         backend_files=tuple(
             BackendFile(path=path, settings=settings) for path, settings in (backend_files or {}).items()
         ),
-        backend_options=backend_options,
+        signs=signs,
     )
 
 
 def found(made: Starter, scan: RepositoryScan) -> tuple[Stack, ...]:
     """What discovery makes of the starter; it must be what the starter says."""
     config = parse(made.text, file="holdfast.yaml", root=Path("/r"), path=Path("/r/holdfast.yaml"))
+    settings = {file.path: file.settings for file in scan.backend_files}
     stacks = discover(
         config,
-        files=ListedTree(scan.files),
-        read_values=lambda _: {},
+        files=ListedTree((*scan.files, *settings)),
+        read_values=lambda path: settings.get(path, {}),
         code_backend=lambda module: scan.modules[module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
@@ -126,6 +128,7 @@ def test_backend_config_files_are_used() -> None:
         },
     )
     made, stacks = made_for(scan)
+    assert 'files: ["backends/{environment}.tfbackend"]' in made.text
     assert {name: dict(stack.backend.settings) for name, stack in stacks.items() if stack.backend} == {
         "dev": {"bucket": "acme-dev", "key": "x", "encrypt": True},
         "prod": {"bucket": "acme-prod", "key": "x", "encrypt": True},
@@ -133,35 +136,26 @@ def test_backend_config_files_are_used() -> None:
     assert made.text.count("- variables:") == 1
 
 
-def test_scripts_are_used_or_hold_stacks_back() -> None:
-    """A script's key is taken over where it can be followed, and holds the stacks back where it cannot."""
+def passes(option: str) -> Sign:
+    return Sign(kind=SignKind.OPTION, place=Place(file="run.sh", line=2), what=f"passes {option}")
+
+
+def test_scripts_hold_stacks_back() -> None:
+    """Settings that a script passes to init are not guessed: its stacks are held back."""
     files = ("env/prod.tfvars", "env/dev.tfvars")
-    bucket = BackendConfigOption(path="run.sh", line=1, setting="bucket", value="b")
-    clear = BackendConfigOption(path="run.sh", line=2, setting="key", value="x/${ENV}.tfstate")
-    dark = BackendConfigOption(path="run.sh", line=2, setting="key", value="$(somewhere)")
-    _, stacks = made_for(
-        seen(ScannedModule(folder=".", backend=S3), files=files, backend_options=(bucket, clear))
-    )
-    assert {stack.backend.settings["key"] for stack in stacks.values() if stack.backend} == {
-        "x/prod.tfstate",
-        "x/dev.tfstate",
-    }
     made, _ = made_for(
-        seen(ScannedModule(folder=".", backend=S3), files=files, backend_options=(bucket, dark))
+        seen(ScannedModule(folder=".", backend=S3), files=files, signs=(passes("key=x/${ENV}.tfstate"),))
     )
     assert made.stacks == ()
-    assert "run.sh:2" in made.text
+    assert made.held_back == ("dev", "prod")
+    assert "run.sh:2 passes key=x/${ENV}.tfstate" in made.text
 
 
 def test_a_backend_that_a_script_brings() -> None:
     """Code without a backend is not planned on an empty state where a script gives it one."""
-    scan = seen(
-        ScannedModule(folder="."),
-        backend_options=(BackendConfigOption(path="run.sh", line=3, setting="key", value="x"),),
-    )
-    made, _ = made_for(scan)
+    made, _ = made_for(seen(ScannedModule(folder="."), signs=(passes("key=x"),)))
     assert made.held_back == ("repository",)
-    assert "run.sh:3" in made.text
+    assert "run.sh:2" in made.text
 
 
 def test_copied_backends_hold_back() -> None:
@@ -173,8 +167,8 @@ def test_copied_backends_hold_back() -> None:
             ScannedModule(folder="live/c"),
         )
     )
-    assert made.stacks == ("c",)
-    assert made.held_back == ("a", "b")
+    assert made.stacks == ()
+    assert made.held_back == ("a", "b", "c")  # the state of c may be where those of a and b are
 
 
 def test_a_folder_that_is_no_stack_divides_the_pattern() -> None:

@@ -1,0 +1,211 @@
+"""Finds tools, templates and scripts that give code its backend or workspace."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.kernel.errors import Place
+from holdfast.stacks.listing import ROOT
+
+LARGEST: Final = 512 * 1024
+EXAMPLES: Final = frozenset(
+    ("examples", "example", "test", "tests", "testdata", "fixtures", "samples", "docs")
+)
+
+_BACKEND_TYPES: Final = "azurerm|consul|cos|gcs|http|kubernetes|local|oci|oss|pg|remote|s3"
+_BLOCK: Final = re.compile(rf"\bbackend\s*\\?[\"']({_BACKEND_TYPES})\\?[\"']\s*\{{")
+_WRITTEN: Final = re.compile(
+    r"\bbackend\b\\?[\"']?\]?\s*[:=(]?\s*\{?\s*\\?[\"']?(azurerm|gcs|pg|s3)\b\\?[\"']?\s*[:=,{)]"
+)
+"""The same in JSON, YAML and the languages of tools that generate code."""
+_OPTION: Final = re.compile(
+    r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'\\])+[\"']?[^\s\"'\\]*)"
+    r"|\b(?:backend_config(?:_file)?|backendType|backendServiceArm|backendAzureRm\w+|TF_CLI_ARGS_init"
+    r"|TF_HTTP_ADDRESS|TF_STATE_NAME|TF_ADDRESS|TF_CLOUD_ORGANIZATION)\b|\bgitlab-(?:terraform|tofu)\b"
+)
+_WORKSPACE: Final = re.compile(r"\bworkspace[\"',\s]+(?:select|new)\b|\bTF_WORKSPACE\b")
+_RUN: Final = re.compile(
+    r"(?:\b(?:terraform|tofu|tf)\b|\$[({]*(?:TERRAFORM|TOFU|TF)\w*[)}]*)"
+    r"[^\n|;&#]{0,200}?[\s\"',](?:plan|apply|destroy)\b"
+)
+_COMMENT: Final = re.compile(r"\s*(?:#|//|--)")
+_TEXT: Final = re.compile(
+    r"(?:^|/)[^/.]+$|\.(?:sh|bash|zsh|ps1|cmd|bat|mk|py|rb|groovy|ya?ml|toml|hcl|tm|tmpl|tpl|tftpl|j2|jinja2?|erb"
+    r"|gotmpl|mustache|template|dist|env|just)$|\.tf\.[^/]+$|(?:^|/)[^/]*backend[^/]*$|(?:^|/)Jenkinsfile[^/]*$"
+)
+_NOT_TEXT: Final = re.compile(
+    r"\.(?:tf|tofu|tfvars|md|rst|adoc|terraform\.lock\.hcl)(?:\.json)?$|(?:^|/)terragrunt\.hcl$"
+)
+_SCRIPT_FOLDERS: Final = frozenset(
+    (
+        *(
+            ".github",
+            "workflows",
+            ".circleci",
+            ".buildkite",
+            ".azuredevops",
+            "actions",
+            "ci",
+            "jobs",
+            "tasks",
+        ),
+        *("bin", "script", "scripts", "pipeline", "pipelines", "tools", "hack", "build", "make"),
+    )
+)
+_STORED: Final = "Add `backend: {{ type: …, settings: {{ … }} }}` with the values {tool} uses."
+_TOOLS: Final = tuple(
+    (tool, pattern, step or _STORED.format(tool=tool))
+    for pattern, tool, step in (
+        (
+            r"(?:^|/)(?:terragrunt(?:\.stack)?|root)\.hcl(?:\.json)?$",
+            "Terragrunt",
+            "Convert the unit: an entry with its backend, inputs and dependencies.",
+        ),
+        (r"(?:^|/)\.?atmos\.ya?ml$", "Atmos", ""),
+        (r"^atlantis\.ya?ml$", "Atlantis", ""),
+        (
+            r"\.tm(?:\.hcl)?$|(?:^|/)terramate\.hcl$",
+            "Terramate",
+            "Run `terramate generate`, then `holdfast init --force`.",
+        ),
+        (
+            r"(?:^|/)digger\.ya?ml$",
+            "Digger",
+            "Write an entry for each project, with its `dir` as `module` and its `workspace`.",
+        ),
+        (r"(?:^|/)config/terraform/backend\.(?:tf|rb)$", "Terraspace", ""),
+        (r"(?:^|/)\.spacelift/[^/]+$|^\.spacelift$", "Spacelift", ""),
+        (r"(?:^|/)env0(?:\.workflow)?\.ya?ml$", "env0", ""),
+        (r"(?:^|/)cdktf\.json$", "CDK for Terraform", ""),
+        (r"\.(?:tfstack|tfcomponent|tfdeploy)\.hcl$", "HCP Terraform Stacks", ""),
+        (r"\.tf\.py$", "Pretf", ""),
+    )
+)
+_TOOL: Final = re.compile("|".join(f"({pattern})" for _, pattern, _ in _TOOLS))
+_WORDS: Final = ("backend", "TF", "TERRAFORM", "TOFU", "terraform", "tofu", "workspace", "gitlab-", "tf ")
+
+
+class SignKind(IntEnum):
+    """In the order in which they explain best where a state is."""
+
+    TEMPLATE = 1
+    """A backend block in something that is not code: a template, a heredoc, a generator."""
+    OPTION = 2
+    """Backend settings for `init`."""
+    TOOL = 3
+    """The configuration of another tool."""
+    RUN = 4
+    """A script or pipeline that runs Terraform."""
+    WORKSPACE = 5
+    """A script or pipeline that selects a workspace."""
+
+
+class Sign(Struct, frozen=True, kw_only=True):
+    kind: SignKind
+    place: Place
+    what: str
+    """A predicate, such as `passes backend settings to init`."""
+    next_step: str | None = None
+    backend: str | None = None
+    """The type of the backend."""
+    options: tuple[str, ...] = ()
+    """What it passes as `-backend-config`: `NAME=VALUE` or a file."""
+
+    @property
+    def folder(self) -> str:
+        """The folder whose modules it concerns: a script concerns what is beside its folder, too."""
+        parts = posixpath.dirname(self.place.file).split("/")
+        while parts and parts[-1] in _SCRIPT_FOLDERS:
+            parts.pop()
+        return "/".join(parts) or ROOT
+
+
+def find_signs(paths: Iterable[str], text_of: Callable[[str], str]) -> tuple[Sign, ...]:
+    """In the order of the paths. Documentation and code are not looked at."""
+    return tuple(sign for path in paths for sign in _signs(path, text_of))
+
+
+def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
+    if (match := _TOOL.search(path)) is not None:
+        tool, _, step = _TOOLS[(match.lastindex or 1) - 1]
+        what = f"shows that {tool} runs this code"
+        yield Sign(kind=SignKind.TOOL, place=Place(file=path), what=what, next_step=step)
+        return
+    if not _TEXT.search(path) or _NOT_TEXT.search(path):
+        return
+    text = text_of(path)
+    if not ("terraform" in text or "backend" in text or "tofu" in text or "TF_" in text):
+        return
+    yield from _signs_in_text(path, text)
+
+
+def _signs_in_text(path: str, text: str) -> Iterator[Sign]:
+    """The first of each kind, and every backend setting."""
+    template = _BLOCK.search(text) or _WRITTEN.search(text)
+    if template is not None:
+        place = Place(file=path, line=text.count("\n", 0, template.start()) + 1)
+        what = f"contains a backend of type {template.group(1)}"
+        yield Sign(kind=SignKind.TEMPLATE, place=place, what=what, backend=template.group(1))
+    options: list[tuple[int, str]] = []
+    found: dict[SignKind, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not any(word in line for word in _WORDS) or _COMMENT.match(line):
+            continue
+        options += [
+            (number, (match.group(1) or match.group()).strip("\"'),")) for match in _OPTION.finditer(line)
+        ]
+        if _WORKSPACE.search(line):
+            found.setdefault(SignKind.WORKSPACE, number)
+        elif _RUN.search(line):
+            found.setdefault(SignKind.RUN, number)
+    if options:
+        passed = tuple(dict.fromkeys(value for _, value in options))
+        what = f"passes backend settings to init ({passed[0]})"
+        place = Place(file=path, line=options[0][0])
+        yield Sign(kind=SignKind.OPTION, place=place, what=what, options=passed)
+    for kind, what in ((SignKind.RUN, "runs Terraform"), (SignKind.WORKSPACE, "selects a workspace")):
+        if kind in found:
+            yield Sign(kind=kind, place=Place(file=path, line=found[kind]), what=what)
+
+
+def commented_backend(text: str, path: str) -> Sign | None:
+    """A backend block in code that has none: it is in a comment, or in a text that the code writes."""
+    match = _BLOCK.search(text)
+    if match is None:
+        return None
+    place = Place(file=path, line=text.count("\n", 0, match.start()) + 1)
+    what = f"contains a commented-out backend of type {match.group(1)}"
+    return Sign(kind=SignKind.TEMPLATE, place=place, what=what, backend=match.group(1))
+
+
+class Signs:
+    """Signs by the folder they concern: each module only looks at the folders above it."""
+
+    def __init__(self, signs: Iterable[Sign]) -> None:
+        self._by_folder: dict[tuple[str, SignKind], Sign] = {}
+        self._anywhere: dict[SignKind, Sign] = {}
+        for sign in sorted(signs, key=lambda sign: sign.folder.count("/") + (sign.folder != ROOT)):
+            self._by_folder.setdefault((sign.folder, sign.kind), sign)
+            if not EXAMPLES & set(sign.place.file.split("/")):
+                self._anywhere.setdefault(sign.kind, sign)
+
+    def near(self, folder: str, *kinds: SignKind) -> Sign | None:
+        """In the folder or the nearest one above it."""
+        while True:
+            for kind in kinds:
+                if (sign := self._by_folder.get((folder, kind))) is not None:
+                    return sign
+            if folder == ROOT:
+                return None
+            folder = posixpath.dirname(folder) or ROOT
+
+    def of(self, folder: str, *kinds: SignKind) -> Sign | None:
+        """The nearest one, else the first one in the repository, except in its examples and tests."""
+        anywhere = (self._anywhere[kind] for kind in kinds if kind in self._anywhere)
+        return self.near(folder, *kinds) or next(anywhere, None)
