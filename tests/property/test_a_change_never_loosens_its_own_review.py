@@ -275,7 +275,7 @@ def written(comment: str, *, above: int = 0) -> str:
 def errors(report: Report) -> set[str]:
     return {
         found.rule.id
-        for found in report.unwaived
+        for found in report.active
         if found.severity is Severity.ERROR and found.file == "m/main.tf"
     }
 

@@ -63,7 +63,7 @@ def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: 
     """JSON parses, XML parses, and no line but an annotation of ours is a command of GitHub's."""
     shown = FormatInput(report=report, version="1", verbose=verbose)
     assert len(json.loads(format_of("json")(shown))["findings"]) == len(report.findings)
-    assert len(json.loads(format_of("sarif")(shown))["runs"][0]["results"]) == len(report.unwaived)
+    assert len(json.loads(format_of("sarif")(shown))["runs"][0]["results"]) == len(report.active)
     junit = format_of("junit")(shown)
     assert ET.fromstring(junit.encode()).tag == "testsuites"  # noqa: S314 - what we wrote ourselves
     for text in (junit, format_of("markdown")(shown), format_of("sarif")(shown), format_of("json")(shown)):
@@ -71,7 +71,7 @@ def test_every_format_is_whole_whatever_the_texts_hold(report: Report, verbose: 
     commands = [line for line in re.split(r"[\r\n]", format_of("github")(shown)) if line.startswith("::")]
     fold = ["::group::not fully evaluated", "::endgroup::"]
     assert [line for line in commands if not re.match(r"::(error|warning|notice) ", line)] == fold
-    assert len(commands) == len(report.unwaived) + len(fold)
+    assert len(commands) == len(report.active) + len(fold)
     assert all("##[" not in line for line in commands)
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from holdfast.changes.old_repository import OldRepository
 from holdfast.changes.weakened import RuleFile, same_checks, weakened_checks, weakened_guard, weakened_stacks
 from holdfast.checks.engine.new_waivers import without_new_waivers
+from holdfast.checks.model.baseline import BASELINE, common_entries
 from holdfast.checks.model.report import Waiver
 from holdfast.checks.tools.rego.policies import FOLDER, changes_policies, policy_files
 from holdfast.config.checks import Use
@@ -20,8 +21,10 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.guard.policy import policy_for
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules, BaseStack, SealedRules, open_rules
 from holdfast.plans.policies import policy_of
+from holdfast.review.baseline import lenient_baseline
 from holdfast.stacks.backend import code_backend, state_key
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
@@ -57,6 +60,9 @@ def base_rules(
         ]
     files = _rule_files(config, code, old, base)
     weakened += weakened_checks(config, old, files.changed, files.waivers)
+    added = _added_to_baseline(code, base.code)
+    if added:
+        weakened.append(f"{BASELINE} accepts {plural(added, 'more finding')}")
     differing = {
         stack.name: tuple(twin for twin in judged.get(stack.name, ()) if _differs(config, old, stack, twin))
         for stack in stacks
@@ -70,11 +76,18 @@ def base_rules(
         config=text,
         stacks=differing,
         checks=checks,
-        files=files.files,
+        files={**files.files, BASELINE: base.code.content(BASELINE)} if added else files.files,
         unreadable=files.unreadable,
         weakened=tuple(dict.fromkeys(weakened)),
     )
     return open_rules(sealed, config, code)
+
+
+def _added_to_baseline(code: Code, base: Code) -> int:
+    """How many findings are known only with the change."""
+    entries = lenient_baseline(code)
+    known = common_entries(entries, lenient_baseline(base)) if entries else ()
+    return sum(entry.count for entry in entries) - sum(entry.count for entry in known)
 
 
 def _differs(config: Config, old: Config, stack: Stack, base: BaseStack) -> bool:

@@ -184,6 +184,7 @@ class Repository(Struct, kw_only=True, dict=True):
             named=bool(arguments),
             policies=changed_policies(self.config, paths),
             base=rules,
+            before=before if since is not None else None,
         )
 
     def _before(

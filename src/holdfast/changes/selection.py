@@ -40,6 +40,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """Changed Rego policies. They select no stack, but may concern any."""
     base: BaseRules | None = None
     """With `--since`: the rules of the base, unless they are those of the change."""
+    before: OldRepository | None = None
+    """With `--since`: the repository before the change."""
     added: int = 0
     """How many of `selected` are there only as dependents or dependencies of others."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from holdfast.checks.engine.novelty import ABOUT_SETTINGS
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding, sort_findings
 from holdfast.checks.model.subjects import CheckedStack
@@ -22,7 +23,7 @@ def errors_for(report: Report, stack: CheckedStack) -> Iterator[ReportedFinding]
     """The errors that count against this stack."""
     return (
         finding
-        for finding in report.unwaived
+        for finding in report.active
         if finding.severity is Severity.ERROR and _concerns(finding, stack)
     )
 
@@ -61,24 +62,23 @@ def guard_finding(finding: ReportedFinding) -> StackFinding:
 
 
 def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[ReportedFinding, ...]:
-    """The unwaived findings that no reason of the guard repeats."""
+    """The active findings that no reason of the guard repeats."""
     repeated = {reason.finding for result in results for reason in result.decision.reasons}
-    return tuple(finding for finding in report.unwaived if not finding.id or finding.id not in repeated)
-
-
-_ABOUT_SETTINGS = frozenset({"HF901", "HF902", "HF903", "HF907"})
-"""Findings about waivers and settings: those of the base are no longer in the files."""
+    return tuple(finding for finding in report.active if not finding.id or finding.id not in repeated)
 
 
 def with_base_findings(report: Report, base: Report) -> Report:
-    """The report with the errors that only the rules of the base show, and without their waivers."""
-    shown = {finding.id for finding in report.unwaived if finding.severity is Severity.ERROR}
+    """The report with the errors that only the rules of the base show, and without their waivers.
+
+    Not those about waivers and settings of the base, which are no longer in the files.
+    """
+    shown = {finding.id for finding in report.active if finding.severity is Severity.ERROR}
     more = tuple(
         finding
-        for finding in base.unwaived
+        for finding in base.active
         if finding.severity is Severity.ERROR
         and finding.id not in shown
-        and finding.rule.id not in _ABOUT_SETTINGS
+        and finding.rule.id not in ABOUT_SETTINGS
     )
     ids = {finding.id for finding in more if finding.id}
     kept = (finding for finding in report.findings if finding.id not in ids)

@@ -19,9 +19,10 @@ from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.report_builder import merge_findings
 from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
+from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.globs import is_rule
 from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
-from holdfast.checks.model.report import NotEvaluated, Report, sort_findings
+from holdfast.checks.model.report import BaselineUse, NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
 from holdfast.checks.tools.interface import TOOLS, load_tool
 from holdfast.config.checks import Level, Use
@@ -39,6 +40,7 @@ from holdfast.plans.fmt_validate import Format, check_format, paths_to_format
 from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.policies import policies_of, policy_files
 from holdfast.plans.result import Output
+from holdfast.review.baseline import counting_baseline
 from holdfast.review.findings_by_stack import (
     BROKEN,
     NO_TOOL_ANSWER,
@@ -79,9 +81,10 @@ class PlanChecks:
         *,
         code: bool = True,
         form: bool = True,
+        baseline: tuple[BaselineEntry, ...] | None = None,
     ) -> None:
         """`code`: check the code too (not for a destroy). `form`: its format too; the caller must then wait
-        for the report.
+        for the report. `baseline`: instead of that of the repository.
         """
         self._project = project
         self._engines = engines
@@ -93,6 +96,9 @@ class PlanChecks:
         self._formats: dict[EngineId, asyncio.Future[Report]] = {}
         self._plans: dict[str, Report] = {}
         self._outputs: dict[str, Report] = {}
+        known = baseline if baseline is not None else counting_baseline(project.code, project.base)
+        # A finding without a place in the code is that of this plan: the baseline cannot have it.
+        self._baseline = known and tuple(entry for entry in known if entry.file is not None)
         self._base = self._by_base(form=form)
         self._tools = tuple(self._wanted_tools())
         self._tool_batcher = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
@@ -132,13 +138,21 @@ class PlanChecks:
             base=None,
         )
         stacks = tuple(judged.values())
-        return PlanChecks(project, self._engines, self._control, stacks, code=self._with_code, form=form)
+        return PlanChecks(
+            project,
+            self._engines,
+            self._control,
+            stacks,
+            code=self._with_code,
+            form=form,
+            baseline=self._baseline or (),
+        )
 
     async def _errors(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
         code = self._begin_code()
         self._begin_format(plan_file)
         report = self._plans[stack.name] = await self._planned(stack, plan_file)
-        errors = [finding for finding in report.unwaived if finding.severity is Severity.ERROR]
+        errors = [finding for finding in report.active if finding.severity is Severity.ERROR]
         decisive = any(
             policy.findings in {Effect.APPROVE, Effect.DENY} for policy in self._policies(stack.name)
         )
@@ -194,16 +208,15 @@ class PlanChecks:
 
     def _unplanned(self) -> Iterator[NotEvaluated]:
         """The plan rules, for every stack without a plan."""
+        settings = self._project.config.checks
         valid = [
             rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
         ]
         asked = [
-            rule.id
-            for rule in (*_plan_rules(), *valid)
-            if rule.id != BROKEN and is_enabled(self._checkout, rule)
+            rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and is_enabled(settings, rule)
         ]
         asked += [tool.name for tool in self._tools]
-        form = is_enabled(self._checkout, _rule(_FORMAT)) and self._with_form
+        form = is_enabled(settings, _rule(_FORMAT)) and self._with_form
         for stack in self._checkout.stacks:
             if stack.name in self._plans:
                 continue
@@ -228,7 +241,8 @@ class PlanChecks:
             for rule, result in tool.run(checkout, {})
             if getattr(result, "reason", None) != NO_PLAN
         )
-        return run_checks(checkout, _rules(), CheckInputs(tool_results=results), targets=_CODE)
+        inputs = CheckInputs(tool_results=results, baseline=self._baseline)
+        return run_checks(checkout, _rules(), inputs, targets=_CODE)
 
     def _begin_format(self, plan_file: PlanFile) -> None:
         """Once per engine, for the files of all its stacks."""
@@ -252,9 +266,8 @@ class PlanChecks:
         # `validate` had no errors: there would be no plan otherwise.
         asked = tuple(rule for rule in rules() if rule.engine is not None)
         bare = self._bare(self._checkout.stacks)
-        return self._or_crash_report(
-            lambda: run_checks(bare, asked, CheckInputs(engine=Available(items=(output,))), targets=_ENGINE)
-        )
+        inputs = CheckInputs(engine=Available(items=(output,)), baseline=self._baseline)
+        return self._or_crash_report(lambda: run_checks(bare, asked, inputs, targets=_ENGINE))
 
     @functools.cached_property
     def _format_can_be_error(self) -> bool:
@@ -280,7 +293,9 @@ class PlanChecks:
         checked = self._checked[stack.name]
         plan = CheckedPlan(stack=checked, plan=plan_file.plan, document=plan_file.json)
         inputs = CheckInputs(
-            plans=Available(items=(plan,)), tool_results=await self._tool_batcher.check(plan)
+            plans=Available(items=(plan,)),
+            tool_results=await self._tool_batcher.check(plan),
+            baseline=self._baseline,
         )
         check = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), inputs, targets=_PLAN)
         return await asyncio.to_thread(check) if len(plan_file.json) > _LARGE else check()
@@ -344,6 +359,7 @@ class PlanChecks:
             files=max((part.files for part in parts), default=0),
             stacks=len(self._checkout.stacks),
             modules=len(self._checkout.modules),
+            baseline=BaselineUse() if self._baseline is not None else None,
         )
 
     def _without_planned(self, code: Report) -> Report:

@@ -85,48 +85,46 @@ def test_nothing_found_is_reported_in_every_format(name: str) -> None:
     assert show(name, report()).endswith("\n")
 
 
-def test_text_is_grouped_by_file_with_the_line() -> None:
-    """File, line, mark, rule, message, source, hint; the last line counts."""
+def test_text_is_grouped_by_rule_and_the_most_severe_comes_first() -> None:
+    """One line per finding, then what to do; the last line counts."""
     assert show("text", seconds=0.84) == (
-        " a.tf\n"
-        "     3  ! HF700  Wrong  (aws_x.y)\n"
-        '         name = "a"\n'
-        "         Mend it.\n"
+        " ✗ HF201  A secret\n"
+        "     b c.tf:3  A secret\n"
+        "       Mend it.\n"
         "\n"
-        " b c.tf\n"
-        "     3  ✗ HF201  A secret\n"
-        '         password = "…"\n'
-        "         Mend it.\n"
-        "\n"
-        " not in a file\n"
-        "        ! HF700  In a plan  (prod/x)\n"
+        " ! HF700  A thing  (2)\n"
+        "     a.tf:3  Wrong  (aws_x.y)\n"
+        "       Mend it.\n"
+        "     prod/x  In a plan\n"
         "\n"
         " 2 files · 1 error, 2 warnings · 1 waived"
         " · 1 rule was only partly evaluated (details: --verbose) · 0.8 s\n"
+    )
+    assert '     a.tf:3  Wrong  (aws_x.y)\n         name = "a"\n         Mend it.\n' in show(
+        "text", full=True
     )
 
 
 def test_a_name_keeps_its_letters() -> None:
     """A path that begins a sentence is still that path."""
     said = show("text", report(one(message="live/a.tf is missing")))
-    assert "HF700  live/a.tf is missing\n" in said
+    assert "a.tf:3  live/a.tf is missing\n" in said
 
 
 def test_verbose_text_has_more_detail() -> None:
     """What is waived, by whom and until when, and what was not seen."""
     said = show("text", verbose=True)
-    assert "     1  ~ HF700  Waived\n         waived until 2027-01-31, team: for now\n" in said
+    assert " ~ HF700  A thing\n     a.tf:1  Waived\n         waived until 2027-01-31, team: for now\n" in said
     assert " not fully evaluated\n        - HF702  no plan is at hand  (prod/x)\n" in said
 
 
-def test_what_to_do_is_shown_once_for_all_that_a_rule_finds_in_a_file() -> None:
+def test_what_to_do_is_shown_once_for_all_that_a_rule_finds() -> None:
     """Twelve times the same sentence hides the thirteenth."""
     found = (one(line=1), one(line=2), one(line=3, hint="Mend it otherwise."), one(file="z.tf"))
     said = show("text", report(*found)).splitlines()
     assert [line.strip() for line in said if "Mend it" in line] == [
         "Mend it.",
         "Mend it otherwise.",
-        "Mend it.",
     ]
 
 
@@ -185,6 +183,8 @@ def test_json_is_the_document_of_the_design() -> None:
         "files": 2,
         "modules": 1,
         "stacks": 1,
+        "existing": 0,
+        "baseline": None,
     }
 
 
@@ -300,7 +300,7 @@ def test_annotations_have_places_from_the_root_of_git() -> None:
         "::group::not fully evaluated",
         "HF702  no plan is at hand  (prod/x)",
         "::endgroup::",
-        "1 error, 2 warnings · 1 rule was only partly evaluated",
+        "1 error, 2 warnings · 1 waived · 1 rule was only partly evaluated",
     ]
 
 
@@ -355,7 +355,7 @@ def test_an_id_of_another_tool_is_text_from_outside() -> None:
     said = show("markdown", found).splitlines()
     assert "| ⚠️ | `rego.a│<img> @team` | `a.tf:3` | `wrong`<br>`Mend it.` |" in said
     assert "- `rego.a│<img> @team`: `broken`" in said
-    assert "     3  ! rego.a|<img> @team  Wrong" in show("text", found).splitlines()
+    assert " ! rego.a|<img> @team  T" in show("text", found).splitlines()
 
 
 def cases(text: str) -> dict[str, ET.Element]:

@@ -252,32 +252,47 @@ def test_a_plan_that_destroys_the_stack_owes_nothing() -> None:
     assert "the plan deletes everything" in skips(report, HF401)
 
 
-def applied(document: dict[str, Any] | bytes) -> Report:
-    made = checkout({"outputs.tf": GOOD, "contract.yaml": CONTRACT}, config=CONFIG)
+def applied(document: dict[str, Any] | bytes, code: str = GOOD) -> Report:
+    made = checkout({"outputs.tf": code, "contract.yaml": CONTRACT}, config=CONFIG)
     whole: dict[str, Any] = {"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "l"}
     data = document if isinstance(document, bytes) else json.dumps({**whole, **document}).encode()
     state = state_of(made, data)
     return check((HF401, HF402), made, inputs=CheckInputs(states=Available(items=(state,))))
 
 
-def test_what_was_applied_is_compared() -> None:
-    """The state holds the outputs as they are."""
-    right = {
-        "name": {"value": "a", "type": "string"},
-        "address": {"value": "::1", "type": "string"},
-        "gateways": {"value": {"prod": "a.example.com"}, "type": ["object", {"prod": "string"}]},
-    }
-    assert not applied({"outputs": right, "resources": []}).findings
-    wrong = {**right, "address": {"value": "nowhere at all", "type": "string", "sensitive": True}}
-    report = applied({"outputs": wrong, "resources": []})
+APPLIED = {
+    "name": {"value": "a", "type": "string"},
+    "address": {"value": "::1", "type": "string"},
+    "gateways": {"value": {"prod": "a.example.com"}, "type": ["object", {"prod": "string"}]},
+}
+
+
+def test_what_was_applied_is_compared_where_the_code_does_not_show_it() -> None:
+    """The code decides; what it leaves open is in the state."""
+    assert not applied({"outputs": APPLIED, "resources": []}).findings
+    wrong = {**APPLIED, "address": {"value": "nowhere at all", "type": "string", "sensitive": True}}
+    assert not applied({"outputs": wrong, "resources": []}).findings
+    computed = GOOD.replace('"192.0.2.1"', "aws_eip.a.public_ip\n      sensitive = true")
+    report = applied({"outputs": wrong, "resources": []}, computed)
     assert messages(report) == ["`address` must be an IP address or a host name, but is a string (acme)"]
+
+
+def test_an_output_that_was_added_since_the_last_apply_is_not_missing() -> None:
+    """And one that was removed from the code is, although the state still has it."""
+    older = {name: value for name, value in APPLIED.items() if name != "address"}
+    assert not applied({"outputs": older, "resources": []}).findings
+    computed = GOOD.replace('"192.0.2.1"', "aws_eip.a.public_ip")
+    assert not applied({"outputs": older, "resources": []}, computed).findings
+    removed = GOOD.replace('output "address"', 'output "other"')
+    report = applied({"outputs": APPLIED, "resources": []}, removed)
+    assert [one.address for one in of(report, HF401)] == ["output.address"]
 
 
 def test_a_state_without_anything_is_skipped() -> None:
     """Nothing was applied yet, so nothing is broken."""
     report = applied({"outputs": {}, "resources": []})
     assert not report.findings
-    assert "nothing has been applied yet" in skips(report, HF401)
+    assert "nothing has been applied yet" in skips(report, HF402)
 
 
 def test_a_state_that_cannot_be_read_is_skipped() -> None:
@@ -285,7 +300,7 @@ def test_a_state_that_cannot_be_read_is_skipped() -> None:
     for data in (b"{", b"", b'{"version": 4, "serial": 1, "lineage": "l", "outputs": {"a": 1}}'):
         report = applied(data)
         assert not report.findings
-        assert any(one.startswith("the state") for one in skips(report, HF401))
+        assert any(one.startswith("the state") for one in skips(report, HF402))
 
 
 # Contracts that cannot be used.

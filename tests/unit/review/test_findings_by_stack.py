@@ -95,11 +95,11 @@ def test_what_the_guard_repeats_is_recognised_after_redaction() -> None:
     """By the finding's id: a redacted message still belongs to the reason that repeats it."""
     made = checkout(FILES, config=STACKS)
     report = check([rule for rule in rules() if rule.id == "HF501"], made)
-    (finding,) = report.unwaived
+    (finding,) = report.active
     assert [one.id for one in errors_for(report, made.stacks[1])] == [finding.id]
     reason = Reason(code="HF-GUARD-19", message=finding.message, finding=guard_finding(finding).id)
     result = StackResult(stack=made.stacks[0].stack, status=Status.REFUSED, decision=Deny(reasons=(reason,)))
     redacted = redact_report(report, lambda _: "***")
-    assert redacted.unwaived[0].message == "***"
+    assert redacted.active[0].message == "***"
     assert not_yet_reported(redacted, (result,)) == ()
-    assert not_yet_reported(redacted, ()) == redacted.unwaived
+    assert not_yet_reported(redacted, ()) == redacted.active

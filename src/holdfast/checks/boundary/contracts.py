@@ -15,19 +15,21 @@ from holdfast.contract.comparison import NOT_KNOWN, Difference, DifferenceKind, 
 from holdfast.contract.reading import BUILT_IN, InvalidContract, built_in, read_contract
 from holdfast.contract.schema import Contract
 from holdfast.hcl.nodes import Block
-from holdfast.hcl.reader import UNKNOWN
+from holdfast.hcl.reader import UNKNOWN, Unknown
 from holdfast.kernel.errors import Place, Problem
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import OutputChange, Plan
 
 
 def for_contracts(kind: DifferenceKind) -> dict[str, Any]:
-    """The functions of a `Rule` about outputs that differ from the contract in this way."""
-    return {
-        "stack": partial(_in_source, kind),
-        "plan": partial(_in_plan, kind),
-        "state": partial(_in_state, kind),
-    }
+    """The functions of a `Rule` about outputs that differ from the contract in this way.
+
+    Whether an output is missing is not seen in a state: it may have been added since.
+    """
+    in_code_and_plan = {"stack": partial(_in_source, kind), "plan": partial(_in_plan, kind)}
+    if kind is DifferenceKind.MISSING:
+        return in_code_and_plan
+    return {**in_code_and_plan, "state": partial(_in_state, kind)}
 
 
 def contract_of(checkout: Checkout, use: ContractUse) -> Contract | InvalidContract:
@@ -53,13 +55,15 @@ Outputs = Mapping[str, OutputValue]
 
 
 def _in_source(kind: DifferenceKind, stack: CheckedStack) -> Iterator[CheckResult]:
-    def outputs(_: Contract) -> Outputs | Skipped:
-        broken = next((file.path for file in stack.module.files if file.problems), None)
-        if broken is not None:
-            return Skipped(reason=f"{broken} could not be read in full", file=broken)
-        return {name: _written(block, stack) for name, block in _outputs(stack).items()}
-
+    outputs = partial(_outputs_of_code, stack)
     return _differences(kind, stack, outputs, "until it is planned")
+
+
+def _outputs_of_code(stack: CheckedStack, _: Contract) -> Outputs | Skipped:
+    broken = next((file.path for file in stack.module.files if file.problems), None)
+    if broken is not None:
+        return Skipped(reason=f"{broken} could not be read in full", file=broken)
+    return {name: _written(block, stack) for name, block in _outputs(stack).items()}
 
 
 def _in_plan(kind: DifferenceKind, plan: CheckedPlan) -> Iterator[CheckResult]:
@@ -89,17 +93,25 @@ def in_outputs(
 
 
 def _in_state(kind: DifferenceKind, state: CheckedState) -> Iterator[CheckResult]:
-    def outputs(_: Contract) -> Outputs | Skipped:
+    """The outputs of the current code, with the last applied value of those that the code does not show."""
+
+    def outputs(contract: Contract) -> Outputs | Skipped:
         if state.contents.unseen is not None:
             return Skipped(reason=state.contents.unseen)
         if not state.outputs and not state.contents.current:
             return Skipped(reason="nothing has been applied yet")
+        written = _outputs_of_code(state.stack, contract)
+        if isinstance(written, Skipped):
+            return written
+        applied = {output.name: output.read() for output in state.outputs}
         return {
-            output.name: OutputValue(value=output.read(), sensitive=output.sensitive)
-            for output in state.outputs
+            name: output
+            if not isinstance(output.value, Unknown)
+            else OutputValue(value=applied.get(name, UNKNOWN), sensitive=output.sensitive)
+            for name, output in written.items()
         }
 
-    return _differences(kind, state.stack, outputs, "")
+    return _differences(kind, state.stack, outputs, "until it is applied")
 
 
 def _differences(

@@ -30,6 +30,8 @@ from holdfast.kernel.errors import Place
 
 _MARK = MARK.encode()
 AnyWaiver = LineWaiver | ConfigWaiver
+LocatedFinding = tuple[str | None, ReportedFinding]
+"""With the path that it was found under, which settings and waivers may name: a link, or that of its file."""
 
 
 def build_report(
@@ -55,7 +57,7 @@ class _ReportBuilder:
         self._ids = frozenset((*rules, *catalogue.ids()))
         self._coverage = coverage
         self._secrets = SecretLines(
-            (evaluation.rule, finding)
+            (evaluation.rule, self._at_target(finding))
             for evaluation, finding in coverage.findings
             if not evaluation.is_history
         )
@@ -63,15 +65,15 @@ class _ReportBuilder:
         self._used_waivers: set[int] = set()
 
     def report(self, enabled: Sequence[Rule], *, waivers: bool) -> Report:
-        rule_findings = list(self._rule_findings())
-        lines, invalid = self._line_waivers(finding.file for finding in rule_findings)
+        rule_findings = one_per_broken_file(list(self._rule_findings()))
+        lines, invalid = self._line_waivers(finding.file for _, finding in rule_findings)
         # A waiver may be for one stack only, so it applies before findings of several stacks are merged.
-        findings = list(merge_findings(self._apply_waivers(finding, lines) for finding in rule_findings))
+        findings = list(merge_findings(self._apply_waivers(*located, lines) for located in rule_findings))
         if waivers:
-            findings += self._waiver_findings(lines, invalid)
-            findings += self._unknown_rules(invalid)
-        files = {file.path for module in self._checkout.modules for file in module.files}
-        files.update(file.path for file in self._checkout.variables_files)
+            findings += (finding for _, finding in self._waiver_findings(lines, invalid))
+            findings += (finding for _, finding in self._unknown_rules(invalid))
+        files = {self._target(file.path) for module in self._checkout.modules for file in module.files}
+        files.update(self._target(file.path) for file in self._checkout.variables_files)
         return Report(
             findings=tuple(
                 replace(finding, source=self._source(finding)) for finding in sort_findings(findings)
@@ -83,9 +85,21 @@ class _ReportBuilder:
             modules=len(self._checkout.modules),
         )
 
+    # A file behind links is one file: findings and waivers have the path that it really has.
+
+    def _target(self, path: str) -> str:
+        """Where links lead, unless that is outside the root."""
+        return self._checkout.code.tree.real(path) or path
+
+    def _at_target(self, finding: Finding) -> Finding:
+        place = finding.place
+        if place is None or (target := self._target(place.file)) == place.file:
+            return finding
+        return replace(finding, place=place._replace(file=target))
+
     # Findings of the rules.
 
-    def _rule_findings(self) -> Iterator[ReportedFinding]:
+    def _rule_findings(self) -> Iterator[LocatedFinding]:
         for evaluation, finding in self._coverage.findings:
             yield from self._reported(evaluation, finding)
         for evaluation, where in self._coverage.crashes:
@@ -97,31 +111,32 @@ class _ReportBuilder:
             )
             yield from self._own_finding("HF905", crash)
 
-    def _own_finding(self, id_: str, finding: Finding) -> Iterator[ReportedFinding]:
+    def _own_finding(self, id_: str, finding: Finding) -> Iterator[LocatedFinding]:
         rule = self._rules.get(id_)
         return self._reported(Evaluation(rule=rule), finding) if rule is not None else iter(())
 
-    def _reported(self, evaluation: Evaluation, finding: Finding) -> Iterator[ReportedFinding]:
+    def _reported(self, evaluation: Evaluation, finding: Finding) -> Iterator[LocatedFinding]:
         """Nothing if its rule is off."""
-        rule, place = evaluation.rule, finding.place
-        file = place.file if place is not None else None
+        rule, path = evaluation.rule, finding.place.file if finding.place is not None else None
+        finding = self._at_target(finding)
+        place = finding.place
         line = place.line if place is not None else None
         severity = severity_of(
             self._settings,
             rule,
             own=finding.severity,
-            file=file,
+            file=path,
             environments=self._environments(evaluation, finding),
         )
         if severity is None:
             return
         stack = finding.stack or evaluation.stack
-        yield ReportedFinding(
+        reported = ReportedFinding(
             rule=rule,
             severity=severity,
             message=finding.message,
             hint=finding.hint or rule.fix or None,
-            file=file,
+            file=place.file if place is not None else None,
             line=line,
             column=place.column if place is not None else None,
             end_line=finding.end_line or line,
@@ -130,6 +145,7 @@ class _ReportBuilder:
             stacks=(finding.stack,) if finding.stack else tuple(stack_.name for stack_ in evaluation.stacks),
             id=finding_id(rule.id, finding, stack),
         )
+        yield path, reported
 
     def _environments(self, evaluation: Evaluation, finding: Finding) -> tuple[str | None, ...]:
         named = self._stacks.get(finding.stack or "")
@@ -150,9 +166,9 @@ class _ReportBuilder:
         variables = (file.path for file in self._checkout.variables_files)
         lines: list[LineWaiver] = []
         invalid: list[InvalidWaiver] = []
-        for path in dict.fromkeys((*code, *variables, *files)):
-            content = self._checkout.content(path) if path is not None else None
-            if path is None or content is None or _MARK not in content:
+        for path in dict.fromkeys(self._target(path) for path in (*code, *variables, *files) if path):
+            content = self._checkout.content(path)
+            if content is None or _MARK not in content:
                 continue
             for waiver in read_waivers(path, self._checkout.lines(path), self._ids):
                 if isinstance(waiver, LineWaiver):
@@ -161,8 +177,10 @@ class _ReportBuilder:
                     invalid.append(waiver)
         return lines, invalid
 
-    def _apply_waivers(self, finding: ReportedFinding, lines: Sequence[LineWaiver]) -> ReportedFinding:
-        waiver = waiver_for(finding, lines, self._settings.waivers, self._checkout.today)
+    def _apply_waivers(
+        self, path: str | None, finding: ReportedFinding, lines: Sequence[LineWaiver]
+    ) -> ReportedFinding:
+        waiver = waiver_for(finding, path, lines, self._settings.waivers, self._checkout.today)
         if waiver is None:
             return finding
         self._used_waivers.add(id(waiver))
@@ -170,7 +188,7 @@ class _ReportBuilder:
 
     def _waiver_findings(
         self, lines: Sequence[LineWaiver], invalid: Sequence[InvalidWaiver]
-    ) -> Iterator[ReportedFinding]:
+    ) -> Iterator[LocatedFinding]:
         for problem in invalid:
             if not problem.removed:
                 message = f"invalid waiver: {problem.message}"
@@ -220,7 +238,7 @@ class _ReportBuilder:
             for folder in CheckedStack(checkout=self._checkout, stack=stack).folders
         )
 
-    def _unknown_rules(self, invalid: Sequence[InvalidWaiver]) -> Iterator[ReportedFinding]:
+    def _unknown_rules(self, invalid: Sequence[InvalidWaiver]) -> Iterator[LocatedFinding]:
         """Ids in settings and waivers that name no rule; a removed rule is only a note."""
         settings = self._settings
         levels_and_waivers: tuple[RuleLevel | ConfigWaiver, ...] = (
@@ -244,11 +262,29 @@ def _waiver_of(waiver: AnyWaiver) -> Waiver:
     return waiver.waiver if isinstance(waiver, LineWaiver) else from_config(waiver)
 
 
+def one_per_broken_file(findings: Sequence[LocatedFinding]) -> list[LocatedFinding]:
+    """What cannot be read is reported once; what the rules about code make of its remains is not reported.
+
+    Secrets in it are.
+    """
+    undiscovered = {finding.file for _, finding in findings if finding.rule.id == "HF906"}
+    broken = {finding.file for _, finding in findings if finding.rule.id == "HF904" and not finding.address}
+
+    def counts(finding: ReportedFinding) -> bool:
+        if finding.rule.id == "HF904" and not finding.address:
+            return finding.file not in undiscovered
+        rule = finding.rule
+        about_code = rule.source is not None or rule.variables is not None or rule.stack is not None
+        return finding.file not in broken or not about_code or rule.secret or rule.id.startswith("HF9")
+
+    return [(path, finding) for path, finding in findings if counts(finding)]
+
+
 def merge_findings(findings: Iterable[ReportedFinding]) -> Iterator[ReportedFinding]:
     """Merges what several stacks show of one line; the highest severity counts."""
     merged: dict[tuple[object, ...], ReportedFinding] = {}
     for number, finding in enumerate(findings):
-        key = (finding.id, finding.waived, number if finding.file is None else None)
+        key = (finding.id, finding.active, finding.waived, number if finding.file is None else None)
         first = merged.get(key)
         if first is None:
             merged[key] = finding

@@ -9,10 +9,11 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.checks.code.building_blocks import is_building_block
 from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.engine.novelty import compare_with_baseline
 from holdfast.checks.engine.report_builder import build_report
+from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, EngineOutput, History
@@ -45,6 +46,8 @@ class CheckInputs(Struct, frozen=True, kw_only=True):
     """Why the stacks could not be discovered: each is a finding."""
     tool_results: tuple[tuple[Rule, CheckResult], ...] = ()
     """Results of external tools."""
+    baseline: tuple[BaselineEntry, ...] | None = None
+    """Known findings; None: there is no baseline."""
 
 
 _NOTHING = CheckInputs()
@@ -62,7 +65,7 @@ def run_checks(
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
     coverage = Coverage()
-    enabled = tuple(rule for rule in rules if is_enabled(checkout, rule))
+    enabled = tuple(rule for rule in rules if is_enabled(checkout.config.checks, rule))
     for rule in enabled:
         for target in rule.targets:
             if target in targets:
@@ -77,7 +80,10 @@ def run_checks(
             coverage.add(Evaluation(rule=not_discovered), finding)
     for rule, result in inputs.tool_results:
         coverage.add(Evaluation(rule=rule), result)
-    return build_report(checkout, enabled, by_id, coverage, waivers=CheckTarget.SOURCE in targets)
+    report = build_report(checkout, enabled, by_id, coverage, waivers=CheckTarget.SOURCE in targets)
+    if inputs.baseline is None:
+        return report
+    return compare_with_baseline(report, inputs.baseline, checkout, coverage)
 
 
 def _run_rule(
@@ -111,17 +117,10 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
     match target:
         case CheckTarget.SOURCE:
             for module in checkout.modules:
-                unused = is_building_block(module)
-                yield (
-                    Evaluation(rule=rule, files=module.paths, stacks=module.stacks, unused=unused),
-                    module,
-                )
+                yield Evaluation(rule=rule, files=module.paths, stacks=module.stacks), module
         case CheckTarget.VARIABLES:
             for file in checkout.variables_files:
-                yield (
-                    Evaluation(rule=rule, files=(file.path,), stacks=file.stacks, unused=not file.stacks),
-                    file,
-                )
+                yield Evaluation(rule=rule, files=(file.path,), stacks=file.stacks), file
         case CheckTarget.STACK:
             if inputs.stack_problems:
                 yield Evaluation(rule=rule), Skipped(reason=NO_STACKS)
@@ -131,10 +130,7 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
             yield Evaluation(rule=rule, files=checkout.files, whole_repository=True), checkout
         case CheckTarget.HISTORY:
             if inputs.history.missing is not None:
-                yield (
-                    Evaluation(rule=rule, is_history=True),
-                    Skipped(reason=inputs.history.missing, expected=True),
-                )
+                yield Evaluation(rule=rule, is_history=True), Skipped(reason=inputs.history.missing)
             for history in inputs.history.items:
                 yield Evaluation(rule=rule, is_history=True), history
         case CheckTarget.ENGINE:
@@ -149,6 +145,6 @@ def _of_stacks(
     rule: Rule, available: Available[EngineOutput] | Available[CheckedPlan] | Available[CheckedState]
 ) -> Iterator[tuple[Evaluation, object]]:
     if available.missing is not None:
-        yield Evaluation(rule=rule), Skipped(reason=available.missing, expected=True)
+        yield Evaluation(rule=rule), Skipped(reason=available.missing)
     for item in available.items:
         yield Evaluation(rule=rule, stacks=(item.stack,), single_stack=True), item

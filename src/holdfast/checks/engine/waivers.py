@@ -199,10 +199,10 @@ def from_config(waiver: ConfigWaiver) -> Waiver:
     )
 
 
-def config_waiver_applies(waiver: ConfigWaiver, finding: ReportedFinding) -> bool:
+def config_waiver_applies(waiver: ConfigWaiver, finding: ReportedFinding, path: str | None) -> bool:
     return (
         is_rule(waiver.rule, finding.rule.id)
-        and (waiver.path is None or is_path(waiver.path, finding.file))
+        and (waiver.path is None or is_path(waiver.path, path) or is_path(waiver.path, finding.file))
         and (waiver.address is None or is_name(waiver.address, finding.address))
         and (waiver.stack is None or is_name(waiver.stack, finding.stack))
     )
@@ -213,13 +213,20 @@ def is_expired(waiver: Waiver, today: date) -> bool:
 
 
 def waiver_for(
-    finding: ReportedFinding, lines: Iterable[LineWaiver], config: Iterable[ConfigWaiver], today: date
+    finding: ReportedFinding,
+    path: str | None,
+    lines: Iterable[LineWaiver],
+    config: Iterable[ConfigWaiver],
+    today: date,
 ) -> LineWaiver | ConfigWaiver | None:
-    """The waiver that applies to a finding: the closest that has not expired."""
+    """The waiver that applies to a finding: the closest that has not expired.
+
+    `path` is that of its file, or a link to it: the configuration may name either.
+    """
     for line in lines:
         if line.applies_to(finding) and not is_expired(line.waiver, today):
             return line
     for waiver in config:
-        if config_waiver_applies(waiver, finding) and not is_expired(from_config(waiver), today):
+        if config_waiver_applies(waiver, finding, path) and not is_expired(from_config(waiver), today):
             return waiver
     return None

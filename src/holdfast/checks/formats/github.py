@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text, place_suffix
+from holdfast.checks.formats.interface import (
+    FormatInput,
+    counts_text,
+    partly_evaluated_text,
+    place_suffix,
+    uncounted_texts,
+)
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.system.markup import MAX_ANNOTATIONS, command, escape_commands, one_line
@@ -14,13 +20,14 @@ def render(inputs: FormatInput) -> str:
     report = inputs.report
     lines: list[str] = []
     for severity, level in _LEVELS.items():
-        findings = [finding for finding in report.unwaived if finding.severity is severity]
+        findings = [finding for finding in report.active if finding.severity is severity]
         shown_findings = findings if len(findings) <= MAX_ANNOTATIONS else findings[: MAX_ANNOTATIONS - 1]
         lines += [_annotation(level, finding, inputs.prefix) for finding in shown_findings]
         if len(shown_findings) < len(findings):
             more = f"{len(findings) - len(shown_findings)} more: run `holdfast check` to see all of them"
             lines.append(command(level, more, title="Holdfast"))
-    last = " · ".join(part for part in (counts_text(report), partly_evaluated_text(report)) if part)
+    parts = (counts_text(report), *uncounted_texts(report), partly_evaluated_text(report))
+    last = " · ".join(part for part in parts if part)
     return "\n".join([*lines, *_not_evaluated(report), escape_commands(last)]) + "\n"
 
 

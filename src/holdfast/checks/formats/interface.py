@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Report, Waiver
+from holdfast.checks.model.report import Novelty, Report, Waiver
 from holdfast.kernel.text import plural
 from holdfast.system.markup import one_line
 
@@ -25,6 +25,8 @@ class FormatInput(Struct, frozen=True, kw_only=True):
     fail_on: Severity = Severity.ERROR
     """The severity from which the command fails."""
     verbose: bool = False
+    full: bool = False
+    """Every finding with its line of code and hint, as `verbose` does, too."""
     seconds: float | None = None
 
 
@@ -43,16 +45,30 @@ def format_of(name: str) -> Format:
 
 
 def counts_text(report: Report) -> str:
-    """`2 errors, 1 warning`, or `no findings`."""
+    """`2 errors, 1 warning`, or `no findings`; with a baseline or a base `2 new errors, 1 warning`."""
+    new = "new " if report.compared else ""
     counts = [
         plural(number, severity.value) for severity in Severity if (number := report.count(severity)) > 0
     ]
-    return ", ".join(counts) or "no findings"
+    first, _, rest = ", ".join(counts or ["no findings"]).partition(" ")
+    return f"{first} {new}{rest}"
+
+
+def uncounted_texts(report: Report) -> list[str]:
+    """`118 known (baseline)`, `4 fixed (…)`, `2 waived`: what does not count, each only if there is any."""
+    fixed = report.baseline.fixed_count if report.baseline is not None else 0
+    texts = (
+        (report.count_novelty(Novelty.KNOWN), "known (baseline)"),
+        (report.count_novelty(Novelty.EXISTING), "existing (not from this change)"),
+        (fixed, "fixed (still in the baseline: holdfast check --baseline write)"),
+        (report.waived, "waived"),
+    )
+    return [f"{number} {text}" for number, text in texts if number]
 
 
 def partly_evaluated_text(report: Report) -> str:
-    """`3 rules were only partly evaluated`; empty if all were, as far as was asked."""
-    number = len(report.unexpected_gaps)
+    """`3 rules were only partly evaluated`; empty if all were evaluated in full."""
+    number = len(report.partly_evaluated)
     return (
         f"{plural(number, 'rule')} {'was' if number == 1 else 'were'} only partly evaluated" if number else ""
     )
@@ -60,10 +76,10 @@ def partly_evaluated_text(report: Report) -> str:
 
 def summary_text(report: Report) -> str:
     """`2 errors · 1 waived · 3 rules were only partly evaluated`; empty without findings and skips."""
-    if not (report.unwaived or report.skipped):
+    if not (report.active or report.skipped):
         return ""
-    waived_ = f"{report.waived} waived" if report.waived else ""
-    return " · ".join(part for part in (counts_text(report), waived_, partly_evaluated_text(report)) if part)
+    parts = (counts_text(report), *uncounted_texts(report), partly_evaluated_text(report))
+    return " · ".join(part for part in parts if part)
 
 
 def place_suffix(where: str | None) -> str:

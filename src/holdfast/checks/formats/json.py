@@ -6,7 +6,7 @@ import json
 
 from holdfast.checks.formats.interface import FormatInput
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding
+from holdfast.checks.model.report import NotEvaluated, Novelty, Report, ReportedFinding
 
 
 def render(inputs: FormatInput) -> str:
@@ -35,6 +35,14 @@ def summary(report: Report) -> dict[str, object]:
         "files": report.files,
         "modules": report.modules,
         "stacks": report.stacks,
+        "existing": report.count_novelty(Novelty.EXISTING),
+        "baseline": None
+        if report.baseline is None
+        else {
+            "known": report.count_novelty(Novelty.KNOWN),
+            "new": report.count_novelty(Novelty.NEW),
+            "fixed": report.baseline.fixed_count,
+        },
     }
 
 
@@ -53,6 +61,7 @@ def _finding(finding: ReportedFinding) -> dict[str, object]:
         "address": finding.address,
         "waived": finding.waived,
         "column": finding.column,
+        "novelty": finding.novelty,
         "waiver": None
         if waiver is None
         else {

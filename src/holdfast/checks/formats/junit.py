@@ -46,7 +46,7 @@ def _cases(inputs: FormatInput) -> Iterator[_Case]:
     titles.update((finding.rule.id, finding.rule.title) for finding in report.findings)
     titles.update((rule.id, rule.title) for rule in report.rules)
     for id_ in sorted(titles):
-        findings = [finding for finding in report.unwaived if finding.rule.id == id_]
+        findings = [finding for finding in report.active if finding.rule.id == id_]
         yield _Case(
             rule=id_,
             title=titles[id_],

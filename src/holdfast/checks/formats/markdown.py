@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
+from holdfast.checks.formats.interface import (
+    FormatInput,
+    counts_text,
+    partly_evaluated_text,
+    uncounted_texts,
+)
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.kernel.patterns import pattern
@@ -37,8 +42,7 @@ def render(inputs: FormatInput) -> str:
 
 def _counts(report: Report) -> str:
     parts = [plural(report.files, "file"), plural(report.stacks, "stack"), plural(len(report.rules), "rule")]
-    if report.waived:
-        parts.append(f"{report.waived} waived")
+    parts += uncounted_texts(report)
     if words := partly_evaluated_text(report):
         parts.append(words)
     return " · ".join(parts)

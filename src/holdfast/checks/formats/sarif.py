@@ -1,6 +1,7 @@
 """SARIF 2.1.0, for GitHub code scanning.
 
-GitHub keeps 5,000 results of a run: the most severe come first. It ignores suppressions and would open an
+GitHub keeps 5,000 results of a run: new and severe ones come first. Known ones stay in it as `unchanged`, so
+that GitHub does not close their alerts. It ignores suppressions and would open an
 alert for every waived finding, so each of them is a notification of the run, with place, reason and end
 date.
 """
@@ -16,7 +17,7 @@ from urllib.parse import quote
 from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.formats.interface import FormatInput, waiver_text
 from holdfast.checks.model.interface import Rule
-from holdfast.checks.model.report import NotEvaluated, Report, ReportedFinding, Waiver
+from holdfast.checks.model.report import NotEvaluated, Novelty, Report, ReportedFinding, Waiver
 from holdfast.system.markup import one_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -34,7 +35,9 @@ def render(inputs: FormatInput) -> str:
 
 def document(inputs: FormatInput) -> dict[str, object]:
     report = inputs.report
-    shown_findings = report.most_severe_first[:MOST_RESULTS]
+    unwaived = [finding for finding in report.findings if not finding.waived]
+    shown_findings = sorted(unwaived, key=lambda finding: (not finding.active, finding.severity.rank))
+    shown_findings = shown_findings[:MOST_RESULTS]
     waived_findings = [finding for finding in report.findings if finding.waived]
     rules = _rules(report, [*shown_findings, *waived_findings])
     index = {rule.id: number for number, rule in enumerate(rules)}
@@ -71,7 +74,7 @@ def document(inputs: FormatInput) -> dict[str, object]:
                 ],
                 "properties": {
                     "waived": report.waived,
-                    "leftOut": len(report.unwaived) - len(shown_findings),
+                    "leftOut": len(unwaived) - len(shown_findings),
                     "rulesThatCouldNotLook": len(report.partly_evaluated),
                 },
             }
@@ -114,6 +117,8 @@ def _result(
         "locations": [_location(finding, prefix)],
         "partialFingerprints": {"primaryLocationLineHash": _fingerprint(finding, fingerprints)},
     }
+    if finding.novelty is not None:
+        result["baselineState"] = "new" if finding.novelty is Novelty.NEW else "unchanged"
     if finding.stack is not None:
         result["properties"] = {"stack": finding.stack}
     return result

@@ -6,10 +6,12 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable
 from datetime import date
+from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Exit, Place
 
@@ -23,6 +25,16 @@ class Waiver(Struct, frozen=True, kw_only=True):
     place: Place
     """Where it is written: a line of code or of the configuration."""
     owner: str | None = None
+
+
+class Novelty(StrEnum):
+    """A finding compared with the baseline, or with the base of a change."""
+
+    NEW = "new"
+    KNOWN = "known"
+    """In the baseline."""
+    EXISTING = "existing"
+    """The base of the change has it, too."""
 
 
 class ReportedFinding(Struct, frozen=True, kw_only=True):
@@ -45,10 +57,17 @@ class ReportedFinding(Struct, frozen=True, kw_only=True):
     """All stacks that it concerns: several may share the code. Empty: no stack in particular."""
     id: str = ""
     """Identifies the finding in every report of one change, also after redaction."""
+    novelty: Novelty | None = None
+    """None: it was compared with nothing."""
 
     @property
     def waived(self) -> bool:
         return self.waiver is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether it counts: not waived, and neither known nor existing."""
+        return self.waiver is None and self.novelty in (None, Novelty.NEW)
 
 
 class NotEvaluated(Struct, frozen=True, kw_only=True):
@@ -58,12 +77,23 @@ class NotEvaluated(Struct, frozen=True, kw_only=True):
     reason: str
     file: str | None = None
     stack: str | None = None
-    expected: bool = False
-    """It follows from what was asked for or configured."""
 
     @property
     def where(self) -> str | None:
         return self.file or self.stack
+
+
+class BaselineUse(Struct, frozen=True, kw_only=True):
+    """What became of the entries of the baseline."""
+
+    fixed: tuple[BaselineEntry, ...] = ()
+    """Findings that no longer exist."""
+    unchecked: tuple[BaselineEntry, ...] = ()
+    """Their rules were not evaluated there, so that they may still exist."""
+
+    @property
+    def fixed_count(self) -> int:
+        return sum(entry.count for entry in self.fixed)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -76,36 +106,42 @@ class Report(Struct, frozen=True, kw_only=True):
     """The number of code files that were checked."""
     stacks: int
     modules: int
+    baseline: BaselineUse | None = None
+    """None: there is no baseline."""
 
     def count(self, severity: Severity) -> int:
-        """Without waived findings."""
-        return sum(finding.severity is severity for finding in self.unwaived)
+        """Of active findings."""
+        return sum(finding.severity is severity for finding in self.active)
 
     @property
-    def unwaived(self) -> tuple[ReportedFinding, ...]:
-        return tuple(finding for finding in self.findings if not finding.waived)
+    def active(self) -> tuple[ReportedFinding, ...]:
+        """The findings that count."""
+        return tuple(finding for finding in self.findings if finding.active)
 
     @property
     def most_severe_first(self) -> list[ReportedFinding]:
-        """Without waived findings."""
-        return sorted(self.unwaived, key=lambda finding: finding.severity.rank)
+        """The active ones."""
+        return sorted(self.active, key=lambda finding: finding.severity.rank)
 
     @property
     def waived(self) -> int:
-        return len(self.findings) - len(self.unwaived)
+        return sum(finding.waived for finding in self.findings)
+
+    def count_novelty(self, novelty: Novelty) -> int:
+        return sum(finding.novelty is novelty and not finding.waived for finding in self.findings)
+
+    @property
+    def compared(self) -> bool:
+        """Whether active findings are new ones."""
+        return self.baseline is not None or any(finding.novelty is not None for finding in self.findings)
 
     @property
     def partly_evaluated(self) -> tuple[str, ...]:
         """The rules that were not fully evaluated, each once."""
         return tuple(dict.fromkeys(finding.rule for finding in self.skipped))
 
-    @property
-    def unexpected_gaps(self) -> tuple[str, ...]:
-        """The rules that were not fully evaluated although all that they need was there, each once."""
-        return tuple(dict.fromkeys(skip.rule for skip in self.skipped if not skip.expected))
-
     def exit(self, fail_on: Severity) -> Exit:
-        refused = any(finding.severity.is_at_least(fail_on) for finding in self.unwaived)
+        refused = any(finding.severity.is_at_least(fail_on) for finding in self.active)
         return Exit.REFUSED if refused else Exit.DONE
 
 

@@ -9,7 +9,7 @@ from holdfast.cli.parameters import Changed, Since, Stacks
 from holdfast.kernel.errors import Exit, UsageError
 
 
-def check(
+def check(  # noqa: PLR0917 - one parameter per option
     invocation: Invocation,
     stacks: Stacks = None,
     changed: Changed = None,
@@ -34,6 +34,17 @@ def check(
             "--history", help="Also search the Git history for secrets and files that do not belong there."
         ),
     ] = False,
+    baseline: Annotated[
+        str | None,
+        Option(
+            "--baseline",
+            metavar="write",
+            help="Write the current findings to holdfast.baseline.json: afterwards only new ones count.",
+        ),
+    ] = None,
+    full: Annotated[
+        bool, Option("--full", help="Show every finding, with its line of code and what to do.")
+    ] = False,
     list_: Annotated[bool, Option("--list", help="List all rules.")] = False,
     explain: Annotated[
         str | None,
@@ -52,5 +63,15 @@ def check(
         raise UsageError(
             "HF-CHECK-4", "--fix needs --engine: Terraform formats the code", hint="Add --engine."
         )
-    selection = (stacks or [], changed or [], since)
-    return check_run.run_check(invocation, selection, wanted, level, engine=engine, fix=fix, history=history)
+    if baseline is not None:
+        check_run.check_baseline_option(baseline, selected=bool(stacks or changed or since))
+    options = check_run.CheckOptions(
+        format=wanted,
+        fail_on=level,
+        engine=engine,
+        fix=fix,
+        history=history,
+        write_baseline=baseline is not None,
+        full=full,
+    )
+    return check_run.run_check(invocation, (stacks or [], changed or [], since), options)

@@ -5,24 +5,33 @@ from __future__ import annotations
 import functools
 import sys
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from holdfast import __version__
 from holdfast.changes.repository import Repository, open_repository
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.inputs import build_checkout
+from holdfast.checks.engine.novelty import mark_known, next_baseline
 from holdfast.checks.engine.pages import rule_details, target_names, waiver_help
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, CheckInputs, run_checks
 from holdfast.checks.formats import json, text
 from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
+from holdfast.checks.model.baseline import BASELINE, BaselineEntry, write_baseline
 from holdfast.checks.model.interface import Rule, Severity
-from holdfast.checks.model.report import Report, redact_report
-from holdfast.checks.model.subjects import Checkout, EngineOutput
+from holdfast.checks.model.report import BaselineUse, Novelty, Report, redact_report
+from holdfast.checks.model.subjects import Checkout, EngineOutput, History
 from holdfast.checks.tools.interface import all_tools
 from holdfast.cli.command import Invocation
 from holdfast.cli.commands import check_inputs as inputs
+from holdfast.cli.commands.check_base import BaseChecks
 from holdfast.config.problems import did_you_mean, listed
 from holdfast.kernel.errors import ConfigError, Exit, Problem, UsageError
+from holdfast.kernel.text import plural
+from holdfast.plans.base_rules import BaseRules
+from holdfast.review.baseline import counting_baseline, lenient_baseline
 from holdfast.review.findings_by_stack import with_base_findings
-from holdfast.system import clock
+from holdfast.system import clock, files
 
 Selection = tuple[list[str], list[str], str | None]
 """Stacks, changed files, and the reference since which files changed."""
@@ -58,13 +67,25 @@ def chosen_level(level: str | None) -> Severity:
         ) from None
 
 
+def check_baseline_option(value: str, *, selected: bool) -> None:
+    if value != "write":
+        raise UsageError(
+            "HF-CHECK-8", f"--baseline {value}: unknown", hint="Write: holdfast check --baseline write"
+        )
+    if selected:
+        raise UsageError(
+            "HF-CHECK-8",
+            "--baseline write needs the findings of the whole repository",
+            hint="Leave out stacks, --changed and --since: holdfast check --baseline write",
+        )
+
+
 def _list_rules(invocation: Invocation) -> Exit:
     rules, console = catalogue.rules(), invocation.console
 
     def show() -> None:
         for rule in rules:
-            needs = f" (needs configuration: {rule.needs})" if rule.needs else ""
-            console.line(f" {rule.id}  {rule.severity:<8} {rule.title}{needs}")
+            console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
         console.say("")
         console.say(f" {len(rules)} rules · details of one: holdfast check --explain {rules[0].id}")
 
@@ -85,8 +106,6 @@ def _explain_rule(invocation: Invocation, id_: str) -> Exit:
     line = invocation.console.line
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
     line(f" Checks {target_names(rule)}.")
-    if rule.needs:
-        line(f" Off until configured: it needs {rule.needs}.")
     for title, paragraph in (
         ("Why it matters", details.why),
         ("How to fix it", rule.fix),
@@ -111,60 +130,94 @@ def _rule_document(rule: Rule) -> dict[str, object]:
         "why": rule_details(rule).why,
         "fix": rule.fix,
         "targets": list(rule.targets),
-        "needs": rule.needs or None,
     }
 
 
-def run_check(
-    invocation: Invocation,
-    selection: Selection,
-    format_: str,
-    level: Severity,
-    *,
-    engine: bool,
-    fix: bool,
-    history: bool,
-) -> Exit:
-    if format_ != "text":
+class CheckOptions(Struct, frozen=True, kw_only=True):
+    """How to check, apart from the selection."""
+
+    format: str = "text"
+    fail_on: Severity = Severity.ERROR
+    engine: bool = False
+    fix: bool = False
+    history: bool = False
+    write_baseline: bool = False
+    full: bool = False
+
+
+def run_check(invocation: Invocation, selection: Selection, options: CheckOptions) -> Exit:
+    if options.format != "text":
         invocation.console.reserve_output()
     started = clock.monotonic()
     repository, problems = _open(invocation)
     repository.tune(invocation.console.redactor)
     if problems:  # Without stacks, none can be selected by name: check everything.
         selection = ([], *selection[1:])
-    checkout, base = _checkouts(repository, *selection)
-    answers: Available[EngineOutput] = Available(missing=NO_ENGINE)
-    if engine:
-        answers = inputs.engine_answers(invocation, checkout, fix=fix)
-    past = inputs.git_history(repository, checkout) if history else Available(missing=NO_HISTORY)
+    checkouts = _checkouts(repository, *selection)
+    engine: Available[EngineOutput] = Available(missing=NO_ENGINE)
+    if options.engine:
+        engine = inputs.engine_answers(invocation, checkouts.now, fix=options.fix)
+    past = Available[History](missing=NO_HISTORY)
+    if options.history:
+        past = inputs.git_history(repository, checkouts.now)
+    if options.write_baseline:  # An invalid one is replaced.
+        known: tuple[BaselineEntry, ...] | None = lenient_baseline(repository.code)
+    else:
+        known = counting_baseline(repository.code, checkouts.base)
 
     def run(checkout: Checkout) -> Report:
         given = CheckInputs(
             states=inputs.readable_states(repository, checkout, catalogue.rules()),
             history=past,
-            engine=answers,
+            engine=engine,
             stack_problems=problems,
             tool_results=(
                 *(answer for tool in all_tools() for answer in tool.run(checkout, {})),
                 *inputs.git_failure(repository),
-                *(inputs.engine_failure(answers) if engine else ()),
+                *(inputs.engine_failure(engine) if options.engine else ()),
             ),
+            baseline=known,
         )
         return run_checks(checkout, catalogue.rules(), given)
 
-    report = run(checkout)
-    if base is not None:
-        report = with_base_findings(report, run(base))
+    report = run(checkouts.now)
+    if checkouts.by_base is not None:
+        report = with_base_findings(report, run(checkouts.by_base))
+    if checkouts.before is not None:
+        report = checkouts.before.compare(report, checkouts.now, engine, known or ())
+    if options.write_baseline:
+        report = _write_baseline(invocation, repository, report)
     format_input = FormatInput(
         report=redact_report(report, invocation.console.redactor.clean),
         prefix=repository.prefix,
         version=__version__,
-        fail_on=level,
+        fail_on=options.fail_on,
         verbose=invocation.verbose,
+        full=options.full,
         seconds=clock.monotonic() - started,
     )
-    _print_report(invocation, format_, format_input)
-    return report.exit(level)
+    _print_report(invocation, options.format, format_input)
+    return report.exit(options.fail_on)
+
+
+def _write_baseline(invocation: Invocation, repository: Repository, report: Report) -> Report:
+    """Write the baseline of this report, and compare the report with it."""
+    entries, left_out = next_baseline(report, invocation.console.redactor.clean)
+    path = repository.config.root / BASELINE
+    existed = path.exists()
+    files.write(path, write_baseline(entries), mode=0o644)
+    say = invocation.console.say
+    fixed = report.baseline.fixed_count if report.baseline is not None else 0
+    added = report.count_novelty(Novelty.NEW) - left_out if existed else len(entries)
+    say(f" wrote {BASELINE}: {plural(len(entries), 'known finding')} ({added} added, {fixed} removed)")
+    secrets = sum(finding.rule.secret and not finding.waived for finding in report.findings)
+    if secrets:
+        say(f" {plural(secrets, 'known finding')} about secrets: rotate them, whether reported or not")
+    if left_out:
+        why = "about waivers, policies or what was not checked, or with a secret in its name"
+        say(f" {plural(left_out, 'finding')} cannot be in a baseline ({why})")
+    findings, _ = mark_known(report.findings, entries)
+    return replace(report, findings=tuple(findings), baseline=BaselineUse())
 
 
 def _open(invocation: Invocation) -> tuple[Repository, tuple[Problem, ...]]:
@@ -177,31 +230,46 @@ def _open(invocation: Invocation) -> tuple[Repository, tuple[Problem, ...]]:
         return open_repository(config, environment, with_stacks=False), error.problems
 
 
+class _Checkouts(Struct, frozen=True, kw_only=True):
+    now: Checkout
+    by_base: Checkout | None
+    """The same with the settings, policies and waivers of the base, if these differ."""
+    before: BaseChecks | None
+    """With `--since`."""
+    base: BaseRules | None
+
+
 def _checkouts(
     repository: Repository, stacks: list[str], changed: list[str], since: str | None
-) -> tuple[Checkout, Checkout | None]:
-    """What is checked, and the same with the settings, policies and waivers of the base, if these differ."""
+) -> _Checkouts:
     selection = repository.select(stacks, changed, since)
     # Files outside the root select the stacks that read them, but are not checked themselves.
     inside = (path for path in selection.changed or () if not path.startswith("../"))
     paths = frozenset() if stacks else frozenset(inside)
     whole = not (stacks or changed or since is not None) or inputs.affects_every_file(repository, paths)
     files, tracked = inputs.repository_files(repository)
-    chosen = repository.stacks if whole else [selected.stack for selected in selection.selected]
+    chosen = repository.stacks if whole else tuple(selected.stack for selected in selection.selected)
+    today = clock.now().date()
     build = functools.partial(
-        build_checkout,
-        files=files,
-        tracked=tracked,
-        today=clock.now().date(),
-        whole=whole,
-        changed=paths,
+        build_checkout, files=files, tracked=tracked, today=today, whole=whole, changed=paths
     )
-    checkout = build(repository.config, repository.code, stacks=chosen, all_stacks=repository.stacks)
-    base = selection.base
-    if base is None or not base.sealed.checks:
-        return checkout, None
-    judged, all_judged = ([base.judged(stack) for stack in some] for some in (chosen, repository.stacks))
-    return checkout, build(base.config, base.code, stacks=judged, all_stacks=all_judged)
+    base, before, by_base = selection.base, selection.before, None
+    if base is not None and base.sealed.checks:
+        judged, all_judged = ([base.judged(stack) for stack in some] for some in (chosen, repository.stacks))
+        by_base = build(base.config, base.code, stacks=judged, all_stacks=all_judged)
+    return _Checkouts(
+        now=build(repository.config, repository.code, stacks=chosen, all_stacks=repository.stacks),
+        by_base=by_base,
+        before=None
+        if before is None
+        else BaseChecks(
+            repository=repository,
+            before=before,
+            rules=base,
+            selected=chosen,
+        ),
+        base=base,
+    )
 
 
 def _print_report(invocation: Invocation, format_: str, inputs: FormatInput) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.checks.formats.interface import FormatInput, counts_text, partly_evaluated_text
+from holdfast.checks.formats.interface import (
+    FormatInput,
+    counts_text,
+    partly_evaluated_text,
+    uncounted_texts,
+)
 from holdfast.checks.formats.text import finding_lines
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, ReportedFinding
@@ -25,12 +30,13 @@ def show_checks(
     shown: set[ReportedFinding],
 ) -> None:
     """Nothing if all rules ran and found nothing. Skips what was shown before and what the guard says."""
-    if not (report.unwaived or report.skipped or (verbose and report.findings)):
+    known = report.baseline is not None and report.findings
+    if not (report.active or report.skipped or known or (verbose and report.findings)):
         return
     own = not_yet_reported(report, filter(shows_decision, results))
     candidates = report.findings if verbose else tuple(filter(_deserves_line, own))
     new = [finding for finding in candidates if finding not in shown]
-    shown.update(new, {*report.unwaived}.difference(own))
+    shown.update(new, {*report.active}.difference(own))
     listed = tuple(new if verbose else new[:_MOST_FINDINGS])
     console.line("")
     for line in finding_lines(FormatInput(report=replace(report, findings=listed), verbose=verbose)):
@@ -46,11 +52,9 @@ def _deserves_line(finding: ReportedFinding) -> bool:
 
 
 def _numbers(report: Report, *, verbose: bool) -> str:
-    parts = [counts_text(report)]
-    if report.waived:
-        parts.append(f"{report.waived} waived")
+    parts = [counts_text(report), *uncounted_texts(report)]
     if partly_evaluated := partly_evaluated_text(report):
         parts.append(partly_evaluated if verbose else f"{partly_evaluated} (details: --verbose)")
-    if report.unwaived and not verbose:
+    if report.active and not verbose:
         parts.append("all findings: --verbose")
     return " · ".join(parts)

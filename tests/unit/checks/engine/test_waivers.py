@@ -100,7 +100,7 @@ def test_a_waiver_covers_its_line_and_its_block(code: str) -> None:
     report = check(UNUSED, {"main.tf": code})
     (found,) = of(report, UNUSED)
     assert found.waiver is not None
-    assert (found.waiver.reason, len(report.unwaived)) == ("why", 0)
+    assert (found.waiver.reason, len(report.active)) == ("why", 0)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_configuration_waives_too(about: str) -> None:
     """By path, address, or rule alone; whoever answers for it is named."""
     report = check(UNUSED, CODE, config=configured(f"{{ {about}, {WORDS} }}"))
     assert [one.waiver.owner if one.waiver else None for one in of(report, UNUSED)] == ["team"]
-    assert report.unwaived == ()
+    assert report.active == ()
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_removed_rule_is_a_note() -> None:
     config = configured(f"{{ rule: HF705, {WORDS} }}") + "  rules: { hf701: off }\n"
     code = 'variable "a" {} # holdfast:ignore HF702, HF700 until=2027-01-31 reason=why\n'
     report = check(UNUSED, {"main.tf": code}, config=config)
-    assert [(one.rule.id, one.severity, one.message) for one in report.unwaived] == [
+    assert [(one.rule.id, one.severity, one.message) for one in report.active] == [
         ("HF907", "note", "HF705 was removed: use TFLint (`terraform_typed_variables`)"),
         ("HF907", "note", "HF701 was removed: use TFLint (`terraform_unused_declarations`)"),
         ("HF907", "note", "HF702 was removed: use TFLint (`terraform_unused_declarations`)"),

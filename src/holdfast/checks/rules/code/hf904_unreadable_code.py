@@ -7,7 +7,8 @@ from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.nodes import File
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.text import plural
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -36,13 +37,22 @@ def _calls(module: Module) -> Iterator[Finding]:
 
 
 def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
-    """Nothing is quoted from a file outside the repository that a link points to."""
+    """One finding for each file: the first problem often causes the others.
+
+    Nothing is quoted from a file outside the repository that a link points to.
+    """
     if file.problems and checkout.code.tree.real(file.path) is None:
         outside = "the file cannot be read; it is a link to a file outside the repository"
         yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
         return
-    for problem in file.problems:
-        yield Finding(message=problem.message, place=problem.place, hint=problem.hint)
+    for problem in sorted(file.problems, key=_line)[:1]:
+        others = len(file.problems) - 1
+        more = f" (and {plural(others, 'more problem')})" if others else ""
+        yield Finding(message=f"{problem.message}{more}", place=problem.place, hint=problem.hint)
+
+
+def _line(problem: Problem) -> int:
+    return (problem.place.line if problem.place is not None else None) or 0
 
 
 RULE = Rule(

@@ -40,8 +40,7 @@ def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tu
     if not secret.masked:
         return f"`{name}` shows {secret.source} in plain text: the provider does not mark it", None
     if root:
-        message = f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here"
-        return message, Severity.WARNING
+        return f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here", None
     return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 

@@ -1,0 +1,201 @@
+"""Which findings are new: compared with the baseline, and with the findings of the base of a change. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from holdfast.checks.engine import catalogue
+from holdfast.checks.engine.coverage import Coverage
+from holdfast.checks.model.baseline import BaselineEntry, RemainingEntries, line_independent
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.model.report import BaselineUse, Novelty, Report, ReportedFinding
+from holdfast.checks.model.subjects import Checkout
+
+ABOUT_SETTINGS = frozenset({"HF901", "HF902", "HF903", "HF907"})
+"""Findings about waivers and settings."""
+NOT_CHECKED = frozenset({"HF905", "HF906", "HF908"})
+"""They report that something was not checked, which is never known as fine."""
+_OWN = frozenset(catalogue.ids()) - NOT_CHECKED
+_UNREADABLE = "HF904"
+_POLICY = "rego"
+_CHECKOV = "checkov"
+
+
+# The baseline
+
+
+def entry_of(finding: ReportedFinding) -> BaselineEntry:
+    return BaselineEntry(
+        rule=finding.rule.id,
+        severity=finding.severity,
+        file=finding.file,
+        stack=finding.stack if finding.file is None else None,
+        address=finding.address,
+        message=line_independent(finding.message),
+    )
+
+
+def can_be_known(finding: ReportedFinding) -> bool:
+    """A denial of a policy always counts, as in a plan."""
+    return finding.rule.id not in ABOUT_SETTINGS | NOT_CHECKED and finding.rule.tool != _POLICY
+
+
+def mark_known(
+    findings: Iterable[ReportedFinding], entries: Iterable[BaselineEntry]
+) -> tuple[list[ReportedFinding], tuple[BaselineEntry, ...]]:
+    """The findings compared with the baseline, and the entries that no unwaived finding has."""
+    remaining = RemainingEntries(entries)
+
+    def marked(finding: ReportedFinding) -> ReportedFinding:
+        if finding.waived:
+            return finding
+        known = can_be_known(finding) and remaining.take(entry_of(finding))
+        return replace(finding, novelty=Novelty.KNOWN if known else Novelty.NEW)
+
+    return [marked(finding) for finding in findings], remaining.left()
+
+
+def compare_with_baseline(
+    report: Report, entries: Iterable[BaselineEntry], checkout: Checkout, coverage: Coverage
+) -> Report:
+    findings, left = mark_known(report.findings, entries)
+    unreadable = {finding.file for finding in findings if finding.rule.id == _UNREADABLE}
+    checked = (entry for entry in left if checkout.whole and _is_checked(entry, checkout, coverage))
+    fixed = tuple(entry for entry in checked if entry.file is None or entry.file not in unreadable)
+    unchecked = tuple(entry for entry in left if entry not in fixed)
+    return replace(report, findings=tuple(findings), baseline=BaselineUse(fixed=fixed, unchecked=unchecked))
+
+
+def _is_checked(entry: BaselineEntry, checkout: Checkout, coverage: Coverage) -> bool:
+    """Whether its rule was evaluated where the finding was."""
+    rule, file = entry.rule, entry.file
+    if rule not in catalogue.ids():
+        unfinished = any(evaluation.rule.id in NOT_CHECKED for evaluation, _ in coverage.findings)
+        return not unfinished and all(skip.rule != _CHECKOV for skip in coverage.skipped)
+    if file is None:
+        return coverage.is_fully_evaluated(rule)
+    if checkout.content(file) is None and coverage.files_of(rule):
+        return coverage.is_history_evaluated(rule)
+    return coverage.is_evaluated(rule, file)
+
+
+def next_baseline(report: Report, clean: Callable[[str], str]) -> tuple[list[BaselineEntry], int]:
+    """The entries for all findings of the report, and how many findings cannot have one.
+
+    An entry is written as it is or not at all: one that contains a secret is left out. What was not evaluated
+    stays.
+    """
+    unwaived = [finding for finding in report.findings if not finding.waived]
+    entries = [
+        entry_of(finding)
+        for finding in unwaived
+        if can_be_known(finding)
+        and all(clean(text) == text for text in (finding.message, finding.file, finding.address) if text)
+    ]
+    unchecked = report.baseline.unchecked if report.baseline is not None else ()
+    return [*entries, *unchecked], len(unwaived) - len(entries)
+
+
+# The base of a change
+
+_Key = tuple[str | bytes | None, ...]
+_Severities = dict[_Key, list[Severity]]
+
+
+def mark_existing(
+    report: Report,
+    checkout: Checkout,
+    bases: Sequence[tuple[Report, Checkout]],
+    entries: Iterable[BaselineEntry],
+) -> Report:
+    """The report of a change, compared with the findings of its base. Of those, `entries` are known.
+
+    `bases` are its findings with the settings of the change and with its own: a finding exists if either has
+    it, at least as severe and on an unchanged line. It may have moved to another file of the folder, which is
+    one module. An external tool reads only the current files: of its findings, the baseline decides.
+    """
+    remaining = _united([_by_key(base, old) for base, old in bases])
+    keys = {
+        number: _key(finding, checkout)
+        for number, finding in enumerate(report.findings)
+        if not finding.waived and finding.rule.id in _OWN
+    }
+    existing = _take(keys, report, remaining)
+    moved: _Severities = {}
+    for key, severities in remaining.items():
+        moved.setdefault(_in_folder(key), []).extend(severities)
+    missing = {number: _in_folder(key) for number, key in keys.items() if number not in existing}
+    existing |= _take(missing, report, moved)
+
+    accepted = RemainingEntries(entries)
+
+    def marked(number: int, finding: ReportedFinding) -> ReportedFinding:
+        if number not in keys:
+            return finding
+        if number not in existing:
+            return replace(finding, novelty=Novelty.NEW)
+        known = can_be_known(finding) and accepted.take(entry_of(finding))
+        return replace(finding, novelty=Novelty.KNOWN if known else Novelty.EXISTING)
+
+    findings = tuple(marked(number, finding) for number, finding in enumerate(report.findings))
+    return replace(report, findings=findings)
+
+
+def _by_key(report: Report, checkout: Checkout) -> _Severities:
+    severities: _Severities = {}
+    for finding in report.findings:
+        severities.setdefault(_key(finding, checkout), []).append(finding.severity)
+    for found in severities.values():
+        found.sort(key=lambda severity: severity.rank)
+    return severities
+
+
+def _united(bases: Iterable[_Severities]) -> _Severities:
+    """What both show is one finding."""
+    united: _Severities = {}
+    for base in bases:
+        for key, severities in base.items():
+            pairs = itertools.zip_longest(united.get(key, ()), severities)
+            united[key] = [min(filter(None, pair), key=lambda severity: severity.rank) for pair in pairs]
+    return united
+
+
+def _take(keys: Mapping[int, _Key], report: Report, remaining: _Severities) -> set[int]:
+    """The numbers of the findings that remain in the base; each there is used once."""
+    taken = set()
+    for number, key in keys.items():
+        known = remaining.get(key, [])
+        severity = report.findings[number].severity
+        match = next((other for other in known if other.is_at_least(severity)), None)
+        if match is not None:
+            known.remove(match)
+            taken.add(number)
+    return taken
+
+
+def _key(finding: ReportedFinding, checkout: Checkout) -> _Key:
+    """The folder and the name of the file first."""
+    folder, _, name = (finding.file or "").rpartition("/")
+    stack = finding.stack if finding.file is None else None
+    message = line_independent(finding.message)
+    return folder, name, finding.rule.id, stack, finding.address, message, _content(finding, checkout)
+
+
+def _in_folder(key: _Key) -> _Key:
+    return key[0], *key[2:]
+
+
+def _content(finding: ReportedFinding, checkout: Checkout) -> str | bytes | None:
+    """The code that the finding is about, however it is indented: its line, every line of a secret, or the
+    file.
+    """
+    file, line = finding.file, finding.line
+    if file is None:
+        return None
+    if line is None or finding.rule.id == _UNREADABLE:
+        return checkout.content(file)
+    last = max(finding.end_line or line, line) if finding.rule.secret else line
+    return "\n".join(" ".join(text.split()) for text in checkout.lines(file)[line - 1 : last])

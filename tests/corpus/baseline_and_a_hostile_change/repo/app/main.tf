@@ -1,0 +1,8 @@
+variable "size" {
+  type = number
+}
+
+variable "zone" {
+  type    = string
+  default = "a"
+}
