@@ -1,4 +1,4 @@
-"""The services example with Terragrunt, where there is one: on PATH, or in HOLDFAST_TOOLS."""
+"""Holdfast beside Terragrunt, where there is one: on PATH, or in HOLDFAST_TOOLS."""
 
 from __future__ import annotations
 
@@ -17,6 +17,35 @@ TERRAGRUNT = shutil.which("terragrunt", path=os.pathsep.join(_PLACES))
 pytestmark = pytest.mark.skipif(TERRAGRUNT is None, reason="no terragrunt on PATH or in HOLDFAST_TOOLS")
 
 
+def _apply(folder: Path, holdfast: Program, terraform_folder: Path) -> None:
+    subprocess.run(
+        [str(TERRAGRUNT), "run", "--all", "--tf-path", f"{terraform_folder}/terraform", "--", "apply"],
+        cwd=folder,
+        env={**holdfast.environment, "TG_NON_INTERACTIVE": "true"},
+        capture_output=True,
+        check=True,
+    )
+
+
+def test_an_estate_of_terragrunt_has_no_changes_after_its_translation(
+    holdfast: Program, terraform_folder: Path
+) -> None:
+    """Includes, inputs, outputs, generated files and variables files mean what they meant before."""
+    shutil.copytree(ROOT / "tests/corpus/terragrunt_units/repo", holdfast.folder, dirs_exist_ok=True)
+    subprocess.run(["git", "init", "-q"], cwd=holdfast.folder, check=True)
+    _apply(holdfast.folder / "live", holdfast, terraform_folder)
+    states = {path: path.read_bytes() for path in holdfast.folder.glob("states/**/*.tfstate")}
+    assert len(states) == 4
+    started = holdfast.json("init", "--from", "terragrunt")
+    assert started["held_back"] == []
+    results = holdfast.results("plan")
+    assert {name: one["status"] for name, one in results.items()} == dict.fromkeys(
+        ("dev/app", "dev/network", "prod/app", "prod/network"), "unchanged"
+    )
+    assert {path: path.read_bytes() for path in states} == states
+    assert not list(holdfast.folder.glob(".holdfast/states/*")), "no state of Holdfast's own"
+
+
 def test_both_make_the_same_of_the_services_example(
     holdfast: Program, terraform_folder: Path, tmp_path: Path
 ) -> None:
@@ -25,13 +54,7 @@ def test_both_make_the_same_of_the_services_example(
     ours = holdfast.results("apply", "--yes")
     units = tmp_path / "copy"
     shutil.copytree(ROOT / "examples/services", units)
-    subprocess.run(
-        [str(TERRAGRUNT), "run", "--all", "--tf-path", f"{terraform_folder}/terraform", "--", "apply"],
-        cwd=units / "terragrunt/live",
-        env={**holdfast.environment, "TG_NON_INTERACTIVE": "true"},
-        capture_output=True,
-        check=True,
-    )
+    _apply(units / "terragrunt/live", holdfast, terraform_folder)
     theirs = {}
     for state in (units / "terragrunt/states").rglob("terraform.tfstate"):
         parts = state.relative_to(units / "terragrunt/states/live").parts

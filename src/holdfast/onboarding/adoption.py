@@ -49,7 +49,7 @@ def adoption_steps(
     modules = [scan.modules[folder] for folder in sorted({stack.module for stack in active})]
     found: tuple[tuple[str, Found], ...] = (
         ("Unreadable files", _unreadable_files(scan)),
-        ("Terragrunt", _terragrunt(scan)),
+        ("Stacks held back: complete their entries in holdfast.yaml", _translated(scan)),
         ("Stacks held back: their state location is unknown", _held_back_stacks(entries, scan)),
         (
             "Guessed state locations: check them before the first apply",
@@ -84,15 +84,10 @@ def _unreadable_files(scan: RepositoryScan) -> Found:
         yield path, "The file name contains unprintable characters. Rename it: a pattern cannot refer to it."
 
 
-def _terragrunt(scan: RepositoryScan) -> Found:
-    if scan.terragrunt:
-        what = (
-            "Holdfast runs plain Terraform or OpenTofu. A unit gets its backend, providers and inputs "
-            "from Terragrunt and is not a complete root module. Convert one unit at a time: write an entry "
-            "for it with its `backend` (with the same key), its providers as `generate` and its inputs and "
-            "dependencies as `inputs`; `holdfast plan` must show no changes before the first apply"
-        )
-        yield scan.terragrunt[0], what
+def _translated(scan: RepositoryScan) -> Found:
+    for stack in scan.translation.stacks if scan.translation is not None else ():
+        if stack.reasons:
+            yield stack.original, f"{stack.name}: {' '.join(stack.reasons)}"
 
 
 def _held_back_stacks(entries: Sequence[StackEntry], scan: RepositoryScan) -> Found:

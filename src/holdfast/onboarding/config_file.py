@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from holdfast.config.read import FILE_NAME, parse
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import ConfigError, Failed, UsageError
-from holdfast.onboarding.starter import Starter
+from holdfast.onboarding.scan import RepositoryScan
+from holdfast.onboarding.starter import Starter, starter_from_scan
+from holdfast.onboarding.translation import hold_back_invalid
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
@@ -46,6 +50,23 @@ def require_new(file: Path) -> None:
         )
 
 
+def verifiable_starter(scan: RepositoryScan, file: Path) -> Starter:
+    """The starter of a scan; a translated entry that Holdfast would refuse is held back, with the reason."""
+    starter = starter_from_scan(scan)
+    while starter.translation is not None and scan.translation is not None:
+        try:
+            _read(starter.text, file)
+        except ConfigError as error:
+            translation = hold_back_invalid(scan.translation, starter.text, error.problems)
+        else:
+            break
+        if translation == scan.translation:
+            break
+        scan = replace(scan, translation=translation)
+        starter = starter_from_scan(scan)
+    return starter
+
+
 def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
     """Read the starter as every other command will, and write it only if it finds the announced stacks."""
     stacks = _discover(starter.text, file)
@@ -63,16 +84,20 @@ def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
     return stacks
 
 
-def _discover(text: str, file: Path) -> tuple[Stack, ...]:
+def _read(text: str, file: Path) -> tuple[Stack, ...]:
     root = file.parent
     code = Code(root)
+    return discover(
+        parse(text, file=file.name, root=root, path=file),
+        files=FolderTree(root),
+        read_values=variables_reader(code.tree),
+        code_backend=lambda module: code_backend(code, module),
+    )
+
+
+def _discover(text: str, file: Path) -> tuple[Stack, ...]:
     try:
-        return discover(
-            parse(text, file=file.name, root=root, path=file),
-            files=FolderTree(root),
-            read_values=variables_reader(code.tree),
-            code_backend=lambda module: code_backend(code, module),
-        )
+        return _read(text, file)
     except ConfigError as error:
         elsewhere = tuple(
             problem for problem in error.problems if problem.place and problem.place.file != file.name

@@ -22,6 +22,8 @@ from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, SignKind, commented_backend, find_signs
+from holdfast.onboarding.translate import translate
+from holdfast.onboarding.translation import Translation
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_reader
@@ -54,6 +56,8 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     """It is in a folder of examples or tests."""
     terragrunt: bool = False
     """A Terragrunt unit, or the code of one: not a complete root module."""
+    translated: bool = False
+    """Another tool's files say which stacks it is the code of."""
     providers: bool = False
     has_resources: bool = True
     """It has more than variables and locals, for example resources or outputs."""
@@ -113,6 +117,8 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     signs: tuple[Sign, ...] = ()
     """What shows that other tools, templates or scripts supply backends."""
     atlantis: Atlantis | None = None
+    translation: Translation | None = None
+    """Of the files of another tool, as entries."""
     terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
     """State and plan files that are committed to Git."""
@@ -121,8 +127,11 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     """Paths with unprintable characters, which a configuration cannot name."""
 
 
-def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositoryScan:
-    """`tracked`: the paths in Git. Raises only if a folder cannot be read."""
+def scan_repository(root: Path, *, tracked: Iterable[str] = (), tool: str | None = None) -> RepositoryScan:
+    """`tracked`: the paths in Git. `tool`: whose files to translate, instead of the first that is found.
+
+    Raises only if a folder cannot be read.
+    """
     paths, unprintable = _paths(FolderTree(root))
     code = Code(root)
     read_values = variables_reader(code.tree)
@@ -136,7 +145,11 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
         if path.endswith((".tfvars", ".tfvars.json")) and path not in settings_only
     }
     terragrunt = tuple(path for path in paths if _TERRAGRUNT.search(path))
+    translation = translate(code, paths, tool=tool)
     modules = _modules(root, code, paths, variables_files, terragrunt)
+    for folder in translation.folders if translation is not None else ():
+        if folder in modules:
+            modules[folder] = replace(modules[folder], translated=True)
     backend_files = tuple(
         replace(file, module=next((folder for folder in folders_above(file.path) if folder in modules), None))
         for file in backend_files
@@ -156,6 +169,7 @@ def scan_repository(root: Path, *, tracked: Iterable[str] = ()) -> RepositorySca
         atlantis=next(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),
+        translation=translation,
         terragrunt=terragrunt,
         secrets_in_git=tuple(sorted(path for path in tracked if _STATE.search(path) or _PLAN.search(path))),
         programs=tuple(_programs(code, (module for module in modules.values() if not module.is_example))),

@@ -20,6 +20,7 @@ from holdfast.onboarding.starter_atlantis import convert_projects
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, entries_with_states, state_choices
 from holdfast.onboarding.starter_text import render_config
+from holdfast.onboarding.translation import Translation
 
 _listed = functools.partial(first_names, most=3)
 
@@ -34,6 +35,8 @@ class Starter(Struct, frozen=True, kw_only=True):
     """A summary of the repository, in sentences."""
     guesses: tuple[str, ...]
     steps: tuple[AdoptionStep, ...]
+    translation: Translation | None = None
+    """Which part of another tool's files became which key."""
 
 
 def starter_from_scan(scan: RepositoryScan) -> Starter:
@@ -42,13 +45,17 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
     converted = None
     summary = tuple(_summary(entry) for entry in layout.entries)
     layout_guesses = _layout_guesses(layout, scan)
-    if scan.atlantis is not None and scan.atlantis.projects:
+    translation = scan.translation
+    if translation is not None:
+        summary = (translation.found, *summary)
+    elif scan.atlantis is not None and scan.atlantis.projects:
         converted = convert_projects(scan.atlantis, scan)
-        summary = (f"{scan.atlantis.path} with {plural(len(scan.atlantis.projects), 'project')}",)
+        summary = (converted.translation.found,)
         layout_guesses = _atlantis_guesses(scan.atlantis, layout.entries, converted.entries)
     drafts = [_with_environment(entry) for entry in (converted or layout).entries]
     choices = state_choices(drafts, scan)
-    entries = entries_with_states(drafts, choices)
+    own = entries_with_states(drafts, choices)
+    entries = [*own, *(translation.entries if translation is not None else ())]
     held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
     names = sorted(stack.name for entry in entries for stack in entry.stacks)
     active = tuple(name for name in names if name not in held_back)
@@ -59,16 +66,19 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
     without = [name for name in active if not by_stack[name]]
     guesses = (
         *layout_guesses,
+        *(translation.notes if translation is not None else ()),
         *_environment_guesses(unmatched, without),
-        *_state_guesses(entries, choices),
+        *_state_guesses(own, choices),
     )
+    defaults = translation.defaults if translation is not None else {}
     return Starter(
-        text=render_config(entries, environments, active=frozenset(active)),
+        text=render_config(entries, environments, active=frozenset(active), defaults=defaults),
         stacks=active,
         held_back=tuple(sorted(held_back)),
-        found=(*_terragrunt(scan), *summary) or ("no Terraform root modules",),
+        found=summary or ("no Terraform root modules",),
         guesses=tuple(dict.fromkeys(guesses)),
-        steps=adoption_steps(scan, entries, choices, converted.not_converted if converted else ()),
+        steps=adoption_steps(scan, own, choices, converted.not_converted if converted else ()),
+        translation=translation if converted is None else converted.translation,
     )
 
 
@@ -96,12 +106,6 @@ def _environment_values(stack: StackDraft, entry: StackEntry, scan: RepositorySc
     known = tuple(value for value in values if value)
     # An account that names no environment does not matter if the variables name one.
     return tuple(value for value in known if environment_word(value)) or known
-
-
-def _terragrunt(scan: RepositoryScan) -> Iterator[str]:
-    if scan.terragrunt:
-        files = plural(len(scan.terragrunt), "file")
-        yield f"Terragrunt ({files}): Holdfast runs plain Terraform and OpenTofu"
 
 
 def _summary(entry: StackEntry) -> str:

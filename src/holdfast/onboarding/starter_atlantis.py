@@ -15,6 +15,7 @@ from holdfast.onboarding.naming import environment_word, is_environment
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, unused_name, valid_name
+from holdfast.onboarding.translation import Part, TranslatedStack, Translation
 from holdfast.stacks.listing import ROOT, join_path
 
 
@@ -22,6 +23,7 @@ class ConvertedProjects(Struct, frozen=True, kw_only=True):
     entries: tuple[StackEntry, ...]
     not_converted: tuple[str, ...]
     """Sentences about settings that Holdfast does not support."""
+    translation: Translation
 
 
 def convert_projects(atlantis: Atlantis, scan: RepositoryScan) -> ConvertedProjects:
@@ -32,11 +34,37 @@ def convert_projects(atlantis: Atlantis, scan: RepositoryScan) -> ConvertedProje
     for project, name in named:
         groups[project.group].append(name)
     known = {project.name or "": name for project, name in named}
+    needs = {name: _dependencies(project, known, groups) for project, name in named}
     return ConvertedProjects(
-        entries=tuple(
-            _entry(project, name, scan, _dependencies(project, known, groups)) for project, name in named
-        ),
+        entries=tuple(_entry(project, name, scan, needs[name]) for project, name in named),
         not_converted=tuple(_not_converted(atlantis, scan, known)),
+        translation=Translation(
+            tool="Atlantis",
+            found=f"{atlantis.path} with {plural(len(atlantis.projects), 'project')}",
+            stacks=tuple(_translated(atlantis.path, project, name, needs[name]) for project, name in named),
+        ),
+    )
+
+
+def _translated(path: str, project: Project, name: str, needs: tuple[str, ...]) -> TranslatedStack:
+    order = "depends_on" if project.depends_on else "execution_order_group"
+    parts = {
+        f"dir: {project.folder}": f"module: {project.folder}",
+        f"workspace: {project.workspace}": f"workspace: {project.workspace}",
+        f"terraform_version: {project.version}": f"engine: {{ version: {project.version} }}",
+        order: f"depends_on: [{', '.join(needs)}]",
+    }
+    used = (True, project.workspace != DEFAULT_WORKSPACE, bool(project.version), bool(needs))
+    return TranslatedStack(
+        original=path,
+        name=name,
+        module=project.folder,
+        keys={},
+        parts=tuple(
+            Part(original=original, keys=keys)
+            for (original, keys), use in zip(parts.items(), used, strict=True)
+            if use
+        ),
     )
 
 

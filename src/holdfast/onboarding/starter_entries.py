@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -189,8 +190,8 @@ def _with_unique_names(entries: list[StackEntry]) -> list[StackEntry]:
 
 def unused_name(name: str, used: Collection[str]) -> str:
     """The name, with a number if it is taken."""
-    candidates = (name, *(f"{name}-{number}" for number in range(2, len(used) + 3)))
-    return next(candidate for candidate in candidates if candidate not in used)
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    return next(candidate for candidate in itertools.chain((name,), numbered) if candidate not in used)
 
 
 def _short(entry: StackEntry) -> str | None:

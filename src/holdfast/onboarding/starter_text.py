@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.config.settings import Environment
@@ -13,6 +13,9 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.config.yaml import resolve
 from holdfast.onboarding.starter_entries import StackEntry
 
+_LONGEST_LINE: Final = 100
+_LITERAL: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]*(?:\n+[\x20-\x7e]+)*\n?")
+"""A text of several lines that YAML reads as it is in a literal block."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+-]*")
 
 _HEAD: Final = """\
@@ -38,10 +41,17 @@ _WIDTH: Final = 108
 
 
 def render_config(
-    entries: Sequence[StackEntry], environments: Sequence[Environment], *, active: frozenset[str]
+    entries: Sequence[StackEntry],
+    environments: Sequence[Environment],
+    *,
+    active: frozenset[str],
+    defaults: Mapping[str, object] | None = None,
 ) -> str:
     """`active`: names of the stacks that are not held back; others can only depend on these."""
     parts = [_HEAD, _environments(environments)]
+    if defaults:
+        parts.append("\n# What all stacks have.\ndefaults:\n")
+        parts += [f"{line}\n" for line in _indented(_lines(defaults))]
     live = [entry for entry in entries if entry.held_back is None]
     held_back = [entry for entry in entries if entry.held_back is not None]
     if live:
@@ -98,8 +108,27 @@ def _environments(environments: Sequence[Environment]) -> str:
 
 
 def _entry(entry: StackEntry, active: frozenset[str]) -> str:
-    first, *rest = (f"{key}: {yaml_value(value)}" for key, value in _keys(entry, active).items())
-    return "".join((f"  # {entry.why}\n", f"  - {first}\n", *(f"    {line}\n" for line in rest)))
+    first, *rest = _lines(_keys(entry, active))
+    lines = (f"  # {entry.why}", f"  - {first}", *_indented(rest, "    "))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(keys: Mapping[str, object]) -> Iterator[str]:
+    """A mapping in block style: a value that fits is on one line, long texts are literal blocks."""
+    for key, value in keys.items():
+        text = f"{yaml_value(key)}: {yaml_value(value)}"
+        if isinstance(value, str) and "\n" in value and _LITERAL.fullmatch(value):
+            yield f"{yaml_value(key)}: |{'' if value.endswith(chr(10)) else '-'}"
+            yield from _indented(value.splitlines())
+        elif (len(text) > _LONGEST_LINE or "\\n" in text) and isinstance(value, Mapping) and value:
+            yield f"{yaml_value(key)}:"
+            yield from _indented(_lines(value))
+        else:
+            yield text
+
+
+def _indented(lines: Iterable[str], by: str = "  ") -> Iterator[str]:
+    return (f"{by}{line}" if line else "" for line in lines)
 
 
 def _keys(entry: StackEntry, active: frozenset[str]) -> dict[str, object]:

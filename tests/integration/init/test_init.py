@@ -170,24 +170,6 @@ def test_a_library_of_one_module(tmp_path: Path) -> None:
     assert started(tmp_path)[1] == {}
 
 
-def test_terragrunt_is_explained(tmp_path: Path) -> None:
-    """Units of Terragrunt and their code are left alone; plain root modules beside them are stacks."""
-    lay(
-        tmp_path,
-        {
-            "root.hcl": "",
-            "live/prod/vpc/terragrunt.hcl": 'terraform {\n  source = "${get_repo_root()}//modules/vpc"\n}\n',
-            "modules/vpc/main.tf": OPEN + CODE,
-            "plain/main.tf": fixed("plain"),
-        },
-    )
-    made, stacks = started(tmp_path)
-    assert list(stacks) == ["plain"]
-    assert made.found[0].startswith("Terragrunt (2 files)")
-    assert made.steps[0].title == "Terragrunt"
-    assert "not a complete root module" in made.steps[0].what
-
-
 def test_atlantis_projects(tmp_path: Path) -> None:
     """Projects become stacks with their workspace, version and order; what is lost is said."""
     lay(

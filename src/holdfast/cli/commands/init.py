@@ -13,6 +13,7 @@ from holdfast.kernel.text import plural
 if TYPE_CHECKING:  # These are loaded when the command runs.
     from holdfast.onboarding.adoption import AdoptionStep
     from holdfast.onboarding.starter import Starter
+    from holdfast.onboarding.translation import Translation
     from holdfast.stacks.stack import Stack
 
 _SHOWN_STACKS = 8
@@ -22,11 +23,18 @@ _SHOWN_FILES = 3
 def init(
     invocation: Invocation,
     force: Annotated[bool, Option("--force", help="Replace an existing holdfast.yaml.")] = False,
+    tool: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="TOOL",
+            help="Translate the files of terragrunt, atmos or atlantis, and show what became of each part.",
+        ),
+    ] = None,
 ) -> Exit:
     """Scan this repository and write a starter holdfast.yaml. Shows what was guessed and what to fix."""
-    from holdfast.onboarding.config_file import config_path, require_new, write_verified
+    from holdfast.onboarding.config_file import config_path, require_new, verifiable_starter, write_verified
     from holdfast.onboarding.scan import scan_repository
-    from holdfast.onboarding.starter import starter_from_scan
     from holdfast.system import git as system_git
 
     here = Path.cwd()
@@ -46,10 +54,17 @@ def init(
     )
     start = f"{prefix}/" if prefix else ""
     tracked = [path.removeprefix(start) for path in (git.tracked() if git else ()) if path.startswith(start)]
-    starter = starter_from_scan(scan_repository(root, tracked=tracked))
+    starter = verifiable_starter(scan_repository(root, tracked=tracked, tool=tool), file)
+    if tool is not None and (starter.translation is None or starter.translation.tool.lower() != tool):
+        raise UsageError(
+            "HF-INIT-5",
+            f"this repository has no files of {tool}",
+            hint="Recognise the layout instead: holdfast init",
+        )
     stacks = write_verified(starter, file)
     found = document(starter, os.path.relpath(file, here))
-    return invocation.answer(found, lambda: _show(invocation, starter, stacks, file, here))
+    beside = starter.translation if tool is not None else None
+    return invocation.answer(found, lambda: _show(invocation, starter, stacks, file, here, beside))
 
 
 def document(starter: Starter, file: str) -> dict[str, object]:
@@ -58,11 +73,30 @@ def document(starter: Starter, file: str) -> dict[str, object]:
         "file": file,
         **fields(starter, "stacks", "held_back", "found", "guesses"),
         "steps": [fields(step, "title", "file", "line", "what") for step in starter.steps],
+        "translation": _translation_document(starter.translation),
     }
 
 
+def _translation_document(translation: Translation | None) -> dict[str, object] | None:
+    if translation is None:
+        return None
+    stacks = [
+        {
+            **fields(stack, "original", "name", "reasons"),
+            "parts": [fields(part, "original", "keys") for part in stack.parts],
+        }
+        for stack in translation.stacks
+    ]
+    return {"tool": translation.tool.lower(), "stacks": stacks}
+
+
 def _show(
-    invocation: Invocation, starter: Starter, stacks: tuple[Stack, ...], file: Path, here: Path
+    invocation: Invocation,
+    starter: Starter,
+    stacks: tuple[Stack, ...],
+    file: Path,
+    here: Path,
+    beside: Translation | None,
 ) -> None:
     console = invocation.console
     where = file.name if file.parent.resolve() == here.resolve() else str(file)
@@ -82,6 +116,8 @@ def _show(
         )
     _section(invocation, "Stacks", shown)
     _section(invocation, "Guessed", starter.guesses)
+    if beside is not None:
+        _show_translation(invocation, beside)
     _show_steps(invocation, starter.steps)
     console.say("")
     console.say((" Next", "bold"))
@@ -92,6 +128,20 @@ def _show(
         console.say(f"   Set the backends in {where}, then: holdfast stacks")
     else:
         console.say(f"   Add your stacks to {where} (see its comments), then: holdfast stacks")
+
+
+def _show_translation(invocation: Invocation, translation: Translation) -> None:
+    """Each original beside the entry that it became."""
+    console = invocation.console
+    for stack in translation.stacks:
+        console.say("")
+        held = " (held back)" if stack.reasons else ""
+        console.say(" ", (stack.original, "bold"), f"  →  {stack.name}{held}")
+        width = max((len(part.original) for part in stack.parts), default=0)
+        for part in stack.parts:
+            console.say(f"   {part.original:<{width}}  {part.keys}")
+        for reason in stack.reasons:
+            console.say(f"   ! {reason}")
 
 
 def _section(invocation: Invocation, title: str, lines: tuple[str, ...] | list[str]) -> None:

@@ -80,6 +80,8 @@ class Scope(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     names: Mapping[str, object] = field(default_factory=dict)
     """Names bound here: `each`, `count`, iterators of dynamic blocks, variables of `for`."""
+    roots: Mapping[str, object] = field(default_factory=dict)
+    """Further names, which mean the same everywhere: also in locals."""
     listing: Listing = _no_listing
     functions: Mapping[str, Callable[..., object]] = field(default_factory=dict)
     """Functions that only this scope has, such as those of another tool; they win over Terraform's."""
@@ -118,8 +120,8 @@ def _plain(expression: Expression, scope: Scope) -> object:
 
 def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line per kind of name
     root = expression.root
-    if root in scope.names:
-        return scope.names[root]
+    if root in scope.names or root in scope.roots:
+        return scope.names[root] if root in scope.names else scope.roots[root]
     first = expression.steps[0] if expression.steps else None
     if root == "var" and isinstance(first, str):
         return scope.variables.get(first, UNKNOWN)

@@ -1,0 +1,272 @@
+"""What a translator makes of another tool's files: entries, where their keys come from, what is held back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from holdfast.config.placeholders import escape, parse
+from holdfast.config.stack_rules import Backend, RuleKind
+from holdfast.kernel.errors import Place, Problem
+from holdfast.onboarding.naming import environment_word
+from holdfast.onboarding.starter_entries import StackEntry, single_entry
+from holdfast.stacks.backend import ReadBackend, state_location
+from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
+from holdfast.stacks.stack import Stack
+
+_SHARED_KEYS: Final = ("engine", "backend", "credentials", "generate")
+"""Keys that move to `defaults` if all stacks have the same."""
+
+
+_MARK: Final = re.compile("\ue000([A-Za-z_][A-Za-z0-9_]*)\ue001")
+"""Marks a value that the entry takes from `values`, because it comes from an environment variable."""
+
+
+def variable_mark(name: str) -> str:
+    return f"\ue000{name}\ue001"
+
+
+def marked_variables(value: object) -> Iterator[str]:
+    """The environment variables that a value depends on."""
+    match value:
+        case str():
+            yield from _MARK.findall(value)
+        case Mapping():
+            for item in value.values():
+                yield from marked_variables(item)
+        case list() | tuple():
+            for item in value:
+                yield from marked_variables(item)
+        case _:
+            pass
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of the original and the keys that it became."""
+
+    original: str
+    keys: str
+
+
+class TranslatedStack(Struct, frozen=True, kw_only=True):
+    original: str
+    """The file that defines it."""
+    name: str
+    module: str
+    keys: Mapping[str, object]
+    """Keys of the entry, as plain values: texts are not escaped yet."""
+    depends_on: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why it is held back and what to do, in sentences."""
+
+    @property
+    def needs(self) -> Iterator[tuple[str, str]]:
+        """The stacks that it reads outputs of, each with the input."""
+        inputs = self.keys.get("inputs", {})
+        for name, value in inputs.items() if isinstance(inputs, Mapping) else ():
+            if isinstance(value, Mapping) and isinstance(value.get("output"), str):
+                yield value["output"].rpartition(".")[0], name
+
+
+class Translation(Struct, frozen=True, kw_only=True):
+    tool: str
+    found: str
+    """The tool's files in this repository, for users."""
+    stacks: tuple[TranslatedStack, ...]
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Folders whose code belongs to the tool: no stacks of their own."""
+
+    @property
+    def entries(self) -> tuple[StackEntry, ...]:
+        return tuple(_entry(stack) for stack in self.stacks)
+
+
+def complete(translation: Translation, backend_of: ReadBackend) -> Translation:
+    """With what only all stacks together show: shared states, dependencies on held-back stacks, defaults."""
+    stacks = _hold_back_dependents(_hold_back_shared_states(translation.stacks, backend_of))
+    defaults = _defaults([stack for stack in stacks if not stack.reasons])
+    own = (
+        replace(
+            stack,
+            keys={
+                key: value
+                for key, value in stack.keys.items()
+                if key not in defaults or _filled(defaults[key], stack.name) != value
+            },
+        )
+        for stack in stacks
+    )
+    return replace(translation, stacks=tuple(own), defaults=defaults)
+
+
+def hold_back_invalid(translation: Translation, text: str, problems: Iterable[Problem]) -> Translation:
+    """Without the entries that are not valid as they are in the text, and those that depend on them."""
+    lines = text.splitlines()
+    reasons: dict[str, str] = {}
+    for problem in problems:
+        place = problem.place
+        above = lines[: place.line or 0] if place is not None else []
+        entry = next((line for line in reversed(above) if line.startswith("  # ")), "")
+        reasons.setdefault(entry.removeprefix("  # "), f"{problem.message}. {problem.hint or ''}".strip())
+    stacks = tuple(
+        stack
+        if stack.reasons or _why(stack) not in reasons
+        else replace(stack, reasons=(reasons[_why(stack)],))
+        for stack in translation.stacks
+    )
+    return replace(translation, stacks=_hold_back_dependents(stacks))
+
+
+def _why(stack: TranslatedStack) -> str:
+    """The comment above its entry."""
+    return f"{stack.original} → {stack.name}"
+
+
+def _hold_back_shared_states(
+    stacks: Sequence[TranslatedStack], backend_of: ReadBackend
+) -> tuple[TranslatedStack, ...]:
+    states: dict[object, list[str]] = {}
+    identities = [_identity(stack, backend_of) if not stack.reasons else None for stack in stacks]
+    for stack, identity in zip(stacks, identities, strict=True):
+        states.setdefault(identity, []).append(stack.name)
+    return tuple(
+        stack
+        if identity is None or len(states[identity]) == 1
+        else replace(
+            stack,
+            reasons=(f"It shares its state with {_other(states[identity], stack.name)}. Separate them.",),
+        )
+        for stack, identity in zip(stacks, identities, strict=True)
+    )
+
+
+def _other(names: Sequence[str], name: str) -> str:
+    return next(each for each in names if each != name)
+
+
+def _identity(stack: TranslatedStack, backend_of: ReadBackend) -> object:
+    backend = stack.keys.get("backend")
+    settings = backend if isinstance(backend, Mapping) else {}
+    location = state_location(
+        Stack(
+            name=stack.name,
+            kind=RuleKind.NAMED,
+            place=Place(file=stack.original),
+            module=stack.module,
+            backend=Backend(type=settings["type"], settings=settings["settings"]) if settings else None,
+            workspace=str(stack.keys.get("workspace") or "default"),
+        ),
+        backend_of(stack.module),
+    )
+    return location.identity if location is not None else None
+
+
+def _hold_back_dependents(stacks: Iterable[TranslatedStack]) -> tuple[TranslatedStack, ...]:
+    """An entry cannot refer to the output of a stack that is only a comment."""
+    by_name = {stack.name: stack for stack in stacks}
+    waiting = True
+    while waiting:
+        waiting = False
+        held = {name for name, stack in by_name.items() if stack.reasons}
+        for name, stack in by_name.items():
+            missing = sorted({other for other, _ in stack.needs if other in held})
+            if missing and not stack.reasons:
+                why = (
+                    f"It reads outputs of {', '.join(missing)}, held back itself. Complete that entry first."
+                )
+                by_name[name] = replace(stack, reasons=(why,))
+                waiting = True
+    return tuple(by_name.values())
+
+
+def _defaults(stacks: Sequence[TranslatedStack]) -> dict[str, object]:
+    """Keys that are the same for all stacks, also with {name} in their texts."""
+    if len(stacks) < 2:  # noqa: PLR2004 - a default for a single stack is none
+        return {}
+    names = [stack.name for stack in stacks]
+    defaults: dict[str, object] = {}
+    for key in _SHARED_KEYS:
+        values = [stack.keys.get(key) for stack in stacks]
+        common = values[0] if key == "generate" and values == values[:1] * len(values) else None
+        common = _common(values, names) if key != "generate" else common
+        if common is not None:
+            defaults[key] = common
+    return defaults
+
+
+def _common(values: Sequence[object], names: Sequence[str]) -> object:
+    """One value with placeholders for all of them, or None."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        if not all(isinstance(value, Mapping) and list(value) == list(first) for value in values):
+            return None
+        items = {key: _common([value[key] for value in values], names) for key in first}  # type: ignore[index] # mappings, see above
+        return None if None in items.values() else items
+    if all(value == first for value in values):
+        return escaped(first)
+    if not all(isinstance(value, str) for value in values):
+        return None
+    texts = {
+        escape(str(value)).replace(escape(name), "{name}") for value, name in zip(values, names, strict=True)
+    }
+    return texts.pop() if len(texts) == 1 else None
+
+
+def _filled(value: object, name: str) -> object:
+    """A default for the stack of this name."""
+    match value:
+        case str():
+            return parse(value).fill(lambda _placeholder: name)
+        case Mapping():
+            return {key: _filled(item, name) for key, item in value.items()}
+        case list():
+            return [_filled(item, name) for item in value]
+        case _:
+            return value
+
+
+def _entry(stack: TranslatedStack) -> StackEntry:
+    entry = single_entry(stack.name, stack.module, (), RuleKind.FOLDER)
+    environment = entry.environment
+    inputs = stack.keys.get("inputs", {})
+    if environment is None and isinstance(inputs, Mapping):
+        texts = (inputs.get(name) for name in ENVIRONMENT_VARIABLES)
+        environment = next((text for text in texts if isinstance(text, str) and environment_word(text)), None)
+    return replace(
+        entry,
+        name=escape(stack.name),
+        stacks=tuple(replace(draft, name=stack.name, depends_on=stack.depends_on) for draft in entry.stacks),
+        environment=environment,
+        keys={
+            key: escaped(value) if key != "generate" else _marked_template(value)
+            for key, value in stack.keys.items()
+        },
+        why=_why(stack),
+        held_back=" ".join(stack.reasons).rstrip(".") or None,
+    )
+
+
+def _marked_template(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _marked_template(item) for key, item in value.items()}
+    return _MARK.sub(r"@{values.\1}", value) if isinstance(value, str) else value
+
+
+def escaped(value: object) -> object:
+    """A value in which every text means itself, with literal braces."""
+    match value:
+        case str():
+            return _MARK.sub(r"{values.\1}", escape(value))
+        case Mapping():
+            return {key: escaped(item) for key, item in value.items()}
+        case list() | tuple():
+            return [escaped(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,4 @@
+locals {
+  environment = "dev"
+  owner       = "team-dev"
+}

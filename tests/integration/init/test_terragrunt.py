@@ -1,0 +1,250 @@
+"""What `holdfast init` makes of Terragrunt units, with real files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from holdfast.onboarding.config_file import verifiable_starter, write_verified
+from holdfast.onboarding.scan import scan_repository
+from holdfast.onboarding.starter import Starter
+from holdfast.stacks.stack import Stack
+
+ROOT = """
+remote_state {
+  backend  = "s3"
+  generate = { path = "backend.tf", if_exists = "overwrite" }
+  config = {
+    bucket         = "acme-states"
+    key            = "${path_relative_to_include()}/terraform.tfstate"
+    region         = "eu-west-1"
+    s3_bucket_tags = { owner = "platform" }
+  }
+}
+"""
+INCLUDE = 'include "root" {\n  path = find_in_parent_folders("root.hcl")\n}\n'
+SOURCE = 'terraform {\n  source = "${get_repo_root()}/modules//app"\n}\n'
+MODULE = """
+variable "name" { type = string }
+variable "untyped" { default = null }
+variable "list" {
+  type    = list(string)
+  default = []
+}
+resource "terraform_data" "app" {
+  input = [var.name, var.untyped, var.list]
+}
+output "id" { value = terraform_data.app.id }
+"""
+BASE = {"live/root.hcl": ROOT, "modules/app/main.tf": MODULE}
+
+
+def started(root: Path, files: Mapping[str, str]) -> tuple[Starter, dict[str, Stack]]:
+    """Look, write, and read back: what discovery finds is what was announced."""
+    for path, text in {**BASE, **files}.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    made = verifiable_starter(scan_repository(root), root / "holdfast.yaml")
+    return made, {stack.name: stack for stack in write_verified(made, root / "holdfast.yaml")}
+
+
+def unit(root: Path, text: str, files: Mapping[str, str] | None = None) -> Stack:
+    """The stack of one unit."""
+    made, stacks = started(root, {"live/dev/app/terragrunt.hcl": INCLUDE + SOURCE + text, **(files or {})})
+    assert made.held_back == (), made.steps
+    return stacks["app"]
+
+
+def test_the_backend_has_only_settings_that_terraform_knows(tmp_path: Path) -> None:
+    """Its key is that of Terragrunt, so it is the same state."""
+    backend = unit(tmp_path, "").backend
+    assert backend is not None
+    assert backend.type == "s3"
+    assert backend.settings == {
+        "bucket": "acme-states", "key": "dev/app/terraform.tfstate", "region": "eu-west-1",
+    }  # fmt: skip
+
+
+def test_inputs_have_the_values_that_terraform_would_get(tmp_path: Path) -> None:
+    """Undeclared inputs are ignored; untyped variables get text; a variables file wins."""
+    stack = unit(
+        tmp_path,
+        'inputs = {\n  name = "a-{x}"\n  untyped = { b = 1, a = [true] }\n'
+        '  list = ["${local.n}"]\n  more = 1\n}\n'
+        'locals {\n  n = format("%s-%s", basename(get_terragrunt_dir()), local.env.x)\n'
+        '  env = yamldecode(file(find_in_parent_folders("env.yaml")))\n}\n',
+        {"live/env.yaml": "x: dev\n", "modules/app/terraform.tfvars": 'name = "file"\n'},
+    )
+    assert stack.variables == {"untyped": '{"a":[true],"b":1}', "list": ("app-dev",)}
+
+
+def test_outputs_of_units_are_inputs_with_their_mocks(tmp_path: Path) -> None:
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/dev/app/terragrunt.hcl": INCLUDE
+            + SOURCE
+            + 'dependency "net" {\n  config_path = "../net"\n  mock_outputs = { id = "mock" }\n}\n'
+            + 'dependencies {\n  paths = ["../dns"]\n}\n'
+            + "inputs = merge({ name = dependency.net.outputs.id }, {})\n",
+            "live/dev/net/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "net" }\n',
+            "live/dev/dns/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "dns" }\n',
+        },
+    )
+    reference = stacks["app"].inputs["name"]
+    assert (reference.text, reference.mock) == ("net.id", "mock")
+    assert stacks["app"].depends_on == ("dns", "net")
+    assert "bucket: acme-states" in made.text.partition("stacks:")[0], "common keys are defaults"
+
+
+def test_included_files_are_merged_as_terragrunt_does(tmp_path: Path) -> None:
+    """The last include wins over the first, the unit over both; `deep` appends lists."""
+    stack = unit(
+        tmp_path,
+        'include "a" {\n  path = "../../../common/a.hcl"\n  merge_strategy = "deep"\n}\n'
+        'include "b" {\n  path = "../../../common/b.hcl"\n  expose = true\n}\n'
+        'inputs = {\n  list = ["unit"]\n  untyped = include.b.locals.text\n}\n',
+        {
+            "common/a.hcl": 'inputs = {\n  list = ["a"]\n  name = "a"\n}\n',
+            "common/b.hcl": 'locals {\n  text = "b"\n}\ninputs = {\n  name = "b"\n}\n',
+        },
+    )
+    assert stack.variables == {"list": ("a", "unit"), "name": "b", "untyped": "b"}
+
+
+def test_generated_files_are_generated(tmp_path: Path) -> None:
+    """A generated backend becomes `backend`, and variables of a generated file can be set."""
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/dev/app/terragrunt.hcl": SOURCE
+            + 'generate "all" {\n  path = "all.tf"\n  if_exists = "overwrite"\n  contents = <<EOF\n'
+            + 'terraform {\n  backend "gcs" {\n    bucket = "b"\n    prefix = "p"\n  }\n'
+            + '  required_version = ">= 1.1"\n}\n'
+            + 'variable "extra" {\n  default = "@{x}"\n}\nEOF\n}\n'
+            + 'inputs = {\n  name = "a"\n  extra = "e"\n}\n',
+        },
+    )
+    stack = stacks["app"]
+    assert stack.backend is not None
+    assert (stack.backend.type, stack.backend.settings) == ("gcs", {"bucket": "b", "prefix": "p"})
+    generated = made.text.partition("all.tf:")[2]
+    assert "backend" not in generated
+    assert 'required_version = ">= 1.1"' in generated
+    assert 'default = "@@{x}"' in generated
+    assert stack.variables == {"name": "a", "extra": "e"}
+    assert made.held_back == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('inputs = { name = run_cmd("whoami") }', '`inputs.name` depends on run_cmd("whoami").'),
+        (
+            'inputs = { name = yamldecode(sops_decrypt_file("s.yaml")).x }',
+            '`inputs.name` depends on sops_decrypt_file("s.yaml"). Write its value as a secret reference.',
+        ),
+        ('inputs = { name = "${get_env("TEAM")}-x" }', "It reads TEAM from the environment."),
+        ('inputs = { name = "${get_terragrunt_dir()}/x" }', "`inputs.name` contains a path of this machine."),
+        (
+            'dependency "n" {\n  config_path = "../n"\n}\ninputs = { name = "x-${dependency.n.outputs.id}" }',
+            "`inputs.name` is computed from an output.",
+        ),
+        ('terraform {\n  source = "git::https://example.com/m.git//app?ref=v1"\n}', "not in this repository"),
+        (
+            'terraform {\n  before_hook "x" {\n    commands = ["plan"]\n    execute = ["make"]\n  }\n}',
+            "before_hook",
+        ),
+        (
+            'remote_state {\n  backend = "local"\n  config = { path = "x" }\n}',
+            "Its state is in .terragrunt-cache",
+        ),
+        (
+            'remote_state {\n  backend = "s3"\n  config = { bucket = get_env("B", "b"), key = "k" }\n}',
+            "`remote_state` uses the default of get_env.",
+        ),
+        (
+            'remote_state {\n  backend = "s3"\n  config = { bucket = "b", secret_key = "k" }\n}',
+            "secret reference",
+        ),
+        ('generate "x" {\n  path = "main.tf"\n  contents = "locals {}"\n}', "Terragrunt replaces main.tf"),
+        ('include "other" {\n  path = "../gone.hcl"\n}', "An included file does not exist"),
+        ('inputs = { untyped = [1], list = { output = "x" } }', "has a key `secret` or `output`"),
+    ],
+)
+def test_what_only_terragrunt_knows_is_held_back(tmp_path: Path, text: str, why: str) -> None:
+    """The entry is a comment with what to write, and the stack gets no other state."""
+    made, stacks = started(tmp_path, {"live/dev/app/terragrunt.hcl": f"{INCLUDE}{SOURCE}{text}\n"})
+    assert stacks == {}
+    assert made.held_back == ("app",)
+    assert made.translation is not None
+    assert why in " ".join(made.translation.stacks[0].reasons)
+    assert why in " ".join(made.text.replace("\n# ", " ").split())
+    assert "#  - name: app" in made.text
+
+
+def test_a_value_from_the_environment_is_written_once(tmp_path: Path) -> None:
+    """The held-back entry refers to `values`, so that completing it is one line."""
+    made, _ = started(
+        tmp_path,
+        {"live/dev/app/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "x-${get_env("TEAM")}" }\n'},
+    )
+    assert "x-{values.TEAM}" in made.text
+
+
+def test_nothing_reads_the_output_of_a_held_back_stack(tmp_path: Path) -> None:
+    dependency = 'dependency "a" {\n  config_path = "../a"\n}\ninputs = { name = dependency.a.outputs.id }\n'
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/a/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = run_cmd("x") }\n',
+            "live/b/terragrunt.hcl": INCLUDE + SOURCE + dependency,
+            "live/c/terragrunt.hcl": INCLUDE + SOURCE + dependency.replace("../a", "../b"),
+            "live/d/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "d" }\n',
+        },
+    )
+    assert set(stacks) == {"d"}
+    assert made.held_back == ("a", "b", "c")
+
+
+def test_units_with_one_state_are_held_back(tmp_path: Path) -> None:
+    same = 'remote_state {\n  backend = "s3"\n  config = { bucket = "b", key = "same" }\n}\n'
+    made, stacks = started(
+        tmp_path,
+        {f"live/{name}/terragrunt.hcl": SOURCE + same + 'inputs = { name = "x" }\n' for name in "ab"},
+    )
+    assert stacks == {}
+    assert made.held_back == ("a", "b")
+
+
+def test_an_entry_that_holdfast_refuses_does_not_stop_the_others(tmp_path: Path) -> None:
+    """A reserved environment variable, for example."""
+    arguments = (
+        'terraform {\n  extra_arguments "x" {\n    commands = ["plan"]\n'
+        '    env_vars = { TF_DATA_DIR = "x" }\n  }\n}\n'
+    )
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/a/terragrunt.hcl": INCLUDE + SOURCE + arguments + 'inputs = { name = "a" }\n',
+            "live/b/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "b" }\n',
+        },
+    )
+    assert set(stacks) == {"b"}
+    assert made.held_back == ("a",)
+    assert made.translation is not None
+    assert "TF_DATA_DIR" in made.translation.stacks[0].reasons[0]
+
+
+def test_plain_root_modules_beside_units_are_stacks(tmp_path: Path) -> None:
+    _, stacks = started(
+        tmp_path,
+        {
+            "live/a/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "a" }\n',
+            "plain/main.tf": 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n  }\n}\n',
+        },
+    )
+    assert set(stacks) == {"a", "plain"}
