@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -20,15 +22,17 @@ from holdfast.hcl.nodes import (
     Traversal,
     Tuple,
     Unary,
+    number,
 )
 from holdfast.hcl.templates import Pieces, dedent, template, unmark, unquote
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """The parsed bytes. In text that is not ASCII, columns must be counted in characters."""
+    """The parsed bytes."""
 
     data: bytes
-    ascii: bool
+    inside: tuple[int, ...]
+    """Bytes inside a character, by offset: columns are counted in characters, and a line may be very long."""
     place: tuple[int, int] | None = None
     """The place of everything, for text that was taken out of another file."""
 
@@ -39,10 +43,15 @@ class Source(Struct, frozen=True, kw_only=True):
         if self.place is not None:
             return self.place
         row, column = node.start_point
-        if not self.ascii:
-            before = self.data[node.start_byte - column : node.start_byte]
-            column = len(before.decode(errors="replace"))
+        if self.inside:
+            begin, end = node.start_byte - column, node.start_byte
+            column -= bisect_left(self.inside, end) - bisect_left(self.inside, begin)
         return row + 1, column + 1
+
+
+def source_of(data: bytes, place: tuple[int, int] | None = None) -> Source:
+    inside = () if data.isascii() else tuple(match.start() for match in re.finditer(rb"[\x80-\xbf]", data))
+    return Source(data=data, inside=inside, place=place)
 
 
 def expression(node: Node, source: Source) -> Expression:
@@ -71,9 +80,9 @@ def _sequence(children: list[Node], source: Source, whole: Node) -> Expression:
 
 
 def _parenthesised(children: list[Node], source: Source, whole: Node) -> tuple[Expression, list[Node]]:
-    for number, child in enumerate(children):
+    for at, child in enumerate(children):
         if child.type == ")":
-            return _build(children[1], source), children[number + 1 :]
+            return _build(children[1], source), children[at + 1 :]
     return _opaque(whole, source), []
 
 
@@ -132,16 +141,8 @@ def _first(node: Node, source: Source) -> Expression:
 
 
 def _number(text: str, at: tuple[int, int]) -> Expression:
-    try:
-        value: int | float = int(text)
-    except ValueError:
-        try:
-            value = float(text)
-        except ValueError:
-            return Opaque(*at)
-        if value.is_integer():
-            value = int(value)
-    return Literal(*at, value)
+    value = number(text)
+    return Opaque(*at) if value is None else Literal(*at, value)
 
 
 def _literal(node: Node, source: Source) -> Expression:

@@ -15,7 +15,7 @@ from json import JSONDecodeError, JSONDecoder
 from msgspec import Struct
 
 from holdfast.hcl.native import read_template
-from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Object, Tuple
+from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Object, Tuple, number
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 
@@ -151,11 +151,9 @@ def _expression(value: JsonValue, *, literal: bool) -> Expression:
 # JSON with line and column of every value, which the standard library does not report
 
 _BLANK = pattern(r"[ \t\r\n]*")
-_NUMBER = pattern(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?")
+_NUMBER = pattern(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-_MAX_DEPTH = 200
-_MAX_DIGITS = 400
-"""Python refuses to convert thousands of digits; longer numbers are read as floats."""
+_MAX_DEPTH = 100
 _STRINGS = JSONDecoder()
 
 
@@ -213,14 +211,11 @@ class _Reader:
         for word, value in _WORDS.items():
             if text.startswith(word, at):
                 return self._value_at(at, value), at + len(word)
-        number = _NUMBER.match(text, at)
-        if number is None:
+        digits = _NUMBER.match(text, at)
+        if digits is None:
             raise JSONDecodeError("Expecting value", text, at)
-        value_ = float(number.group())
-        whole = not (number.group(1) or number.group(2)) and number.end() - at < _MAX_DIGITS
-        if whole or value_.is_integer():
-            return self._value_at(at, int(number.group()) if whole else int(value_)), number.end()
-        return self._value_at(at, value_), number.end()
+        exact = number(digits.group())
+        return self._value_at(at, float(digits.group()) if exact is None else exact), digits.end()
 
     def _string(self, at: int) -> tuple[JsonValue, int]:
         text, end = _STRINGS.raw_decode(self._text, at)

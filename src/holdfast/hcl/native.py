@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import tree_sitter_hcl
 from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
-from holdfast.hcl.expressions import Source, expression, string
+from holdfast.hcl.expressions import Source, expression, source_of, string
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Opaque, Template
 from holdfast.kernel.errors import Place, Problem
 
@@ -17,6 +18,11 @@ _MAX_PROBLEMS = 20
 _MAX_SHOWN = 40
 _MAX_INVALID_BYTES = 200
 """Problems on the lines of so many invalid bytes are left out: one is enough for each."""
+_MAX_DEPTH = 50
+_CHUNK = 4096
+_SECONDS = 2.0
+_SLOWEST = 200_000
+"""Bytes per second of processor time, for a valid file on a slow machine."""
 _ESCAPED_BYTE = "[\udc80-\udcff]"
 _CLOSERS = {
     "block_start": "block_end",
@@ -26,21 +32,65 @@ _CLOSERS = {
 }
 
 
-def read_native(data: bytes, path: str) -> File:
+def read_native(data: bytes, path: str, seconds: float = _SECONDS) -> File:
     """Continues after a mistake; the mistakes are the file's `problems`.
 
     The parser is not Terraform's own and knows slightly less syntax (`1e3`): with a problem, only a part of
     the file was read, and callers that need all of it must check.
     """
-    root = tree(data)
-    source = Source(data=data, ascii=data.isascii())
+    root, complete = _parse(data, seconds)
+    source = source_of(data)
     problems = _problems(root, source, path) if root.has_error else ()
+    if not complete:
+        problems = (_problem(root, source, path, "reading the whole file would take too long"), *problems)
+    if _nested(data) > _MAX_DEPTH and (deep := _deep_block(root)) is not None:
+        problem = _problem(deep, source, path, "blocks are nested too deeply")
+        return File(path=path, body=Body(), problems=(problem, *problems))
     return File(path=path, body=_body(root, source, path), problems=problems)
 
 
 def tree(data: bytes) -> Node:
     """The parser's own tree, for callers that need the text of a file piece by piece."""
-    return Parser(_LANGUAGE).parse(data).root_node
+    return _parse(data, _SECONDS)[0]
+
+
+def _parse(data: bytes, seconds: float) -> tuple[Node, bool]:
+    """The tree, and whether it is complete.
+
+    Text that is no HCL at all can take the parser quadratic time. After `seconds` and the time that a valid
+    file of this size takes, the rest of the text is left out.
+    """
+    if len(data) <= _CHUNK:
+        return Parser(_LANGUAGE).parse(data).root_node, True
+    end = time.thread_time() + seconds + len(data) / _SLOWEST
+    complete = True
+
+    def chunk(offset: int, _place: object) -> bytes:
+        nonlocal complete
+        complete = complete and time.thread_time() < end
+        return data[offset : offset + _CHUNK] if complete else b""
+
+    return Parser(_LANGUAGE).parse(chunk).root_node, complete
+
+
+def _nested(data: bytes) -> int:
+    """How deeply braces are nested at most, also those in strings and comments."""
+    depth = deepest = 0
+    for brace in re.finditer(rb"[{}]", data):
+        depth += 1 if brace.group() == b"{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _deep_block(root: Node) -> Node | None:
+    """A block nested more deeply than any real one: readers of blocks follow them recursively."""
+    level = [root]
+    for _ in range(_MAX_DEPTH):
+        bodies = [part for node in level for part in node.children if part.type in ("body", "ERROR")]
+        level = [block for part in (*level, *bodies) for block in part.children if block.type == "block"]
+        if not level:
+            return None
+    return level[0]
 
 
 def read_template(text: str, *, line: int, column: int) -> Expression:
@@ -49,8 +99,8 @@ def read_template(text: str, *, line: int, column: int) -> Expression:
     while mark in text:
         mark += "_"
     data = f"x = <<{mark}\n{text}\n{mark}\n".encode()
-    root = Parser(_LANGUAGE).parse(data).root_node
-    source = Source(data=data, ascii=data.isascii(), place=(line, column))
+    root = tree(data)
+    source = source_of(data, (line, column))
     attributes = _body(root, source, "").attributes
     inside = tuple(attribute.expression for attribute in attributes)
     if root.has_error or len(inside) != 1:

@@ -6,6 +6,7 @@ most of them are never needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
@@ -17,6 +18,9 @@ from holdfast.kernel.errors import Place, Problem
 Constant = str | int | float | bool | None
 
 T = TypeVar("T")
+
+_MOST_DIGITS = 400
+"""Python refuses to convert thousands of digits."""
 
 
 class Expression(Struct, frozen=True, gc=False):
@@ -150,6 +154,21 @@ class Opaque(Expression, frozen=True, gc=False):
 
     def parts(self) -> tuple[Expression, ...]:
         return self.inside
+
+
+def number(text: str) -> int | float | None:
+    """A number as it is written; None if it cannot be represented exactly, as Terraform does."""
+    if text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - few numbers are not whole
+
+    try:
+        exact, value = Decimal(text), float(text)
+        if not math.isfinite(value) or Decimal(repr(value)) != exact:
+            return None
+    except (InvalidOperation, ValueError):
+        return None
+    return int(value) if value.is_integer() else value
 
 
 class Lazy(Generic[T]):

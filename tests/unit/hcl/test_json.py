@@ -59,7 +59,7 @@ def test_strings_of_variables_are_plain() -> None:
         ('{"a": "open', "HF-HCL-3", "x.tf.json:1:7"),
         ("", "HF-HCL-3", "x.tf.json:1:1"),
         ("[1]", "HF-HCL-4", "x.tf.json:1:1"),
-        ("[" * 5000, "HF-HCL-3", "x.tf.json:1:202"),
+        ("[" * 5000, "HF-HCL-3", "x.tf.json:1:102"),
     ],
 )
 def test_broken_json_has_a_place(text: str, code: str, place: str) -> None:

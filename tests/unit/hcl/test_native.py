@@ -235,7 +235,7 @@ def test_deep_nesting_is_no_exception() -> None:
 def test_a_number_without_end_is_no_exception(text: str, path: str) -> None:
     """Python refuses to convert so many digits."""
     file = read(text % ("1" * 6000), path)
-    assert values(file) == {"a": float("inf")}
+    assert values(file)["a"] in (UNKNOWN, float("inf"))
 
 
 def test_values_of_a_variables_file() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from holdfast.hcl.expressions import Source, expression
+from holdfast.hcl.expressions import Source, expression, source_of
 from holdfast.hcl.native import tree
 from holdfast.hcl.nodes import Expression, Literal, Opaque, Unary
 from holdfast.hcl.templates import Pieces, dedent, unmark, unquote
@@ -39,7 +39,7 @@ def document_from_source(data: bytes, path: str) -> dict[str, Any]:
     if path.endswith(".json"):
         value = json.loads(data)
         return value if isinstance(value, dict) else {}
-    return _Reader(Source(data=data, ascii=data.isascii())).body(tree(data))
+    return _Reader(source_of(data)).body(tree(data))
 
 
 class _Reader:

@@ -1,7 +1,8 @@
 """Evaluates an expression to a value or to an unknown. It never guesses.
 
 Whatever depends on an unknown is unknown too. `COMPUTED` is an unknown that depends only on resources, data
-sources and module outputs; everything else that cannot be determined is `UNKNOWN`.
+sources and module outputs; everything else that cannot be determined is `UNKNOWN`, and so is what Terraform
+reports as an error and what takes too many steps: a few lines of code can require endless work.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.hcl.eval.functions import FUNCTIONS, PARTIAL
+from holdfast.hcl.eval.budget import MOST_STEPS, Budget, Exhausted
+from holdfast.hcl.eval.functions import ERRORS, FUNCTIONS, LONGEST_TEXT, PARTIAL
 from holdfast.hcl.eval.values import (
     arithmetic,
     bool_of,
+    keyed,
     known,
     logic,
+    number_of,
     pairs,
     parts_of,
     same,
     strings,
     text_of,
+    unknown_from,
     unknown_of,
 )
 from holdfast.hcl.nodes import (
@@ -47,19 +52,14 @@ Listing = Callable[[str, str], object]
 """`fileset`: the files below a folder that match a pattern, as a set, or unknown."""
 
 _MOST_ELEMENTS = 2000
-_MOST_STEPS = 2_000_000
 _STEPS_OF_ELEMENT = 10
 _MOST_PARTS = 100_000
-_LONGEST_TEXT = 5_000_000
 _PASS_PATHS = frozenset(("format", "join", "fileset", "abspath", "tostring", "coalesce", "lookup"))
 """Functions that pass an absolute path on without inspecting it."""
 
 
-class _Absent:
+class _Absent(Exception):  # noqa: N818 - it ends the evaluation of one argument of `try`
     """Terraform would report an error here; `try` continues with its next argument."""
-
-
-_ABSENT = _Absent()
 
 
 def _no_listing(_folder: str, _pattern: str) -> object:
@@ -87,8 +87,7 @@ class Scope(Struct, frozen=True, kw_only=True):
     """Functions that only this scope has, such as those of another tool; they win over Terraform's."""
     known_locals: dict[str, object] = field(default_factory=dict)
     """Locals that were already evaluated, shared by every scope of the same module."""
-    steps: list[int] = field(default_factory=lambda: [_MOST_STEPS])
-    """Steps left for one evaluation: a few lines of code can require more work than there is time for."""
+    budget: Budget = field(default_factory=Budget)
 
     def bind(self, names: Mapping[str, object]) -> Scope:
         return replace(self, names={**self.names, **names})
@@ -99,23 +98,21 @@ class Scope(Struct, frozen=True, kw_only=True):
 
 def evaluate(expression: Expression, scope: Scope) -> object:
     """A value, possibly with unknown parts, or an unknown; a huge value is unknown. Never raises."""
-    scope.steps[0] = _MOST_STEPS
+    if type(expression) is Literal:
+        return expression.value
+    scope.budget.start()
     try:
         value = _value(expression, scope)
-    except RecursionError:
+    except (_Absent, Exhausted, RecursionError):
         return UNKNOWN
-    return UNKNOWN if isinstance(value, _Absent) or parts_of(value, _MOST_PARTS) > _MOST_PARTS else value
+    return UNKNOWN if parts_of(value, _MOST_PARTS) > _MOST_PARTS else value
 
 
 def _value(expression: Expression, scope: Scope) -> object:
     if type(expression) is Literal:
         return expression.value
+    scope.budget.spend(1)
     return _EVALUATORS[type(expression)](expression, scope)
-
-
-def _plain(expression: Expression, scope: Scope) -> object:
-    value = _value(expression, scope)
-    return UNKNOWN if isinstance(value, _Absent) else value
 
 
 def _named(expression: Traversal, scope: Scope) -> object:  # noqa: PLR0911 - one line per kind of name
@@ -141,10 +138,14 @@ def _local(name: str, scope: Scope) -> object:
         return UNKNOWN
     if name not in scope.known_locals:
         scope.known_locals[name] = UNKNOWN  # ends the recursion if a local refers to itself
-        value = _plain(scope.locals[name], scope.unbound())
+        try:
+            value = _value(scope.locals[name], scope.unbound())
+        except _Absent:
+            # Terraform stops at the local itself: no `try` around a reference to it helps.
+            return UNKNOWN
         parts = parts_of(value, _MOST_PARTS)
-        scope.steps[0] -= parts
-        scope.known_locals[name] = UNKNOWN if parts > _MOST_PARTS or scope.steps[0] < 0 else value
+        scope.budget.spend(parts)
+        scope.known_locals[name] = UNKNOWN if parts > _MOST_PARTS else value
     return scope.known_locals[name]
 
 
@@ -152,9 +153,7 @@ def _steps(value: object, steps: tuple[str | Expression, ...], scope: Scope) -> 
     for step in steps:
         if isinstance(value, Unknown):
             return unknown_of(value)
-        if isinstance(value, _Absent):
-            return value
-        key = step if isinstance(step, str) else _plain(step, scope)
+        key = step if isinstance(step, str) else _value(step, scope)
         if isinstance(key, Unknown):
             return unknown_of(key, value)
         value = _index(value, key)
@@ -163,60 +162,71 @@ def _steps(value: object, steps: tuple[str | Expression, ...], scope: Scope) -> 
 
 def _index(value: object, key: object) -> object:
     if value is None:
-        return _ABSENT
+        raise _Absent
     if isinstance(value, Mapping):
         name = text_of(key)
-        return UNKNOWN if name is None else value.get(name, _ABSENT)
-    if type(value) is tuple:
-        text = text_of(key) or ""
-        at = int(text) if text.isascii() and text.isdigit() else None
-        if at is None:
+        if name is None:
             return UNKNOWN
-        return value[at] if at < len(value) else _ABSENT
-    return UNKNOWN
+        if name not in value:
+            raise _Absent
+        return value[name]
+    at = number_of(key)
+    if type(value) is not tuple or not isinstance(at, int) or at < 0:
+        return UNKNOWN
+    if at >= len(value):
+        raise _Absent
+    return value[at]
 
 
 def _template(expression: Template, scope: Scope) -> object:
     if len(expression.pieces) == 1:
         return _value(expression.pieces[0], scope)
-    texts: list[str] = []
     values = [_value(piece, scope) for piece in expression.pieces]
-    for value in values:
-        if isinstance(value, _Absent):
-            return value
-        text = text_of(value)
-        if text is None:
-            return unknown_of(*values) if any(isinstance(v, Unknown) for v in values) else UNKNOWN
-        texts.append(text)
-    return "".join(texts) if sum(map(len, texts)) <= _LONGEST_TEXT else UNKNOWN
+    texts = [text for value in values if (text := text_of(value)) is not None]
+    if len(texts) < len(values):
+        return unknown_of(*values) if any(isinstance(value, Unknown) for value in values) else UNKNOWN
+    length = sum(map(len, texts))
+    scope.budget.spend_text(length)
+    return "".join(texts) if length <= LONGEST_TEXT else UNKNOWN
 
 
 def _object(expression: Object, scope: Scope) -> object:
     items: dict[str, object] = {}
+    unclear: Unknown | None = None
     for key, item in expression.items:
-        name_value = _plain(key, scope)
+        name_value, value = _value(key, scope), _value(item, scope)
         name = text_of(name_value)
-        if name is None:
-            return unknown_of(name_value) if isinstance(name_value, Unknown) else UNKNOWN
-        items[name] = _plain(item, scope)
-    return items
+        if name is not None:
+            items[name] = value
+        elif unclear is None:
+            unclear = unknown_from(name_value)
+    return items if unclear is None else unclear
 
 
 def _conditional(expression: Conditional, scope: Scope) -> object:
-    value = _plain(expression.condition, scope)
+    value = _value(expression.condition, scope)
     if isinstance(value, Unknown):
-        return unknown_of(value, _plain(expression.yes, scope), _plain(expression.no, scope))
+        return unknown_of(value, _either(expression.yes, scope), _either(expression.no, scope))
     condition = bool_of(value)
     if isinstance(condition, Unknown):
         return UNKNOWN
     return _value(expression.yes if condition else expression.no, scope)
 
 
+def _either(expression: Expression, scope: Scope) -> object:
+    """The value of an expression that Terraform may not need: an error in it is no error of the whole."""
+    try:
+        return _value(expression, scope)
+    except _Absent:
+        return UNKNOWN
+
+
 def _binary(expression: Binary, scope: Scope) -> object:
-    left, right = _plain(expression.left, scope), _plain(expression.right, scope)
     operator = expression.operator
     if operator in ("&&", "||"):
-        return logic(operator, left, right)
+        return logic(operator, _either(expression.left, scope), _either(expression.right, scope))
+    left, right = _value(expression.left, scope), _value(expression.right, scope)
+    scope.budget.spend(_parts_in((left, right)))
     if not known(left) or not known(right):
         return unknown_of(left, right)
     if operator in ("==", "!="):
@@ -225,25 +235,39 @@ def _binary(expression: Binary, scope: Scope) -> object:
     return arithmetic(operator, left, right)
 
 
+def _parts_in(values: tuple[object, ...]) -> int:
+    """How many steps it takes to look at every part of them."""
+    return sum(parts_of(value, MOST_STEPS) for value in values if isinstance(value, tuple | Mapping))
+
+
 def _unary(expression: Unary, scope: Scope) -> object:
-    operand = _plain(expression.operand, scope)
+    operand = _value(expression.operand, scope)
     if isinstance(operand, Unknown):
         return unknown_of(operand)
     if expression.operator == "!":
         value = bool_of(operand)
         return value if isinstance(value, Unknown) else not value
-    if isinstance(operand, int | float) and not isinstance(operand, bool):
+    if isinstance(operand, int | float) and not isinstance(operand, bool) and operand:
         return -operand
-    return UNKNOWN
+    return UNKNOWN  # also of 0, which Terraform may show as -0
 
 
 def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
-    """One scope per element of a `for`, before its condition."""
-    collection = _plain(expression.collection, scope)
+    """One scope per element of a `for`, before its condition. Never raises."""
+    scope.budget.start()
+    try:
+        return _elements(expression, scope)
+    except (_Absent, Exhausted, RecursionError):
+        return UNKNOWN
+
+
+def _elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
+    collection = _value(expression.collection, scope)
+    if isinstance(collection, tuple | Mapping):
+        scope.budget.spend(len(collection) * _STEPS_OF_ELEMENT)
     items = pairs(collection)
-    scope.steps[0] -= len(items or ()) * _STEPS_OF_ELEMENT
-    if items is None or len(items) > _MOST_ELEMENTS or scope.steps[0] < 0:
-        return unknown_of(collection) if isinstance(collection, Unknown) else UNKNOWN
+    if items is None or len(items) > _MOST_ELEMENTS:
+        return unknown_from(collection)
     scopes = []
     for key, value in items:
         names = {expression.value_name: value}
@@ -254,50 +278,49 @@ def elements(expression: For, scope: Scope) -> list[Scope] | Unknown:
 
 
 def _for(expression: For, scope: Scope) -> object:
-    scopes = elements(expression, scope)
+    scopes = _elements(expression, scope)
     if isinstance(scopes, Unknown):
         return scopes
-    items: list[object] = []
-    keyed: dict[str, object] = {}
+    items: list[tuple[object, object]] = []
+    if not scopes and expression.condition is not None:
+        names = dict.fromkeys((expression.key_name or expression.value_name, expression.value_name), UNKNOWN)
+        if not isinstance(_either(expression.condition, scope.bind(names)), bool | Unknown):
+            return UNKNOWN  # an error, although there is no element
     for inner in scopes:
         if expression.condition is not None:
-            condition = _plain(expression.condition, inner)
+            condition = _value(expression.condition, inner)
             if not isinstance(condition, bool):
-                return unknown_of(condition) if isinstance(condition, Unknown) else UNKNOWN
+                return unknown_from(condition)
             if not condition:
                 continue
-        value = _plain(expression.value, inner)
-        if expression.key is None:
-            items.append(value)
-            continue
-        key_value = _plain(expression.key, inner)
-        key = text_of(key_value)
-        if key is None:
-            return unknown_of(key_value) if isinstance(key_value, Unknown) else UNKNOWN
-        if expression.grouped:
-            before = keyed.get(key, ())
-            keyed[key] = (*before, value) if isinstance(before, tuple) else UNKNOWN
-        else:
-            keyed[key] = value
-    return tuple(items) if expression.key is None else keyed
+        key = _value(expression.key, inner) if expression.key is not None else None
+        items.append((key, _value(expression.value, inner)))
+    if expression.key is None:
+        return tuple(value for _, value in items)
+    return keyed(items, grouped=expression.grouped)
 
 
 def _call(expression: Call, scope: Scope) -> object:
     name = expression.name.removeprefix("core::")
-    if name == "try":
+    if name == "try" and not expression.expand_final:
         return _try(expression, scope)
-    arguments = [_plain(argument, scope) for argument in expression.arguments]
+    arguments = [_value(argument, scope) for argument in expression.arguments]
     if expression.expand_final:
         last = arguments.pop() if arguments else UNKNOWN
         if not isinstance(last, tuple):
-            return unknown_of(last) if isinstance(last, Unknown) else UNKNOWN
+            return unknown_from(last)
         arguments.extend(last)
+    scope.budget.spend(_parts_in(tuple(arguments)))
+    scope.budget.spend_text(sum(len(value) for value in arguments if isinstance(value, str)))
     all_known = all(known(argument) for argument in arguments)
     if not all_known and (name not in PARTIAL or any(isinstance(value, Unknown) for value in arguments)):
         return unknown_of(*arguments)
     if name not in _PASS_PATHS and _contains_tree_path(scope, tuple(arguments)):
         return UNKNOWN
-    return _call_result(name, arguments, scope)
+    result = _call_result(name, arguments, scope)
+    if isinstance(result, str):
+        scope.budget.spend_text(len(result))
+    return result
 
 
 def _call_result(name: str, arguments: list[object], scope: Scope) -> object:
@@ -313,7 +336,7 @@ def _call_result(name: str, arguments: list[object], scope: Scope) -> object:
                 return FUNCTIONS[name](*arguments)
             case _:
                 return UNKNOWN
-    except (TypeError, ValueError, LookupError, StopIteration):
+    except ERRORS:
         return UNKNOWN
 
 
@@ -332,10 +355,11 @@ def _absolute(path: str, scope: Scope) -> object:
 
 def _try(expression: Call, scope: Scope) -> object:
     for argument in expression.arguments:
-        value = _value(argument, scope)
-        if not isinstance(value, _Absent):
-            return value
-    return _ABSENT
+        try:
+            return _value(argument, scope)
+        except _Absent:
+            continue
+    raise _Absent
 
 
 def _traversal(expression: Traversal, scope: Scope) -> object:
@@ -349,11 +373,12 @@ def _access(expression: Access, scope: Scope) -> object:
 
 
 def _tuple(expression: Tuple, scope: Scope) -> object:
-    return tuple(_plain(item, scope) for item in expression.items)
+    return tuple([_value(item, scope) for item in expression.items])
 
 
 def _opaque(expression: Opaque, scope: Scope) -> object:
-    parts = [_plain(part, scope) for part in expression.inside]
+    parts = tuple(_either(part, scope) for part in expression.inside)
+    scope.budget.spend(_parts_in(parts))
     only_unknown_parts = not expression.unread and not all(known(value) for value in parts)
     return unknown_of(*parts) if only_unknown_parts else UNKNOWN
 

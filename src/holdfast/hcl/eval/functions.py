@@ -1,8 +1,8 @@
 """Terraform's functions, as far as their result is certain. Pure.
 
 Each takes known arguments and returns a value or an unknown; for arguments it cannot handle it may raise
-TypeError, ValueError, KeyError or IndexError, which counts as unknown. The result of a function that is not
-in the table is unknown: nothing is guessed.
+one of `ERRORS`, which counts as unknown. The result of a function that is not in the table is unknown:
+nothing is guessed. No function returns much more than it was given: what could grow is measured first.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from holdfast.hcl.eval.values import SetOf, bool_of, number_of, pairs, set_of, text_of, unknown_of
 from holdfast.hcl.reader import UNKNOWN, Unknown
 
+ERRORS: Final = (ArithmeticError, LookupError, StopIteration, TypeError, ValueError)
+LONGEST_TEXT: Final = 1_000_000
+_WIDEST: Final = 1000
 _VERB = re.compile(r"%(0\d+)?([a-zA-Z%])")
 
 
@@ -37,7 +41,7 @@ def _map(value: object) -> Mapping[object, object]:
 
 
 def _format(spec: object, *arguments: object) -> object:
-    left = list(arguments)
+    left = iter(arguments)
     understood = True
 
     def fill(match: re.Match[str]) -> str:
@@ -48,19 +52,30 @@ def _format(spec: object, *arguments: object) -> object:
         if verb not in "svd" or (padding and verb != "d"):
             understood = False
             return ""
-        value = left.pop(0)
-        if verb == "d" and (isinstance(value, bool) or not isinstance(value, int)):
-            raise TypeError("not a whole number")
-        return _text(value).zfill(int(padding or 0))
+        value = next(left)
+        width = int(padding or 0)
+        if width > _WIDEST or (verb == "d" and (isinstance(value, bool) or not isinstance(value, int))):
+            raise TypeError("not a whole number, or too wide")
+        return _text(value).zfill(width)
 
     template = _text(spec)
     formatted = _VERB.sub(fill, template)
-    return formatted if understood and not left and "%" not in _VERB.sub("", template) else UNKNOWN
+    complete = next(left, UNKNOWN) is UNKNOWN and "%" not in _VERB.sub("", template)
+    return formatted if understood and complete else UNKNOWN
 
 
-def _join(separator: object, *lists: object) -> object:
-    items = [item for value in lists for item in _list(value)]
-    return _text(separator).join(_text(item) for item in items)
+def _join(separator: object, first: object, *more: object) -> object:
+    lists = (first, *more)
+    items = [_text(item) for value in lists for item in _list(value)]
+    between = _text(separator)
+    if sum(map(len, items)) + len(between) * len(items) > LONGEST_TEXT:
+        return UNKNOWN
+    return between.join(items)
+
+
+def _concat(first: object, *more: object) -> object:
+    lists = (first, *more)
+    return UNKNOWN if SetOf in map(type, lists) else tuple(item for value in lists for item in _list(value))
 
 
 def _merge(*maps: object) -> object:
@@ -74,19 +89,24 @@ def _lookup(value: object, key: object, *default: object) -> object:
 
 
 def _coalesce(*values: object) -> object:
+    """The arguments must have one type, to which Terraform converts them."""
+    types = {type(value) for value in values if value is not None}
+    if types - {str, int, float} and types - {str, bool} and len(types) > 1:
+        return UNKNOWN
     return next(value for value in values if value is not None and value != "")
 
 
 def _replace(text: object, old: object, new: object) -> object:
-    pattern = _text(old)
+    pattern, subject, put = _text(old), _text(text), _text(new)
     if pattern.startswith("/") and pattern.endswith("/") and len(pattern) > 1:
         return UNKNOWN
-    return _text(text).replace(pattern, _text(new))
+    longest = len(subject) + subject.count(pattern) * len(put)
+    return subject.replace(pattern, put) if longest <= LONGEST_TEXT else UNKNOWN
 
 
 def _basename(path: object) -> object:
     text = _text(path)
-    return posixpath.basename(text.rstrip("/")) or ("/" if text else "")
+    return posixpath.basename(text.rstrip("/")) or ("/" if text else ".")
 
 
 def _dirname(path: object) -> object:
@@ -132,6 +152,12 @@ def _element(value: object, index: object) -> object:
     return items[at % len(items)]
 
 
+def _zipmap(names: object, items: object) -> object:
+    if isinstance(items, SetOf):
+        return UNKNOWN
+    return dict(zip(map(_text, _list(names)), _list(items), strict=True))
+
+
 def _of_ascii(change: Callable[[str], str]) -> Callable[[object], object]:
     """Outside ASCII, Go and Python disagree about white space and letters."""
 
@@ -145,8 +171,8 @@ def _of_ascii(change: Callable[[str], str]) -> Callable[[object], object]:
 FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "basename": _basename,
     "coalesce": _coalesce,
-    "compact": lambda value: tuple(item for item in _list(value) if item not in (None, "")),
-    "concat": lambda *lists: tuple(item for value in lists for item in _list(value)),
+    "compact": lambda value: tuple(_text(item) for item in _list(value) if item not in (None, "")),
+    "concat": _concat,
     "contains": _contains,
     "dirname": _dirname,
     "distinct": _distinct,
@@ -163,7 +189,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "nonsensitive": lambda value: value,
     "replace": _replace,
     "sensitive": lambda value: value,
-    "setunion": lambda *values: set_of(item for value in values for item in _list(value)),
+    "setunion": lambda first, *more: set_of(item for value in (first, *more) for item in _list(value)),
     "sort": lambda value: tuple(sorted(_text(item) for item in _list(value))),
     "split": lambda separator, text: tuple(_text(text).split(_text(separator))),
     "startswith": lambda text, start: _text(text).startswith(_text(start)),
@@ -174,11 +200,11 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "toset": lambda value: set_of(_list(value)),
     "tostring": lambda value: None if value is None else _text(value),
     "trimprefix": lambda text, start: _text(text).removeprefix(_text(start)),
-    "trimspace": _of_ascii(str.strip),
+    "trimspace": _of_ascii(lambda text: text.strip(" \t\n\v\f\r")),
     "trimsuffix": lambda text, end: _text(text).removesuffix(_text(end)),
     "upper": _of_ascii(str.upper),
     "values": lambda value: tuple(item for _, item in pairs(_map(value)) or ()),
-    "zipmap": lambda names, items: dict(zip(map(_text, _list(names)), _list(items), strict=True)),
+    "zipmap": _zipmap,
 }
 
 PARTIAL = frozenset(

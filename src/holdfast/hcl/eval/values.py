@@ -1,6 +1,8 @@
 """Terraform values, as far as they are known without running it, and operators on them. Pure.
 
 Strings, numbers, bools, None, tuples (lists), `SetOf`, dicts (maps and objects); any part may be unknown.
+Types are not followed: where Terraform converts `1` to `"1"` to give two values one type, it may still be `1`
+here. No operator or function distinguishes the two.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from holdfast.hcl.nodes import Call, Expression, Literal, Object, Traversal
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown, constant, read
 
 _LARGEST_NUMBER = 10**30
+_MOST_DIGITS = 30
+_DEEPEST = 100
 _ON_NUMBERS: Mapping[str, Callable[[int, int], object]] = {
     "+": operators.add,
     "-": operators.sub,
@@ -40,42 +44,53 @@ def set_of(items: Iterable[object]) -> SetOf | Unknown:
 
 def known(value: object) -> bool:
     """Whether the value and all its parts are known."""
-    if isinstance(value, Unknown):
-        return False
-    if isinstance(value, tuple):
-        return all(known(item) for item in value)
-    if isinstance(value, Mapping):
-        return all(known(item) for item in value.values())
-    return True
-
-
-def parts_of(value: object, most: int) -> int:
-    """How many parts it has, counting no further than `most`. A shared part counts each time."""
     if not isinstance(value, tuple | Mapping):
-        return 1
-    waiting: list[object] = [value]
-    counted = 0
-    while waiting and counted <= most:
+        return not isinstance(value, Unknown)
+    return not any(isinstance(part, Unknown) for part in _parts(value))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """The value and every part of it, without recursion: a value may be nested deeply."""
+    waiting = [value]
+    while waiting:
         part = waiting.pop()
-        counted += 1
+        yield part
         if isinstance(part, tuple):
             waiting.extend(part)
         elif isinstance(part, Mapping):
             waiting.extend(part.values())
-    return counted
+
+
+def parts_of(value: object, most: int) -> int:
+    """How many parts it has; more than `most` if there are more, or if they are nested too deeply.
+
+    A shared part counts each time.
+    """
+    if not isinstance(value, tuple | Mapping):
+        return 1
+    counted, level = 0, [value]  # type: int, list[object]
+    for _ in range(_DEEPEST):
+        counted += len(level)
+        below: list[object] = []
+        for part in level:
+            if isinstance(part, tuple | Mapping):
+                below.extend(part if isinstance(part, tuple) else part.values())
+                if counted + len(below) > most:
+                    return most + 1
+        if not below:
+            return counted
+        level = below
+    return most + 1
 
 
 def unknown_of(*values: object) -> Unknown:
     """The unknown that results from these: `COMPUTED` only if all of their unknown parts are."""
-    return UNKNOWN if any(_holds(value, UNKNOWN) for value in values) else COMPUTED
+    return UNKNOWN if any(part is UNKNOWN for part in _parts(values)) else COMPUTED
 
 
-def _holds(value: object, which: Unknown) -> bool:
-    if isinstance(value, tuple):
-        return any(_holds(item, which) for item in value)
-    if isinstance(value, Mapping):
-        return any(_holds(item, which) for item in value.values())
-    return value is which
+def unknown_from(value: object) -> Unknown:
+    """The result of something that needs more than this value."""
+    return unknown_of(value) if isinstance(value, Unknown) else UNKNOWN
 
 
 def text_of(value: object) -> str | None:
@@ -88,34 +103,31 @@ def text_of(value: object) -> str | None:
         return str(value)
     if isinstance(value, float):
         shown = repr(value)
-        return None if "e" in shown or "n" in shown else shown
+        return None if "e" in shown or "n" in shown or shown.endswith(".0") else shown
     return None
 
 
 def same(left: object, right: object) -> bool | None:
     """`==` of known values; None where the result depends on types that are not known here."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
     if left is None or right is None:
         return left is right
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return left == right
-    if isinstance(left, str | int | float) and isinstance(right, str | int | float):
-        return isinstance(left, str) and isinstance(right, str) and left == right
-    return None
+    if not isinstance(left, str | int | float) or not isinstance(right, str | int | float):
+        return None
+    if isinstance(left, str) is not isinstance(right, str):
+        # Terraform may have converted the other one to a string, too.
+        return None if text_of(left) == text_of(right) else False
+    if isinstance(left, bool) is not isinstance(right, bool):
+        return False
+    return left == right
 
 
 def strings(value: object) -> Iterator[str]:
     """Every string inside a value, including map keys: any of them may be a file name."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from strings(item)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from strings(item)
+    for part in _parts(value):
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            yield from map(str, part)
 
 
 def pairs(collection: object) -> list[tuple[object, object]] | None:
@@ -127,6 +139,20 @@ def pairs(collection: object) -> list[tuple[object, object]] | None:
     if isinstance(collection, Mapping):
         return [(key, collection[key]) for key in sorted(collection)]
     return None
+
+
+def keyed(items: list[tuple[object, object]], *, grouped: bool) -> object:
+    """The object that a `for` with keys makes."""
+    groups: dict[str, list[object]] = {}
+    for key, value in items:
+        name = text_of(key)
+        if name is None:
+            return unknown_from(key)
+        groups.setdefault(name, []).append(value)
+    if grouped:
+        return {name: tuple(values) for name, values in groups.items()}
+    # Terraform reports two values for one key as an error.
+    return {name: values[0] for name, values in groups.items()} if len(groups) == len(items) else UNKNOWN
 
 
 def convert(constraint: Expression | None, value: object) -> object:
@@ -161,7 +187,7 @@ def number_of(value: object) -> int | float | Unknown:
         return UNKNOWN
     if isinstance(value, int | float):
         return value
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
         return int(value)
     return UNKNOWN
 
@@ -202,7 +228,7 @@ def logic(operator: str, left: object, right: object) -> object:
     """`&&` and `||`: one known side can decide the result."""
     deciding = operator == "||"
     if left is deciding or right is deciding:
-        return deciding
+        return deciding if isinstance(left, bool | Unknown) and isinstance(right, bool | Unknown) else UNKNOWN
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknown_of(left, right)
     return not deciding if left is right is (not deciding) else UNKNOWN
