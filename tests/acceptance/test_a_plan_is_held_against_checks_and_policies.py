@@ -175,7 +175,7 @@ def test_a_stack_without_a_plan_is_not_taken_for_looked_at(repository: Program) 
     document = repository.json("plan", "app", code=1)
     assert document["stacks"][0]["status"] == "failed"
     unseen = {one["rule"] for one in document["checks"]["skipped"] if one["stack"] == "app"}
-    assert {"HF101", "HF213", "HF402", "HF601", "HF602", "rego"} <= unseen
+    assert {"HF210", "HF213", "HF402", "HF601", "HF602", "rego"} <= unseen
     assert document["checks"]["summary"]["skipped"] == len(unseen)
 
 

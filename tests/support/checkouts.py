@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.running import CheckInputs, run_checks
@@ -143,10 +145,16 @@ def check(
     config: str | None = None,
     inputs: CheckInputs | None = None,
     select: Sequence[str] = (),
+    only_configured: bool = False,
 ) -> Report:
-    """What this rule (or these) and the ones about waivers and the checks themselves say."""
+    """What this rule (or these) and the ones about waivers and the checks themselves say.
+
+    Rules that need configuration run without it, unless `only_configured`.
+    """
     made = files if isinstance(files, Checkout) else checkout(files, config=config, select=select)
     wanted = (rule,) if isinstance(rule, Rule) else tuple(rule)
+    if not only_configured:
+        wanted = tuple(replace(one, configured=None) if one.configured else one for one in wanted)
     own = tuple(one for one in rules() if one.id.startswith("HF9") and one not in wanted)
     return run_checks(made, (*wanted, *own), inputs or CheckInputs())
 

@@ -93,7 +93,7 @@ CASES_BY_RULE: Mapping[str, Cases] = {
             reported(
                 'resource "terraform_data" "a" {\n  provisioner "local-exec" {\n    command = var.c\n  }\n}\n'
             ),
-            skipped('resource "terraform_data" "a" {\n  provisioner "local-exec" {}\n}\n', NONE),
+            reported('resource "terraform_data" "a" {\n  provisioner "local-exec" {}\n}\n', NONE),
         ),
     ),
     "HF302": Cases(
@@ -102,14 +102,14 @@ CASES_BY_RULE: Mapping[str, Cases] = {
         missing=(reported('data "external" "a" {}\n'), passing("locals {}\n", make_inputs=with_plan({}))),
         unknown=(
             reported('data "external" "a" {\n  program = var.p\n}\n'),
-            skipped('data "external" "a" {}\n', NONE),
+            reported('data "external" "a" {}\n', NONE),
         ),
     ),
     "HF303": Cases(
         passes=(passing("locals {}\n", make_inputs=from_elsewhere({"address": "data.aws_vpc.a"})),),
         fails=(reported("locals {}\n", make_inputs=from_elsewhere({"address": "data.http.a"})),),
         missing=(reported('data "http" "a" {}\n'), passing("locals {}\n", make_inputs=with_plan({}))),
-        unknown=(reported('data "http" "a" {\n  url = var.u\n}\n'), skipped('data "http" "a" {}\n', NONE)),
+        unknown=(reported('data "http" "a" {\n  url = var.u\n}\n'), reported('data "http" "a" {}\n', NONE)),
     ),
     "HF304": Cases(
         missing=(passing('module "a" {}\n'), reported('module "a" {\n  source = "acme/vpc/aws"\n}\n')),

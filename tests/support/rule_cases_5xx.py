@@ -196,7 +196,7 @@ CASES_BY_RULE: Mapping[str, Cases] = {
                 OWN,
             ),
         ),
-        missing=(passing('resource "aws_iam_role" "a" {}\n', OWN), skipped(STRANGER)),
+        missing=(passing('resource "aws_iam_role" "a" {}\n', OWN),),
         unknown=(
             passing(trust(Principal={"AWS": "${var.a}"}), OWN),
             passing(

@@ -208,15 +208,16 @@ class PlanChecks:
 
     def _unplanned(self) -> Iterator[NotEvaluated]:
         """The plan rules, for every stack without a plan."""
-        settings = self._project.config.checks
         valid = [
             rule for rule in rules() if self._with_code and rule.engine is not None and rule.id != _FORMAT
         ]
         asked = [
-            rule.id for rule in (*_plan_rules(), *valid) if rule.id != BROKEN and is_enabled(settings, rule)
+            rule.id
+            for rule in (*_plan_rules(), *valid)
+            if rule.id != BROKEN and is_enabled(self._checkout, rule)
         ]
         asked += [tool.name for tool in self._tools]
-        form = is_enabled(settings, _rule(_FORMAT)) and self._with_form
+        form = is_enabled(self._checkout, _rule(_FORMAT)) and self._with_form
         for stack in self._checkout.stacks:
             if stack.name in self._plans:
                 continue

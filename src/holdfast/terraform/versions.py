@@ -131,6 +131,16 @@ class Term(Struct, frozen=True, kw_only=True):
         exact = self.operator in (Operator.EQUAL, Operator.NOT_EQUAL)
         return (exact or self._prerelease_fits(version)) and _COMPARE[self.operator](version, self.version)
 
+    def reaches(self, version: Version) -> bool:
+        """Whether it allows this version or a later one."""
+        match self.operator:
+            case Operator.LESS:
+                return self.version > version
+            case Operator.EQUAL | Operator.AT_MOST | Operator.PESSIMISTIC:
+                return self.version >= version or self.allows(version)
+            case _:
+                return True
+
     def _prerelease_fits(self, version: Version) -> bool:
         """A pre-release fits only a constraint that names a pre-release of the same version."""
         if version.prerelease:
@@ -149,6 +159,10 @@ class Constraint(Struct, frozen=True, kw_only=True):
 
     def allows(self, version: Version) -> bool:
         return all(term.allows(version) for term in self.terms)
+
+    def reaches(self, version: Version) -> bool:
+        """Whether it allows this version or a later one."""
+        return all(term.reaches(version) for term in self.terms)
 
 
 def _term(part: str, whole: str) -> Term:

@@ -121,10 +121,10 @@ def test_an_encrypted_environment_file_is_not_reported(content: bytes) -> None:
     assert of(check(the("HF206"), {".env": content}, config=""), the("HF206")) == []
 
 
-def test_a_harmless_environment_file_is_only_a_warning() -> None:
+def test_a_harmless_environment_file_is_only_a_note() -> None:
     """It is where the next secret will be put, and holds none yet."""
     found = of(check(the("HF206"), {".env": "LOG_LEVEL=info\n"}, config=""), the("HF206"))
-    assert [one.severity for one in found] == [Severity.WARNING]
+    assert [one.severity for one in found] == [Severity.NOTE]
 
 
 def test_a_folder_is_reported_once() -> None:

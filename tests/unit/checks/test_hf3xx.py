@@ -60,7 +60,7 @@ def test_a_provisioner_is_found_in_a_shared_stack(kind: str) -> None:
     """Whatever it runs, known or not."""
     report = check(HF301, {"main.tf": PROVISIONER % kind})
     assert [(one.line, one.address, one.severity) for one in of(report, HF301)] == [
-        (2, "terraform_data.a", Severity.ERROR)
+        (2, "terraform_data.a", Severity.NOTE)
     ]
     assert f"`{kind}`" in messages(report, HF301)[0]
 
@@ -99,11 +99,10 @@ def test_a_target_of_ci_is_shared_in_every_environment(id_: str) -> None:
 
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
 def test_code_that_no_stack_uses_is_not_called_fine(id_: str) -> None:
-    """Whether it is shared is not known, and that is said."""
+    """Whether it is shared is not known: a note."""
     found = the(id_)
     report = check(found, {"main.tf": rule_details(found).bad}, config="")
-    assert messages(report, found) == []
-    assert "it is not known whether it is shared" in skips(report, found)[0]
+    assert [one.severity for one in of(report, found)] == [Severity.NOTE]
 
 
 @pytest.mark.parametrize("id_", ["HF301", "HF302", "HF303"])
@@ -446,7 +445,33 @@ def test_a_lock_file_that_git_ignores_does_not_count() -> None:
     made.files = ("main.tf",)
     report = check(HF306, made)
     assert "ignored by Git" in messages(report, HF306)[0]
-    assert ".gitignore" in (of(report, HF306)[0].hint or "")
+
+
+def test_lock_files_that_a_gitignore_keeps_out_are_one_finding() -> None:
+    """However many root modules there are: at its line, unless another line brings them back."""
+    two = "version: 1\nstacks:\n  - { name: a, module: a }\n  - { name: b, module: b }\n"
+    files = {"a/main.tf": CODE, "b/main.tf": CODE, ".gitignore": f"*.swp\n**/{PATH}\n"}
+    report = check(HF306, files, config=two)
+    assert [(one.file, one.line, one.stacks) for one in of(report, HF306)] == [(".gitignore", 2, ("a", "b"))]
+    kept = {**files, ".gitignore": f"!{PATH}\n# {PATH}\n"}
+    assert lines(check(HF306, kept, config=two), HF306) == [("a/main.tf", 3), ("b/main.tf", 3)]
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"),
+    [
+        (', version = "~> 5.0"', Severity.NOTE),
+        (', version = ">= 5.0"', Severity.WARNING),
+        ("", Severity.WARNING),
+    ],
+)
+def test_a_missing_lock_file_matters_where_no_version_has_an_upper_bound(
+    version: str, severity: Severity
+) -> None:
+    """With `~> 5.0` the next init installs the same major version."""
+    required = f'required_providers {{\n    aws = {{ source = "hashicorp/aws"{version} }}\n  }}'
+    report = check(HF306, {"main.tf": f"terraform {{\n  {required}\n}}\n"})
+    assert [one.severity for one in of(report, HF306)] == [severity]
 
 
 def test_what_only_a_local_module_needs_has_to_be_locked() -> None:

@@ -155,13 +155,13 @@ ALL = allow(Action=["s3:Get*", "*"], Resource="*")
 @pytest.mark.parametrize(
     ("kind", "statement", "expected"),
     [
-        ("identity", ALL, [(ERROR, "every action is allowed on every resource")]),
-        ("identity", {**ALL, "Resource": "arn:aws:s3:::a"}, [(ERROR, "every action is allowed")]),
+        ("identity", ALL, [(WARNING, "every action is allowed on every resource")]),
+        ("identity", {**ALL, "Resource": "arn:aws:s3:::a"}, [(WARNING, "every action is allowed")]),
         ("identity", {**ALL, "Effect": "Deny"}, []),
         (
             "queue",
             {**ALL, "Principal": {"AWS": "111122223333"}},
-            [(WARNING, "every action is allowed on every resource")],
+            [(NOTE, "every action is allowed on every resource")],
         ),
         ("endpoint", {**ALL, "Principal": "*"}, []),
         ("organization", ALL, []),
@@ -176,15 +176,15 @@ def test_every_action(kind: str, statement: object, expected: list[tuple[Severit
 @pytest.mark.parametrize(
     ("statement", "severity"),
     [
-        (allow(Action="iam:PassRole", Resource="*"), ERROR),
-        (allow(Action="IAM:*", Resource="*"), ERROR),
-        (allow(Action=["iam:Put*"], Resource=["*"]), ERROR),
-        (allow(Action="sts:AssumeRole", Resource="*"), ERROR),
-        (allow(Action="secretsmanager:Get*", Resource="*"), WARNING),
-        (allow(Action="kms:Decrypt", Resource="*"), WARNING),
+        (allow(Action="iam:PassRole", Resource="*"), WARNING),
+        (allow(Action="IAM:*", Resource="*"), WARNING),
+        (allow(Action=["iam:Put*"], Resource=["*"]), WARNING),
+        (allow(Action="sts:AssumeRole", Resource="*"), NOTE),
+        (allow(Action="secretsmanager:Get*", Resource="*"), NOTE),
+        (allow(Action="kms:Decrypt", Resource="*"), NOTE),
         (
             allow(Action="iam:PassRole", Resource="*", Condition={"Bool": {"aws:SecureTransport": "true"}}),
-            ERROR,
+            WARNING,
         ),
         (allow(Action="iam:PassRole", Resource="arn:aws:iam::111122223333:role/a"), None),
         (
@@ -248,12 +248,12 @@ def test_a_denial_may_be_for_everyone() -> None:
 @pytest.mark.parametrize(
     ("kind", "service", "condition", "severity"),
     [
-        ("queue", "s3.amazonaws.com", None, WARNING),
-        ("bucket", "cloudtrail.amazonaws.com", None, WARNING),
-        ("queue", "s3.amazonaws.com", {"ArnLike": {"aws:SourceArn": "*"}}, WARNING),
+        ("queue", "s3.amazonaws.com", None, NOTE),
+        ("bucket", "cloudtrail.amazonaws.com", None, NOTE),
+        ("queue", "s3.amazonaws.com", {"ArnLike": {"aws:SourceArn": "*"}}, NOTE),
         ("queue", "s3.amazonaws.com", {"ArnLike": {"aws:SourceArn": "arn:aws:s3:::a"}}, None),
         ("queue", "s3.amazonaws.com", {"StringEquals": {"aws:SourceAccount": "111122223333"}}, None),
-        ("key", "logs.eu-west-1.amazonaws.com", None, WARNING),
+        ("key", "logs.eu-west-1.amazonaws.com", None, NOTE),
         ("key", "logs.amazonaws.com", {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": "arn:a"}}, None),
         ("trust", "ecs-tasks.amazonaws.com", None, NOTE),
         ("trust", "ec2.amazonaws.com", None, None),
@@ -300,12 +300,11 @@ def test_strangers(principal: str, condition: object, *, counts: bool) -> None:
 
 
 def test_whose_accounts_they_are_must_be_known() -> None:
-    """HF510 is skipped, with the reason, where no account is known to be one's own."""
+    """HF510 is off where no account is known to be one's own."""
     one = rule("HF510")
-    statement = allow(Principal={"AWS": "999988887777"}, Action="sts:AssumeRole")
-    report = check(one, {"main.tf": code("trust", statement)})
-    assert of(report, one) == []
-    assert "`checks.accounts`" in skips(report, one)[0]
+    files = {"main.tf": code("trust", allow(Principal={"AWS": "999988887777"}, Action="sts:AssumeRole"))}
+    assert of(check(one, files, only_configured=True), one) == []
+    assert len(of(check(one, files, config=OWN, only_configured=True), one)) == 1
 
 
 AUD = {f"{GITHUB}:aud": "sts.amazonaws.com"}
@@ -322,7 +321,7 @@ MAIN = "repo:octo/app:ref:refs/heads/main"
         ({"StringEquals": {**AUD, f"{GITHUB}:sub": "${var.sub}"}}, []),
         ({"StringEquals": AUD}, [(ERROR, "any GitHub repository")]),
         ({"StringEquals": {**AUD, f"{GITHUB}:repository_owner": "octo"}}, [(WARNING, "of the owner")]),
-        ({"StringEquals": {f"{GITHUB}:sub": MAIN}}, [(WARNING, "no condition on")]),
+        ({"StringEquals": {f"{GITHUB}:sub": MAIN}}, [(NOTE, "no condition on")]),
         (
             {"StringEquals": {f"{GITHUB}:aud": "sts.amazon.com", f"{GITHUB}:sub": MAIN}},
             [(WARNING, "audience")],
@@ -353,7 +352,7 @@ def test_jobs_of_github(condition: object, expected: list[tuple[Severity, str]])
 def test_a_trust_of_github_without_conditions() -> None:
     """HF511: the gravest of all, and HF512 leaves it alone."""
     statement = allow(Principal={"Federated": PROVIDER}, Action="sts:AssumeRoleWithWebIdentity")
-    assert [severity for severity, _ in found("HF511", code("trust", statement))] == [WARNING, ERROR]
+    assert [severity for severity, _ in found("HF511", code("trust", statement))] == [NOTE, ERROR]
     assert found("HF512", code("trust", statement)) == []
 
 

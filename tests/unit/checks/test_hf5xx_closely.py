@@ -11,7 +11,7 @@ from checkouts import check, lines, messages, of, skips
 from holdfast.checks.engine import catalogue
 from holdfast.checks.model.interface import Rule, Severity
 
-ERROR, WARNING = Severity.ERROR, Severity.WARNING
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 GITHUB = "token.actions.githubusercontent.com"
 OWN = """\
 version: 1
@@ -51,13 +51,13 @@ def levels(id_: str, text: str, config: str = OWN) -> list[Severity]:
 @pytest.mark.parametrize(
     ("action", "resource", "expected"),
     [
-        ("iam:PassRole", "arn:aws:iam::111122223333:role/*", [ERROR]),
-        ("iam:PassRole", "arn:aws:iam::*:*", [ERROR]),
-        ("iam:PassRole", "arn:${data.a.b.partition}:iam::${data.a.b.account_id}:role/*", [ERROR]),
-        ("iam:*", "arn:aws:iam::*:user/*", [ERROR]),
-        ("sts:AssumeRole", "arn:aws-cn:iam::*:role/*", [ERROR]),
-        ("s3:*", "arn:aws:s3:::*", [ERROR]),
-        ("secretsmanager:*", "arn:aws:secretsmanager:*:*:secret:*", [WARNING]),
+        ("iam:PassRole", "arn:aws:iam::111122223333:role/*", [WARNING]),
+        ("iam:PassRole", "arn:aws:iam::*:*", [WARNING]),
+        ("iam:PassRole", "arn:${data.a.b.partition}:iam::${data.a.b.account_id}:role/*", [WARNING]),
+        ("iam:*", "arn:aws:iam::*:user/*", [WARNING]),
+        ("sts:AssumeRole", "arn:aws-cn:iam::*:role/*", [NOTE]),
+        ("s3:*", "arn:aws:s3:::*", [WARNING]),
+        ("secretsmanager:*", "arn:aws:secretsmanager:*:*:secret:*", [NOTE]),
         ("iam:PassRole", "arn:aws:iam::111122223333:role/app-*", []),
         ("iam:PassRole", "arn:aws:iam::111122223333:user/*", []),
         ("iam:*", "arn:aws:iam::*:server-certificate/*", []),
@@ -74,10 +74,10 @@ def test_all_of_a_kind_is_everything(action: str, resource: str, expected: list[
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ({"StringLike": {"iam:PassedToService": "*"}}, [ERROR]),
-        ({"BoolIfExists": {"aws:MultiFactorAuthPresent": "true"}}, [ERROR]),
-        ({"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}}, [ERROR]),
-        ({"StringLike": {"aws:PrincipalArn": "arn:aws:iam::*:*"}}, [ERROR]),
+        ({"StringLike": {"iam:PassedToService": "*"}}, [WARNING]),
+        ({"BoolIfExists": {"aws:MultiFactorAuthPresent": "true"}}, [WARNING]),
+        ({"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}}, [WARNING]),
+        ({"StringLike": {"aws:PrincipalArn": "arn:aws:iam::*:*"}}, [WARNING]),
         ({"StringEqualsIfExists": {"iam:PassedToService": "ec2.amazonaws.com"}}, []),
         ({"Bool": {"aws:MultiFactorAuthPresent": "true"}}, []),
         ({"StringNotEquals": {"aws:ResourceTag/a": "b"}}, []),
@@ -125,7 +125,7 @@ def test_an_arn_of_any_account_names_no_sender(condition: object, *, counts: boo
     who = {"Service": "events.${data.aws_partition.a.dns_suffix}"}
     statement = {"Action": "sqs:SendMessage", "Resource": "*", "Principal": who, "Condition": condition}
     said = found("HF509", code("aws_sqs_queue_policy", "policy", statement))
-    assert said == ([(WARNING, "`events.…` is allowed for every account")] if counts else [])
+    assert said == ([(NOTE, "`events.…` is allowed for every account")] if counts else [])
 
 
 def test_load_balancers_need_the_account_in_the_path() -> None:

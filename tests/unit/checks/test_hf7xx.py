@@ -218,8 +218,6 @@ def test_a_module_is_checked_as_its_caller_calls_it() -> None:
     [
         ('resource "aws_s3_bucket" "a" {}', 0),
         ('resource "aws_s3_bucket" "a" {\n  force_destroy = true\n}', 1),
-        ('resource "aws_secretsmanager_secret" "a" {}', 0),
-        ('resource "aws_secretsmanager_secret" "a" {\n  recovery_window_in_days = 0\n}', 1),
         ('resource "google_sql_database_instance" "a" {}', 0),
         ('resource "google_sql_database_instance" "a" {\n  deletion_protection = false\n}', 1),
         (
@@ -233,8 +231,7 @@ def test_a_module_is_checked_as_its_caller_calls_it() -> None:
         ),
         ('resource "kubernetes_persistent_volume" "a" {}', 1),
         ('resource "kubernetes_persistent_volume" "a" {\n  spec {}\n}', 0),
-        ('resource "azurerm_subscription" "a" {}', 1),
-        ('resource "aws_instance" "a" {\n  tags = {}\n}', 1),
+        ('resource "aws_efs_file_system" "a" {}', 1),
         ('data "aws_db_instance" "a" {}', 0),
         ('resource "aws_route" "a" {}', 0),
     ],
@@ -343,14 +340,19 @@ def test_each_stack_that_a_plan_could_answer_for_is_named() -> None:
     assert [one.stack for one in report.skipped] == ["one", "two"]
 
 
-def test_an_address_is_less_than_data() -> None:
-    """It is a note, and data a warning."""
-    code = 'resource "aws_eip" "a" {}\nresource "aws_db_instance" "a" {}\n'
+def test_only_types_that_lose_data_are_reported() -> None:
+    """Not an address, a key, or a machine, queue or cache, whose data is elsewhere."""
+    types = ("aws_eip", "aws_kms_key", "aws_instance", "aws_sqs_queue", "helm_release", "aws_db_instance")
+    code = "".join(f'resource "{type_}" "a" {{}}\n' for type_ in types)
     found = of(unplanned({"main.tf": code}), HF708)
-    assert {one.address: one.severity for one in found} == {
-        "aws_eip.a": Severity.NOTE,
-        "aws_db_instance.a": Severity.WARNING,
-    }
+    assert {one.address: one.severity for one in found} == {"aws_db_instance.a": Severity.WARNING}
+
+
+def test_where_the_environment_is_unclear_it_is_a_note() -> None:
+    """It may be production."""
+    config = "version: 1\nstacks: [{ name: root, module: . }]\n"
+    report = check(HF708, {"main.tf": 'resource "aws_db_instance" "a" {}\n'}, config=config)
+    assert [one.severity for one in of(report, HF708)] == [Severity.NOTE]
 
 
 # The version of Terraform.

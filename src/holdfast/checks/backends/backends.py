@@ -220,6 +220,7 @@ def for_unused_modules(check: BackendCheck, *, literals_only: bool = False) -> C
             yield Skipped(
                 reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
                 file=backend.place.file,
+                expected=True,
             )
             return
         yield from check(backend)

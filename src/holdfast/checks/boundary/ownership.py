@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.checks.code.protection import is_created
-from holdfast.checks.model.interface import CheckResult, Finding, Skipped, finding
-from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Module, Resource
+from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped, finding
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, CheckedState, Checkout, Module, Resource
 from holdfast.config.checks import BoundarySettings, Side
 from holdfast.config.settings import Config
+from holdfast.hcl.eval.worktree import Worktree
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.stack import matches
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
@@ -29,6 +31,48 @@ BUILT_IN: Final[Mapping[str, Side]] = dict.fromkeys(
 WRITING: Final = frozenset(("managed",))
 READING: Final = frozenset(("data", "ephemeral"))
 _LEAVING: Final = frozenset((ChangeKind.DELETE, ChangeKind.FORGET))
+
+
+NEEDS: Final = "`checks.boundary`, or manifests of Argo CD or Flux in the repository"
+_MANIFEST: Final = pattern(
+    rb"(?m)^apiVersion: *(?:argoproj\.io/\S+\s+kind: *App|\w+\.toolkit\.fluxcd\.io/)"
+    rb"|^kind: *App\S+\s+apiVersion: *argoproj\.io/"
+)
+
+
+def is_configured(checkout: Checkout) -> bool:
+    """Whether the repository says that GitOps manages resources: in its settings, or by its manifests."""
+    return checkout.config.checks.boundary is not None or (
+        _has_cluster_types(checkout)
+        and checkout.code.once("uses GitOps", lambda: _has_manifests(checkout.code.tree))
+    )
+
+
+def _has_cluster_types(checkout: Checkout) -> bool:
+    folders = {folder for stack in checkout.stacks for folder in stack.folders}
+    modules = {*map(checkout.module, folders), *checkout.modules}
+    return any(
+        _side(resource.type, ()) is Side.GITOPS for module in modules for resource in module.resources()
+    )
+
+
+def _has_manifests(tree: Worktree) -> bool:
+    return any(
+        _MANIFEST.search(_content(tree, path)) for path in tree.walk(".") if path.endswith((".yaml", ".yml"))
+    )
+
+
+def _content(tree: Worktree, path: str) -> bytes:
+    """Not kept in memory, unlike code."""
+    try:
+        return tree.read_bytes(path)
+    except OSError:
+        return b""
+
+
+def severity_in(config: Config) -> Severity | None:
+    """Manifests alone do not say where the boundary is: Terraform may well install what GitOps needs."""
+    return None if config.checks.boundary is not None else Severity.NOTE
 
 
 def settings_of(config: Config) -> BoundarySettings:
@@ -91,6 +135,8 @@ def _creates(stack: CheckedStack, folder: str, resource: Resource) -> bool:
 def for_modes(modes: frozenset[str], message: str) -> dict[str, Any]:
     """The functions of a `Rule` about resources of these modes; `message` has a `{}` for the type."""
     return {
+        "needs": NEEDS,
+        "configured": is_configured,
         "source": partial(_in_source, modes, message),
         "plan": partial(_in_plan, modes, message),
         "state": partial(_in_state, modes, message),
@@ -102,7 +148,7 @@ def _in_source(modes: frozenset[str], message: str, module: Module) -> Iterator[
         if resource.mode not in modes:
             continue
         for stack in _stacks_crossing(module, resource):
-            yield _finding_at_block(resource, message, stack)
+            yield _finding_at_block(resource, message, module.checkout, stack)
 
 
 def _in_plan(modes: frozenset[str], message: str, checked: CheckedPlan) -> Iterator[Finding]:
@@ -148,8 +194,9 @@ def _finding_at_address(stack: CheckedStack, address: str, type_: str, message: 
     """At its block, so that code and plan report it once; otherwise by address."""
     resource = _resource_at(stack, address)
     if resource is not None:
-        return _finding_at_block(resource, message)
-    return Finding(message=message.format(type_), address=address, stack=stack.name)
+        return _finding_at_block(resource, message, stack.checkout)
+    severity = severity_in(stack.checkout.config)
+    return Finding(message=message.format(type_), address=address, stack=stack.name, severity=severity)
 
 
 def _resource_at(stack: CheckedStack, address: str) -> Resource | None:
@@ -162,6 +209,9 @@ def _resource_at(stack: CheckedStack, address: str) -> Resource | None:
     return None
 
 
-def _finding_at_block(resource: Resource, message: str, stack: CheckedStack | None = None) -> Finding:
+def _finding_at_block(
+    resource: Resource, message: str, checkout: Checkout, stack: CheckedStack | None = None
+) -> Finding:
     name = stack.name if stack is not None else None
-    return finding(resource.block, message.format(resource.type), address=resource.address, stack=name)
+    text, severity = message.format(resource.type), severity_in(checkout.config)
+    return finding(resource.block, text, address=resource.address, stack=name, severity=severity)

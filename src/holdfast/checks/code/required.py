@@ -10,9 +10,10 @@ from holdfast.checks.model.subjects import MODES, Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.nodes import Block, Expression, File, Literal, Traversal
 from holdfast.hcl.reader import Unknown, constant
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.patterns import pattern
 from holdfast.terraform.lock_file import LockedProvider, read_lock
+from holdfast.terraform.versions import Constraint, Version
 
 _BUILT_IN = "terraform"
 _DEFAULT_HOSTS = ("registry.terraform.io", "registry.opentofu.org")
@@ -141,6 +142,36 @@ def _provider_name(expression: Expression) -> str | None:
             return text.partition(".")[0]
         case _:
             return None
+
+
+def may_run(module: Module, engine: Version) -> bool:
+    """Whether `required_version` allows this version of the engine or a later one."""
+    return all(
+        _reaches(constant(attribute.expression), engine)
+        for block in module.blocks("terraform")
+        if (attribute := block.body.attribute("required_version")) is not None
+    )
+
+
+def may_use(module: Module, provider: str, version: Version) -> bool:
+    """Whether the code uses this version of a provider or a later one: by its lock file, or else its pins."""
+    lock = lock_file_of(module)
+    for required in required_providers(module):
+        if required.type != provider:
+            continue
+        locked = [entry for entry in lock.providers if required.is_locked_as(entry.address)] if lock else []
+        pin = locked[0].version if locked else required.version
+        if not _reaches(pin, version):
+            return False
+    return True
+
+
+def _reaches(pin: object, version: Version) -> bool:
+    """What is unknown or invalid may be any version."""
+    try:
+        return not isinstance(pin, str) or Constraint.parse(pin).reaches(version)
+    except UsageError:
+        return True
 
 
 class LockFile(Struct, frozen=True):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.checks.model.interface import CheckResult, Finding, Rule, Skipped
+from holdfast.checks.model.globs import is_fixture
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.report import NotEvaluated
 from holdfast.checks.model.subjects import CheckedStack
 
@@ -24,6 +26,8 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     """It was about the whole repository, whatever was selected."""
     is_history: bool = False
     """It was about the Git history, not the current files."""
+    unused: bool = False
+    """It was about a building block, or a variables file, that no stack uses."""
 
     @property
     def stack(self) -> str | None:
@@ -47,11 +51,18 @@ class Coverage:
     def add(self, evaluation: Evaluation, result: CheckResult) -> None:
         match result:
             case Finding():
-                self.findings.append((evaluation, result))
+                rule, file = evaluation.rule, result.place.file if result.place is not None else ""
+                is_note = (evaluation.unused and not rule.everywhere) or (rule.secret and is_fixture(file))
+                finding = replace(result, severity=Severity.NOTE) if is_note else result
+                self.findings.append((evaluation, finding))
             case Skipped():
                 stack = result.stack or (evaluation.stack if evaluation.single_stack else None)
                 skip = NotEvaluated(
-                    rule=evaluation.rule.id, reason=result.reason, file=result.file, stack=stack
+                    rule=evaluation.rule.id,
+                    reason=result.reason,
+                    file=result.file,
+                    stack=stack,
+                    expected=result.expected,
                 )
                 self.skipped[skip] = None
                 self._record_skip(evaluation, result.file)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.checks.model.globs import is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.subjects import Checkout
 from holdfast.config.checks import CheckSettings, Level, RuleLevel
 
 _LEAST_TO_MOST_SEVERE = tuple(Level)
@@ -13,12 +14,18 @@ _BY_NAME = frozenset({"HF905", "HF908"})
 """Reports that something was not checked: `HF*` or `HF9*` does not silence them, only the full id."""
 
 
-def is_enabled(settings: CheckSettings, rule: Rule) -> bool:
-    """Whether it is on anywhere: a rule that is off everywhere is not evaluated."""
-    if _level_for(settings.rules, rule.id) is not Level.OFF:
-        return True
+def is_enabled(checkout: Checkout, rule: Rule) -> bool:
+    """Whether it is on anywhere: a rule that is off everywhere, or not configured, is not evaluated."""
+    settings = checkout.config.checks
     overrides = (*settings.environments.values(), *(path.rules for path in settings.paths))
-    return any(_level_for(levels, rule.id) not in (None, Level.OFF) for levels in overrides)
+    if _level_for(settings.rules, rule.id) is Level.OFF and not any(
+        _level_for(levels, rule.id) not in (None, Level.OFF) for levels in overrides
+    ):
+        return False
+    if rule.configured is None:
+        return True
+    named = any(level.rule.upper() == rule.id for levels in (settings.rules, *overrides) for level in levels)
+    return named or rule.configured(checkout)
 
 
 def severity_of(

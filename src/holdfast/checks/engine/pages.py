@@ -79,7 +79,8 @@ def rule_page(rule: Rule) -> str:
     why, _, rest = _details(rule).strip().partition("\n\n")
     parts = [
         f"# {rule.id}: {rule.title}",
-        f"Default severity: **{rule.severity}**. Checks: {target_names(rule)}.",
+        f"Default severity: **{rule.severity}**. Checks: {target_names(rule)}."
+        + (f" Off until configured: it needs {rule.needs}." if rule.needs else ""),
         f"## Why it matters\n\n{why}",
         f"## How to fix it\n\n{rule.fix}",
     ]

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from holdfast.checks.code.building_blocks import is_building_block
 from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.novelty import compare_with_baseline
@@ -65,7 +66,7 @@ def run_checks(
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
     coverage = Coverage()
-    enabled = tuple(rule for rule in rules if is_enabled(checkout.config.checks, rule))
+    enabled = tuple(rule for rule in rules if is_enabled(checkout, rule))
     for rule in enabled:
         for target in rule.targets:
             if target in targets:
@@ -117,10 +118,17 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
     match target:
         case CheckTarget.SOURCE:
             for module in checkout.modules:
-                yield Evaluation(rule=rule, files=module.paths, stacks=module.stacks), module
+                unused = is_building_block(module)
+                yield (
+                    Evaluation(rule=rule, files=module.paths, stacks=module.stacks, unused=unused),
+                    module,
+                )
         case CheckTarget.VARIABLES:
             for file in checkout.variables_files:
-                yield Evaluation(rule=rule, files=(file.path,), stacks=file.stacks), file
+                yield (
+                    Evaluation(rule=rule, files=(file.path,), stacks=file.stacks, unused=not file.stacks),
+                    file,
+                )
         case CheckTarget.STACK:
             if inputs.stack_problems:
                 yield Evaluation(rule=rule), Skipped(reason=NO_STACKS)
@@ -130,7 +138,10 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
             yield Evaluation(rule=rule, files=checkout.files, whole_repository=True), checkout
         case CheckTarget.HISTORY:
             if inputs.history.missing is not None:
-                yield Evaluation(rule=rule, is_history=True), Skipped(reason=inputs.history.missing)
+                yield (
+                    Evaluation(rule=rule, is_history=True),
+                    Skipped(reason=inputs.history.missing, expected=True),
+                )
             for history in inputs.history.items:
                 yield Evaluation(rule=rule, is_history=True), history
         case CheckTarget.ENGINE:
@@ -145,6 +156,6 @@ def _of_stacks(
     rule: Rule, available: Available[EngineOutput] | Available[CheckedPlan] | Available[CheckedState]
 ) -> Iterator[tuple[Evaluation, object]]:
     if available.missing is not None:
-        yield Evaluation(rule=rule), Skipped(reason=available.missing)
+        yield Evaluation(rule=rule), Skipped(reason=available.missing, expected=True)
     for item in available.items:
         yield Evaluation(rule=rule, stacks=(item.stack,), single_stack=True), item

@@ -67,8 +67,8 @@ def uncounted_texts(report: Report) -> list[str]:
 
 
 def partly_evaluated_text(report: Report) -> str:
-    """`3 rules were only partly evaluated`; empty if all were evaluated in full."""
-    number = len(report.partly_evaluated)
+    """`3 rules were only partly evaluated`; empty if all were, as far as was asked."""
+    number = len(report.unexpected_gaps)
     return (
         f"{plural(number, 'rule')} {'was' if number == 1 else 'were'} only partly evaluated" if number else ""
     )

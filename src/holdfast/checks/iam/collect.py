@@ -352,6 +352,7 @@ def for_policies(check: PolicyCheck) -> dict[str, Any]:
         "source": lambda module: check(policies_of_module(module), module.checkout),
         "variables": lambda file: check(policies_of_variables(file), file.checkout),
         "extra_files": policy_files,
+        "everywhere": True,
     }
 
 
@@ -375,6 +376,6 @@ def finding_from_issue(
         issue.message,
         address=policy.address,
         hint=issue.hint,
-        severity=None if issue.severe else _MILDER[severity],
+        severity=Severity.NOTE if issue.is_note else None if issue.severe else _MILDER[severity],
         stack=stack,
     )

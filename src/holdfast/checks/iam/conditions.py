@@ -116,8 +116,10 @@ def _external(operator: str, item: Node) -> Iterator[Issue]:
 
 
 _EVERYTHING: Final = pattern(r"[*?:/]*|arn:[*?:]*|o-[*?]*(?:/.*)?", re.IGNORECASE)
-_OF_THE_CALLER: Final = pattern(r"\$\{(?!aws:resource)[^}]*\}", re.IGNORECASE)
-"""Only a policy variable: the caller determines its value, unless it is about the resource."""
+_OF_THE_CALLER: Final = pattern(r"\$\{(?!aws:resource)[^}:]*:[^}]*\}", re.IGNORECASE)
+"""Only a policy variable: the caller determines its value, unless it is about the resource.
+
+Those have a colon (`${aws:username}`); `${topic_arn}` is a variable of a template."""
 _WIDEST: Final = {4: 8, 6: 32}
 _GLOBAL_NAMES: Final = ("s3",)
 """Services whose ARNs have no account: `arn:aws:s3:*:*:logs` is still one bucket."""

@@ -110,7 +110,9 @@ class _Builder:
             item._replace(content=item.content.replace("&{", "${")) if isinstance(item.content, str) else item
             for item in node.items
         )
-        return _one_or_list(tuple(items), node)
+        # A set, as in the provider: the size of the document depends on it.
+        unique = {item.content if isinstance(item.content, str) else id(item): item for item in items}
+        return _one_or_list(tuple(unique.values()), node)
 
     def pair(self, name: str, value: Node) -> tuple[Node, Node]:
         return Node(name, value.line, value.column), value

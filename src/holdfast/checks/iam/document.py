@@ -116,6 +116,7 @@ class Issue(Struct, frozen=True):
     hint: str | None = None
     severe: bool = True
     """False: the finding is one step milder than the severity of the rule."""
+    is_note: bool = False
 
 
 def is_heredoc(lines: Sequence[str], line: int, column: int) -> bool:

@@ -93,6 +93,8 @@ class Skipped(Struct, frozen=True, kw_only=True):
     file: str | None = None
     """The only file that could not be evaluated; None: nothing of the subject could be."""
     stack: str | None = None
+    expected: bool = False
+    """It follows from what was asked for or configured: summaries do not count it."""
 
 
 CheckResult = Finding | Skipped
@@ -147,6 +149,12 @@ class Rule(Struct, frozen=True, kw_only=True, dict=True):
     """It checks files in Git, not the content of a stack: plans skip it."""
     secret: bool = False
     """It finds secrets: no rule shows more than names of the lines it reports (`source_lines`)."""
+    everywhere: bool = False
+    """Its findings count in full in code that no stack uses; those of other rules are notes there."""
+    needs: str = ""
+    """A convention: what turns the rule on, such as `checks.tags`. It is off until then."""
+    configured: Callable[[Checkout], bool] | None = None
+    """Whether that is so; a severity for the rule's full id also turns it on."""
 
     @functools.cached_property
     def targets(self) -> tuple[CheckTarget, ...]:

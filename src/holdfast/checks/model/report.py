@@ -77,6 +77,8 @@ class NotEvaluated(Struct, frozen=True, kw_only=True):
     reason: str
     file: str | None = None
     stack: str | None = None
+    expected: bool = False
+    """It follows from what was asked for or configured."""
 
     @property
     def where(self) -> str | None:
@@ -139,6 +141,11 @@ class Report(Struct, frozen=True, kw_only=True):
     def partly_evaluated(self) -> tuple[str, ...]:
         """The rules that were not fully evaluated, each once."""
         return tuple(dict.fromkeys(finding.rule for finding in self.skipped))
+
+    @property
+    def unexpected_gaps(self) -> tuple[str, ...]:
+        """The rules that were not fully evaluated although all that they need was there, each once."""
+        return tuple(dict.fromkeys(skip.rule for skip in self.skipped if not skip.expected))
 
     def exit(self, fail_on: Severity) -> Exit:
         refused = any(finding.severity.is_at_least(fail_on) for finding in self.active)

@@ -15,9 +15,10 @@ from holdfast.secrets.entropy import is_secret_name, names_pattern
 from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
 _PLACEHOLDER = pattern(
-    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with)|your[-_ "
-    r"]|dummy|redacted|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ "
-    r"]?real|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
+    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
+    r"|your[-_ ]|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b|set[-_ ]?(?:me|manually|later)\b"
+    r"|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real"
+    r"|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
@@ -44,6 +45,10 @@ _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256)$"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests."""
+_VARIABLE = ("$", "{{", "%{", "<")
+"""What follows a word is filled in: `Authorization: Token token=${TOKEN}`."""
+_EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=]\s*[\"'[{]*[^\n:]*$")
+"""The example of an API description."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -98,7 +103,8 @@ def known_in(text: str) -> Iterator[KnownSecret]:
 
 def _counts(text: str, start: int, end: int) -> bool:
     secret = text[start:end]
-    return "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
+    known = "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
+    return known and not text.startswith(_VARIABLE, end) and _EXAMPLE.search(text, start - 80, start) is None
 
 
 def is_known(text: str) -> bool:

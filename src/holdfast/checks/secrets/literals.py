@@ -181,11 +181,17 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
     if resource.mode != "managed":
         return
     for text in _all(module, resource):
-        if text.text and not is_harmless(text.text):
+        if text.text and not is_harmless(text.text) and not _is_filled_in_later(text):
             secret = SuspiciousText(
                 SecretKind.KNOWN, ".".join(text.steps), text.place, resource.address, resource.type
             )
             yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
+
+
+def _is_filled_in_later(text: _Text) -> bool:
+    """A placeholder or a sentence in a secret store; as a password, even `changeme` is one."""
+    stands_in = is_placeholder(text.text) or " " in text.text.strip()
+    return stands_in and not ends_as_password(text.steps[-1])
 
 
 def _all(module: Module, resource: Resource) -> Iterator[_Text]:

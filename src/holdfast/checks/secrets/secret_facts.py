@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.terraform.versions import Version
+
 Steps = tuple[str, ...]
 
 SENSITIVE = "sensitive"
@@ -65,6 +67,12 @@ def write_only_twins(type_: str) -> tuple[WriteOnlyTwin, ...]:
         WriteOnlyTwin(steps=tuple(path.split(".")), name=row["twin"], version=row["version"])
         for path, row in rows.items()
     )
+
+
+@functools.cache
+def write_only_since(provider: str) -> Version:
+    """The first version of a provider with these arguments."""
+    return Version.parse(_table("write-only")["since"].get(provider, "0"))
 
 
 @functools.cache

@@ -59,6 +59,10 @@ _BLOCK = pattern(
 Steps = tuple[str, ...]
 
 
+_PASSED_ON = frozenset(("merge", "try", "coalesce", "tomap", "one", "element", "values"))
+"""Functions whose result has the parts of their arguments."""
+
+
 class CarriedSecret(NamedTuple):
     source: str
     """`var.password`, `aws_db_instance.main.password`."""
@@ -168,7 +172,7 @@ class _Flow:
             return ()
         if call.name == "nonsensitive":
             return _unmask(_first(self._revealed(argument, file, steps) for argument in call.arguments))
-        through = steps if call.name in {"merge", "try", "coalesce", "tomap", "one", "element"} else ()
+        through = steps if call.name in _PASSED_ON else ()
         carried = self._all(call.arguments, file, through)
         return _mark_only(carried) if call.name in _TELLS_NOTHING else carried
 
@@ -210,7 +214,7 @@ class _Flow:
         attribute = _SPLAT.search(line, expression.column - 1)
         first = expression.inside[:1]
         if attribute is None or not first:
-            return self._all(expression.inside, file, ())
+            return self._all(expression.inside, file, steps)
         return self.carried(first[0], file, (_ANY, *_NAME.findall(attribute[1]), *steps))
 
     def _traversal(self, expression: Traversal, steps: Steps) -> Carried:

@@ -40,6 +40,8 @@ _ALONE = pattern(r"(?m)^[ \t]*([A-Za-z_][\w-]*)[ \t]*\r?$")
 """A single word on its line, which ends a heredoc."""
 _QUOTED = pattern(r'"((?:[^"\\\n]|\\.)*+)("?)')
 _FILE = pattern(r'\b(?:template)?file(?:base64)?\(\s*"(?:\$\{path\.module\}/)?([^"$]+\.ya?ml)"')
+_PUBLIC_KEY = pattern(r"\bAAAA[A-Za-z0-9+/]{60,1100}={0,3} $")
+"""Of SSH: what follows is its comment."""
 _NOT_BLANK = pattern(r"[^\n]")
 
 
@@ -155,7 +157,11 @@ def _random_texts(
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
         harmless = is_placeholder(secret) or is_command(secret) or secret.startswith("ENC[")
-        if not harmless and not is_known(secret):
+        if (
+            not harmless
+            and not is_known(secret)
+            and not _PUBLIC_KEY.search(text, max(start - 1200, 0), start)
+        ):
             yield start, (SecretKind.RANDOM, "")
 
 

@@ -68,7 +68,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
         """The tool is not installed: a skip with its reason, or an error if the configuration says `on`."""
         if self.use is Use.ON:
             return self.failed(f"{reason}, and `checks.tools.{self.name}` is `on`", hint=hint)
-        return tool_rule(self.name), Skipped(reason=reason)
+        return tool_rule(self.name), Skipped(reason=reason, expected=True)
 
 
 CheckFunction = Callable[[ToolRequest], Iterable[ToolResult]]

@@ -85,7 +85,8 @@ def _list_rules(invocation: Invocation) -> Exit:
 
     def show() -> None:
         for rule in rules:
-            console.line(f" {rule.id}  {rule.severity:<8} {rule.title}")
+            needs = f" (needs configuration: {rule.needs})" if rule.needs else ""
+            console.line(f" {rule.id}  {rule.severity:<8} {rule.title}{needs}")
         console.say("")
         console.say(f" {len(rules)} rules · details of one: holdfast check --explain {rules[0].id}")
 
@@ -106,6 +107,8 @@ def _explain_rule(invocation: Invocation, id_: str) -> Exit:
     line = invocation.console.line
     line((f" {rule.id}  {rule.title}", "bold"), f"  ({rule.severity})")
     line(f" Checks {target_names(rule)}.")
+    if rule.needs:
+        line(f" Off until configured: it needs {rule.needs}.")
     for title, paragraph in (
         ("Why it matters", details.why),
         ("How to fix it", rule.fix),
@@ -130,6 +133,7 @@ def _rule_document(rule: Rule) -> dict[str, object]:
         "why": rule_details(rule).why,
         "fix": rule.fix,
         "targets": list(rule.targets),
+        "needs": rule.needs or None,
     }
 
 

@@ -28,6 +28,8 @@ class Stateful(msgspec.Struct, frozen=True):
     unwritten: tuple[str, ...] = ()
     """Those of both whose default is the safe value."""
     note: str | None = None
+    transient: bool = False
+    """Machines, queues, caches, logs: their data passes through, or is a copy."""
 
     @property
     def loss(self) -> str:

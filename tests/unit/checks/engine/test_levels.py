@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import UNUSED, check, configuration, of
+from checkouts import UNUSED, check, checkout, configuration, of
+from msgspec.structs import replace
 
 from holdfast.checks.engine.levels import is_enabled, severity_of
 from holdfast.checks.model.globs import is_name, is_path, is_rule
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.subjects import Checkout
 from holdfast.config.checks import CheckSettings
 
 RULE = Rule(id="HF700", title="t", why="w.", fix="f.", severity=Severity.WARNING)
 
 
 def settings(checks: str) -> CheckSettings:
-    environments = "environments: { dev: {}, prod: { production: true } }"
-    return configuration(f"version: 1\n{environments}\nchecks: {checks}\n").checks
+    return configuration(_with(checks)).checks
+
+
+def with_checks(checks: str) -> Checkout:
+    return checkout({}, config=_with(checks))
+
+
+def _with(checks: str) -> str:
+    return f"version: 1\nenvironments: {{ dev: {{}}, prod: {{ production: true }} }}\nchecks: {checks}\n"
 
 
 def test_by_default_the_rule_decides_and_the_finding_knows_better() -> None:
@@ -59,14 +68,24 @@ def test_a_path_is_nearest_and_the_last_one_wins() -> None:
 
 def test_a_rule_is_evaluated_if_it_is_on_anywhere() -> None:
     """Off at the top and on in one environment is still wanted."""
-    assert is_enabled(CheckSettings(), RULE)
-    assert not is_enabled(settings("{ rules: { HF700: off } }"), RULE)
+    assert is_enabled(with_checks("{}"), RULE)
+    assert not is_enabled(with_checks("{ rules: { HF700: off } }"), RULE)
     assert is_enabled(
-        settings("{ rules: { HF700: off }, environments: { prod: { rules: { HF7*: note } } } }"), RULE
+        with_checks("{ rules: { HF700: off }, environments: { prod: { rules: { HF7*: note } } } }"), RULE
     )
     assert is_enabled(
-        settings("{ rules: { HF700: off }, paths: [{ path: a, rules: { HF700: note } }] }"), RULE
+        with_checks("{ rules: { HF700: off }, paths: [{ path: a, rules: { HF700: note } }] }"), RULE
     )
+
+
+def test_a_convention_is_off_until_it_is_configured() -> None:
+    """Its settings turn it on, or a severity for its full id; one for a prefix of it does not."""
+    rule = replace(RULE, needs="`checks.tags`", configured=lambda made: bool(made.config.checks.tags))
+    assert not is_enabled(with_checks("{}"), rule)
+    assert not is_enabled(with_checks("{ rules: { HF7*: error } }"), rule)
+    assert is_enabled(with_checks("{ tags: { team: '*' } }"), rule)
+    assert is_enabled(with_checks("{ rules: { hf700: error } }"), rule)
+    assert not is_enabled(with_checks("{ tags: { team: '*' }, rules: { HF700: off } }"), rule)
 
 
 def test_the_environment_of_a_finding_is_that_of_its_stacks() -> None:
@@ -90,7 +109,7 @@ def test_the_environment_of_a_finding_is_that_of_its_stacks() -> None:
     assert found == {
         "d/main.tf": Severity.NOTE,
         "shared/main.tf": Severity.ERROR,
-        "alone/main.tf": Severity.WARNING,
+        "alone/main.tf": Severity.NOTE,
     }
 
 

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.checks.boundary.ownership import may_name_providers, may_write, owner_of_type, settings_of
+from holdfast.checks.boundary.ownership import (
+    NEEDS,
+    is_configured,
+    may_name_providers,
+    may_write,
+    owner_of_type,
+    settings_of,
+    severity_in,
+)
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.checks import Side
@@ -19,7 +27,9 @@ def _check(module: Module) -> Iterator[Finding]:
         if _is_not_allowed(module, provider):
             what = "configured" if isinstance(where, Block) else "required"
             yield finding(
-                where, f"the provider `{provider}`, {what} here, manages resources that belong to GitOps"
+                where,
+                f"the provider `{provider}`, {what} here, manages resources that belong to GitOps",
+                severity=severity_in(module.checkout.config),
             )
 
 
@@ -35,7 +45,8 @@ def _plan(plan: CheckedPlan) -> Iterator[Finding]:
         owned = any(type_.startswith(f"{name}_") and may_write(plan.stack, type_) for type_ in written)
         if provider.configured and module not in here and not owned and not _may_use(plan.stack, name):
             message = f"{module} configures the provider `{name}`, which writes to GitOps resources"
-            yield Finding(message=message, address=f"{module}.provider.{name}")
+            severity = severity_in(plan.stack.checkout.config)
+            yield Finding(message=message, address=f"{module}.provider.{name}", severity=severity)
 
 
 def _providers(module: Module) -> Iterator[tuple[str, Block | Attribute]]:
@@ -86,6 +97,8 @@ RULE = Rule(
     fix="Remove the provider once nothing uses it. Resources that are still in the state need it until "
     "the `removed` block is applied.",
     severity=Severity.WARNING,
+    needs=NEEDS,
+    configured=is_configured,
     source=_check,
     plan=_plan,
 )

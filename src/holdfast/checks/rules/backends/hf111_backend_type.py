@@ -16,10 +16,11 @@ def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
         return
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI
+    unclear = Severity.NOTE if stack.stack.environment_unclear else None
     yield finding(
         stack.stack.place,
         f"no backend is configured, so the state is in the folder {store} on one machine, but {why}",
-        severity=Severity.ERROR if lost else None,
+        severity=Severity.ERROR if lost else unclear,
     )
 
 

@@ -42,6 +42,12 @@ def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
     encrypt = backend.flag("encrypt", default=_DEFAULTS[backend.type])
     if encrypt is None:
         yield backend.unknown("encrypt")
+    elif not encrypt and backend.type == "s3" and not backend.has("encrypt"):
+        yield finding(
+            backend.place_of("encrypt"),
+            "without `encrypt = true` only the default encryption of the bucket protects the state",
+            severity=Severity.WARNING,
+        )
     elif not encrypt:
         yield finding(
             backend.place_of("encrypt"),

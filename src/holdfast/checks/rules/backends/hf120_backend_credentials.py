@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module, value
+from holdfast.checks.secrets.known_secrets import is_placeholder
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
 from holdfast.stacks.reads.remote_states import TYPE
@@ -19,7 +20,7 @@ _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "
 def _check(backend: BackendView) -> Iterator[Finding]:
     for name in backend.kind.secrets:
         setting = backend.value(name)
-        if _is_literal(setting) and not _is_path(backend.type, name, setting):
+        if _is_secret(setting) and not _is_path(backend.type, name, setting):
             yield finding(
                 backend.place_of(name),
                 f"`{backend.named(name)}` of the {backend.type} backend is a hard-coded secret",
@@ -38,9 +39,10 @@ def _check(backend: BackendView) -> Iterator[Finding]:
         )
 
 
-def _is_literal(setting: object) -> bool:
-    """A password may be a number."""
-    return isinstance(setting, str | int | float) and not isinstance(setting, bool)
+def _is_secret(setting: object) -> bool:
+    """A password may be a number; `<YOUR_SECRET_KEY>` is none."""
+    is_literal = isinstance(setting, str | int | float) and not isinstance(setting, bool)
+    return is_literal and not is_placeholder(str(setting))
 
 
 def _is_path(type_: str, name: str, setting: object) -> bool:
@@ -79,4 +81,5 @@ RULE = Rule(
     source=_source,
     stack=for_stacks(_check),
     secret=True,
+    everywhere=True,
 )

@@ -24,7 +24,7 @@ HF121 = Rule(
     title="Backend identity in the code",
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     **for_backends(_check_identity, literals_only=True),
 )
 

@@ -39,6 +39,8 @@ RULE = Rule(
     fix="Rename it (move the state with `holdfast state pull` and `state push`), or set your own convention "
     "in `checks.backend`.",
     severity=Severity.WARNING,
+    needs="`checks.backend`",
+    configured=lambda checkout: checkout.config.checks.state_names is not None,
     stack=_check,
 )
 

@@ -12,8 +12,12 @@ from holdfast.checks.backends.backends import (
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 from holdfast.config.stack_rules import RuleKind
-from holdfast.stacks.backend import StateIdentity, named_state
+from holdfast.kernel.patterns import pattern
+from holdfast.stacks.backend import DEFAULT_WORKSPACE, StateIdentity, named_state
 from holdfast.stacks.stack import Stack
+
+_TO_BE_SET = pattern(r"\b(?:UPDATE|CHANGE|REPLACE|YOUR)[_-]?[A-Z_-]*\b|<[^>]+>")
+"""A template of a repository: `bucket = "UPDATE_ME"`."""
 
 
 def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
@@ -31,12 +35,15 @@ def _check_locations(checkout: Checkout) -> Iterator[CheckResult]:
         by_state.setdefault(state.location.identity, []).append((stack, state.location.shown))
     for (first, location), *others in by_state.values():
         for other, _ in others:
-            if chosen & {first.name, other.name}:
+            if chosen & {first.name, other.name} and not _TO_BE_SET.search(location):
                 backend = backend_of_stack(other)
+                is_stack = checkout.stacks_by_name.get(other.name) is other.stack
                 yield finding(
                     backend.where,
                     f"`{other.name}` uses the state of `{first.name}` ({location})",
-                    stack=other.name if checkout.stacks_by_name.get(other.name) is other.stack else None,
+                    stack=other.name if is_stack else None,
+                    # Without a stack, workspaces or a wrapper may keep them apart.
+                    severity=None if is_stack else Severity.NOTE,
                 )
 
 
@@ -47,7 +54,14 @@ def _stacks_and_root_modules(checkout: Checkout) -> Iterator[CheckedStack]:
     for module in checkout.modules:
         backend = None if has_stack(module) else backend_of_module(module)
         if backend is not None:
-            alone = Stack(name=module.folder, kind=RuleKind.FOLDER, place=backend.place, module=module.folder)
+            alone = Stack(
+                name=module.folder,
+                kind=RuleKind.FOLDER,
+                place=backend.place,
+                module=module.folder,
+                # A prefix for workspaces says that they are used; which ones is not known.
+                workspace="*" if backend.has("workspace_key_prefix") else DEFAULT_WORKSPACE,
+            )
             yield CheckedStack(checkout=checkout, stack=alone)
 
 
@@ -105,10 +119,17 @@ def _mixed(name: str, stacks: Sequence[CheckedStack], environments: Sequence[str
     )
 
 
+def _has_bucket_per_environment(checkout: Checkout) -> bool:
+    names = checkout.config.checks.state_names
+    return names is not None and "{environment}" in names.bucket
+
+
 HF125 = Rule(
     id="HF125",
     title="One bucket holds states of several environments",
-    fix="Give each environment its own bucket: `{company}-{environment}-tfstate-{region}`.",
+    fix="Give each environment its own bucket, as `checks.backend` requires.",
     severity=Severity.WARNING,
+    needs="`{environment}` in `checks.backend.bucket`",
+    configured=_has_bucket_per_environment,
     repository=_check_buckets,
 )

@@ -74,11 +74,11 @@ HF126 = Rule(
 def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
     here = "production" if stack.stack.production else "not production"
     for remote, owners in _reads(stack):
-        if remote.state is None:
+        if remote.state is None:  # HF126 counts it.
             reason = f"the state that {remote.address} reads is not known"
-            yield Skipped(reason=reason, file=remote.place.file)
+            yield Skipped(reason=reason, file=remote.place.file, expected=True)
         for owner in owners:
-            if owner.production != stack.stack.production:
+            if _crosses(stack.stack, owner):
                 yield finding(
                     remote.block,
                     f"`{stack.name}` is {here} and reads the state of `{owner.name}`, "
@@ -89,13 +89,19 @@ def _check_production(stack: CheckedStack) -> Iterator[CheckResult]:
     by_name = stack.checkout.stacks_by_name
     for read in stack.stack.derived:
         owner = by_name.get(read.stack, stack.stack)
-        if read.output is not None and owner.production != stack.stack.production:
+        if read.output is not None and _crosses(stack.stack, owner):
             yield finding(
                 read.place,
                 f"`{stack.name}` is {here} and its {read.source} is an output of `{owner.name}`, "
                 f"which is {'production' if owner.production else 'not'}",
                 stack=stack.name,
             )
+
+
+def _crosses(reader: Stack, owner: Stack) -> bool:
+    """A stack whose environment is unclear counts as production elsewhere; here that would be a guess."""
+    unclear = reader.environment_unclear or owner.environment_unclear
+    return owner.production != reader.production and not unclear
 
 
 HF127 = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module
 from holdfast.config.settings import Owner
 from holdfast.hcl.nodes import Block, Traversal
@@ -32,12 +32,8 @@ def for_shared(in_code: InCode, in_plan: InPlan, message: str) -> dict[str, Any]
 
     def source(module: Module) -> Iterator[CheckResult]:
         for block, address, what in in_code(module):
-            if not module.stacks:
-                reason = f"no selected stack uses {module.folder}, so it is not known whether it is shared"
-                yield Skipped(reason=reason, file=block.place.file)
-                return
             sharing = [stack for stack in module.stacks if _is_shared(stack)]
-            if not sharing:
+            if module.stacks and not sharing:
                 return
             stack = sharing[0].name if len(sharing) == 1 else None
             yield finding(block, message.format(what), address=address, stack=stack)
@@ -102,7 +98,7 @@ HF301 = Rule(
     id="HF301",
     title="Provisioner in a shared stack",
     fix="Use a provider resource, or a pipeline step after the apply.",
-    severity=Severity.ERROR,
+    severity=Severity.NOTE,
     **for_shared(_provisioners, _planned_provisioners, "{}"),
 )
 
@@ -143,7 +139,7 @@ HF302 = Rule(
     id="HF302",
     title="External program in a shared stack",
     fix="Read the value with a provider's data source, or pass it as a variable.",
-    severity=Severity.ERROR,
+    severity=Severity.NOTE,
     **for_shared(
         _programs,
         lambda plan: _planned(plan, _PROGRAMS, _PROGRAM_RESOURCES),
@@ -155,7 +151,7 @@ HF303 = Rule(
     id="HF303",
     title="HTTP data source in a shared stack",
     fix="Store the response in the repository, or read the value with a provider's data source.",
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     **for_shared(
         lambda module: _data_sources(module, _REQUESTS),
         lambda plan: _planned(plan, _REQUESTS),

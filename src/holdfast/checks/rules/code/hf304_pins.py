@@ -8,9 +8,11 @@ from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import ABSENT, Module, value
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.text import plural
 
 
 def _check_modules(module: Module) -> Iterator[CheckResult]:
+    loose: dict[tuple[str, str], list[Block]] = {}
     for block in module.blocks("module"):
         name = block.labels[0] if block.labels else ""
         source, version = _value_of(module, block, "source"), _value_of(module, block, "version")
@@ -23,11 +25,15 @@ def _check_modules(module: Module) -> Iterator[CheckResult]:
             continue
         why = loose_module(source, version if isinstance(version, str) else None)
         if why is not None:
-            yield finding(
-                block.body.attribute("source") or block,
-                f"the module `{name}` {why}",
-                address=f"module.{name}",
-            )
+            loose.setdefault((source, why), []).append(block)
+    for (_, why), (block, *others) in loose.items():
+        name = block.labels[0] if block.labels else ""
+        more = f" (and {plural(len(others), 'other call')} of it)" if others else ""
+        yield finding(
+            block.body.attribute("source") or block,
+            f"the module `{name}`{more} {why}",
+            address=f"module.{name}",
+        )
 
 
 def _value_of(module: Module, block: Block, name: str) -> object:
@@ -76,6 +82,6 @@ HF305 = Rule(
     id="HF305",
     title="Provider that is not pinned",
     fix='Set a version with an upper bound in `required_providers`: `version = "~> 5.0"`.',
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     source=_check_providers,
 )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.code.pins import is_elsewhere, provider_constraint
+from holdfast.checks.code.pins import is_elsewhere, loose_provider, provider_constraint
 from holdfast.checks.code.required import (
     LockFile,
     RequiredProvider,
@@ -12,6 +12,7 @@ from holdfast.checks.code.required import (
 )
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
+from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
@@ -23,19 +24,49 @@ from holdfast.terraform.versions import Version
 def _check_exists(module: Module) -> Iterator[CheckResult]:
     if not module.roots or lock_file_of(module) is not None:
         return
-    first = next(required_by_root(module), None)
-    if first is None:
+    required = tuple(required_by_root(module))
+    if not required:
         yield from _external_modules(module)
         return
+    loose = next(filter(_is_loose, required), None)
+    first = loose or required[0]
+    severity = None if loose is not None else Severity.NOTE
+    ignored = _ignored(module)
+    if ignored is not None:
+        yield finding(
+            ignored,
+            "lock files are not in Git, so every `init` may install other versions of providers",
+            hint="Remove this line, and commit the lock files.",
+            severity=severity,
+        )
+        return
     path = lock_path(module)
-    ignored = module.checkout.content(path) is not None
     yield finding(
         first.place,
-        f"{path} is {'ignored by Git' if ignored else 'missing'}: the version of `{first.source}` is not "
-        "locked",
+        f"{path} is {'missing' if module.checkout.content(path) is None else 'ignored by Git'}: "
+        f"the version of `{first.source}` is not locked",
         address=f"provider.{first.name}",
-        hint=f"Remove {path} from `.gitignore` and commit it." if ignored else None,
+        severity=severity,
     )
+
+
+def _is_loose(provider: RequiredProvider) -> bool:
+    """Whether a new `init` may install another major version."""
+    version = provider.version
+    return version is None or (isinstance(version, str) and loose_provider(version) is not None)
+
+
+def _ignored(module: Module) -> Place | None:
+    """The line of a `.gitignore` that keeps lock files out of Git: one finding for all root modules."""
+    folder = "" if module.folder == "." else module.folder
+    while True:
+        path = f"{folder}/.gitignore".removeprefix("/")
+        for number, line in enumerate(module.checkout.lines(path), start=1):
+            if line.strip().endswith(LOCK_FILE) and not line.startswith(("!", "#")):
+                return Place(file=path, line=number)
+        if not folder:
+            return None
+        folder = folder.rpartition("/")[0]
 
 
 def _external_modules(module: Module) -> Iterator[CheckResult]:

@@ -18,7 +18,7 @@ def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
             return
         declared.update(stack.module.code.variables)
     if not file.stacks:
-        yield Skipped(reason="no selected stack uses this file", file=file.path)
+        yield Skipped(reason="no selected stack uses this file", file=file.path, expected=True)
         return
     for attribute in file.file.body.attributes:
         if attribute.name not in declared:
@@ -36,7 +36,7 @@ HF703 = Rule(
     id="HF703",
     title="Variable is set but not declared",
     fix="Declare it, correct its name, or remove it.",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     variables=_check_variables,
 )
 
@@ -62,6 +62,6 @@ HF709 = Rule(
     id="HF709",
     title="No Terraform version constraint",
     fix='Set `required_version = "~> 1.9"`, or what fits, in the `terraform` block.',
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     source=_check_version,
 )

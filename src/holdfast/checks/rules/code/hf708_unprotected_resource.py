@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,14 +21,21 @@ from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
-_SEVERE = ("data", "keys")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
+
+
+@functools.cache
+def _types() -> Mapping[str, Stateful]:
+    """Types whose deletion loses data that exists nowhere else."""
+    return {
+        type_: row for type_, row in stateful_types().items() if row.holds == "data" and not row.transient
+    }
 
 
 def _check(module: Module) -> Iterator[Finding | Skipped]:
     if not module.production:
         return
-    table = stateful_types()
+    table = _types()
     for resource, body in managed_resources(module):
         row = table.get(resource.type)
         if row is None:
@@ -35,13 +43,14 @@ def _check(module: Module) -> Iterator[Finding | Skipped]:
         protections = dict(_protections(module, resource, body, row))
         bare = [stack for stack, protection in protections.items() if protection is Protection.NO]
         unclear = [stack for stack, protection in protections.items() if protection is Protection.UNKNOWN]
-        for stack in bare:
-            yield _finding(resource, row, stack)
-        for stack in unclear if not bare else ():
+        for stack in module.stacks:
+            if stack.name in bare:
+                yield _finding(resource, row, stack)
+        for name in unclear if not bare else ():
             yield Skipped(
                 reason=f"the protection of {resource.address} is only known in a plan",
                 file=resource.place.file,
-                stack=stack,
+                stack=name,
             )
 
 
@@ -83,7 +92,7 @@ class _Written(NamedTuple):
 
 
 def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
-    stack, table = plan.stack, stateful_types()
+    stack, table = plan.stack, _types()
     partial = plan.plan.complete is False
     if not stack.stack.production or not (
         partial or any(resource.type in table for resource in plan.plan.changes)
@@ -93,7 +102,7 @@ def _plan(plan: CheckedPlan) -> Iterator[CheckResult]:
     for address, protection in _planned(plan.plan, stack, written).items():
         in_code = written.get(address)
         if protection is Protection.NO and in_code is not None:
-            yield _finding(in_code.resource, table[in_code.resource.type], stack.name)
+            yield _finding(in_code.resource, table[in_code.resource.type], stack)
         elif protection is not Protection.YES:
             yield _unknown(
                 address, "the plan does not show it" if in_code else "its module is not in this repository"
@@ -111,7 +120,7 @@ def _unknown(address: str, why: str) -> Skipped:
 
 def _in_code(stack: CheckedStack) -> dict[str, _Written]:
     """By address, without keys."""
-    table = stateful_types()
+    table = _types()
     written: dict[str, _Written] = {}
     for visited in stack.scopes:
         home = without_keys(visited.address)
@@ -128,7 +137,7 @@ def _in_code(stack: CheckedStack) -> dict[str, _Written]:
 
 def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -> dict[str, Protection]:
     """For each resource whose code does not show enough: the weakest protection of its instances."""
-    table = stateful_types()
+    table = _types()
     weakest: dict[str, Protection] = {}
     for change in plan.changes:
         row = table.get(change.type)
@@ -145,15 +154,15 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
     return weakest
 
 
-def _finding(resource: Resource, row: Stateful, stack: str) -> Finding:
+def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.protections)
     return finding(
         resource.block,
         f"`{resource.address}` {row.loss}, and its code does not protect it from deletion",
         address=resource.address,
         hint=f"Set {' or '.join(filter(None, (', '.join(ways[:-1]), ways[-1])))}.",
-        severity=Severity.WARNING if row.holds in _SEVERE else Severity.NOTE,
-        stack=stack,
+        stack=stack.name,
+        severity=Severity.NOTE if stack.stack.environment_unclear else None,
     )
 
 

@@ -62,9 +62,10 @@ def _check_version(policy: IamPolicy) -> Iterator[Issue]:
     lost = " (`${…}` is not expanded)" if "${aws:" in policy.text else ""
     if version is None:
         if fields.has("Statement") and not fields.more:
-            yield Issue(f"a policy without `Version` uses version 2008-10-17{lost}", policy.document)
+            message = f"a policy without `Version` uses version 2008-10-17{lost}"
+            yield Issue(message, policy.document, is_note=not lost)
     elif version.content == "2008-10-17":
-        yield Issue(f"the policy uses version 2008-10-17{lost}", version)
+        yield Issue(f"the policy uses version 2008-10-17{lost}", version, is_note=not lost)
 
 
 HF503 = Rule(

@@ -25,7 +25,7 @@ HF504 = Rule(
     id="HF504",
     title="Statement that allows every action",
     fix="Allow only the actions that are needed, on the resources they are needed for.",
-    **policy_rule(_check_actions, Severity.ERROR),
+    **policy_rule(_check_actions, Severity.WARNING),
 )
 
 

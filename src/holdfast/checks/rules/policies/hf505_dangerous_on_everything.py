@@ -11,6 +11,7 @@ from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import ConditionTest, Statement
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.kernel.text import plural
 
 _NO_BOUND: Final = ("aws:securetransport", "aws:requestedregion")
 _ALWAYS_THERE: Final = ("iam:passedtoservice",)
@@ -21,8 +22,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
         return
     for statement in policy.allowing:
         if not _is_bounded(statement):
-            for action in statement.actions.known:
-                yield from _action(action, statement)
+            yield from _issues(statement)
 
 
 def _is_bounded(statement: Statement) -> bool:
@@ -47,29 +47,34 @@ def _is_bound(test: ConditionTest) -> bool:
     )
 
 
-def _action(action: Node, statement: Statement) -> Iterator[Issue]:
-    pattern = str(action.content)
-    if pattern in ("*", "*:*"):
-        return
+def _issues(statement: Statement) -> Iterator[Issue]:
+    """One for each table: a statement that allows one such action often allows several."""
+    reported: set[str] = set()
     for table in (ESCALATING, REVEALING):
-        for item in statement.resources.all:
-            danger = most_dangerous_action(pattern, table, str(item.content))
-            if danger is not None:
-                yield _issue(action, item, danger, severe=table is ESCALATING)
-                return
+        dangers = {
+            pattern: (action, resource, danger)
+            for action in statement.actions.known
+            if (pattern := str(action.content)) not in ("*", "*:*", *reported)
+            for resource in reversed(statement.resources.all)
+            if (danger := most_dangerous_action(pattern, table, str(resource.content))) is not None
+        }
+        reported.update(dangers)
+        if dangers:
+            yield _issue(*next(iter(dangers.values())), more=len(dangers) - 1, severe=table is ESCALATING)
 
 
-def _issue(action: Node, resource: Node, danger: tuple[str, str], *, severe: bool) -> Issue:
+def _issue(action: Node, resource: Node, danger: tuple[str, str], *, more: int, severe: bool) -> Issue:
     pattern, (name, why) = str(action.content), danger
     what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
     whole = not str(resource.content).strip("*")
     where = "every resource" if whole else f"`{display_text(resource.content)}`"
-    return Issue(f"{what} is allowed on {where}: {why}", action, severe=severe)
+    others = f"; so {'are' if more > 1 else 'is'} {plural(more, 'other dangerous action')}" if more else ""
+    return Issue(f"{what} is allowed on {where}: {why}{others}", action, severe=severe)
 
 
 RULE = Rule(
     id="HF505",
     title="Dangerous action on every resource",
     fix="Restrict `Resource` to the roles, keys or secrets that are needed, or add a condition.",
-    **policy_rule(_check, Severity.ERROR),
+    **policy_rule(_check, Severity.WARNING),
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,6 +10,7 @@ from holdfast.checks.iam.document import Issue
 from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.iam.statements import ConditionTest, Statement, covers, is_one_of
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.kernel.patterns import pattern
 
 NARROWING: Final = (
     *("aws:principalorgid", "aws:principalorgpaths", "aws:principalarn", "aws:principalaccount"),
@@ -22,6 +24,7 @@ NARROWING: Final = (
 """Keys that identify the caller or the network."""
 
 
+_PUBLIC: Final = pattern(r"public|static|web|site|cdn|assets|download|mirror", re.IGNORECASE)
 _OF_SERVICES: Final = ("aws:principalisawsservice", "aws:viaawsservice")
 _EVERYONE: Final = ("", "AWS", "CanonicalUser", "Service")
 
@@ -36,7 +39,34 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
             continue
         for principal in statement.principals:
             if principal.name == "*" and principal.type in _EVERYONE:
-                yield Issue(f"{policy.kind} allows everyone, and no condition restricts it", principal.at)
+                reads = _only_reads(statement)
+                yield Issue(
+                    f"{policy.kind} allows everyone{' to read' if reads else ''}, "
+                    "and no condition restricts it",
+                    principal.at,
+                    severe=not reads and not _is_search_domain(statement),
+                    is_note=reads and _is_called_public(policy, statement),
+                )
+
+
+def _only_reads(statement: Statement) -> bool:
+    """Whether it only allows reading objects, as for downloads and web sites."""
+    words = statement.actions.words
+    known = bool(words) and not statement.actions.unsure and statement.not_action is None
+    return known and all(word.lower().startswith(("s3:getobject", "s3:listbucket")) for word in words)
+
+
+def _is_search_domain(statement: Statement) -> bool:
+    """OpenSearch: a network or its own users usually restrict access, which the policy does not show."""
+    words = statement.actions.words
+    return bool(words) and all(word.lower().startswith("es:") for word in words)
+
+
+def _is_called_public(policy: IamPolicy, statement: Statement) -> bool:
+    """Whether its names say that this is intended."""
+    sid = statement.node.fields.get("Sid")
+    names = (policy.address, policy.file.rpartition("/")[2], sid.content if sid is not None else None)
+    return any(_PUBLIC.search(str(name)) for name in names)
 
 
 def _is_revoked_by(other: Statement, allowed: Statement) -> bool:

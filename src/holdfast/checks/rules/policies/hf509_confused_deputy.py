@@ -75,5 +75,5 @@ RULE = Rule(
     id="HF509",
     title="Service allowed for any account (confused deputy)",
     fix="Add a condition on `aws:SourceArn` or `aws:SourceAccount`.",
-    **policy_rule(_check, Severity.WARNING),
+    **policy_rule(_check, Severity.NOTE),
 )

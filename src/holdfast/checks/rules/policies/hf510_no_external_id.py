@@ -9,7 +9,7 @@ from holdfast.checks.iam.ownership import own_accounts
 from holdfast.checks.iam.policies import Policies
 from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import Statement
-from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
+from holdfast.checks.model.interface import CheckResult, Rule, Severity
 from holdfast.checks.model.subjects import Checkout
 
 _OWN = ("aws:principalorgid", "aws:principalorgpaths")
@@ -21,10 +21,6 @@ def _check(policies: Policies, checkout: Checkout) -> Iterator[CheckResult]:
         if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
             continue
         issues = [issue for statement in policy.statements for issue in _foreign_accounts(statement, own)]
-        if issues and not own:
-            reason = "your own accounts are not known: list them in `checks.accounts` in holdfast.yaml"
-            yield Skipped(reason=reason, file=policy.file)
-            continue
         for issue in issues:
             yield finding_from_issue(policy, issue, Severity.WARNING)
 
@@ -46,5 +42,7 @@ RULE = Rule(
     fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is yours, list it in "
     "`checks.accounts`.",
     severity=Severity.WARNING,
+    needs="`checks.accounts`, or the accounts of stacks",
+    configured=lambda checkout: bool(own_accounts(checkout)),
     **for_policies(_check),
 )

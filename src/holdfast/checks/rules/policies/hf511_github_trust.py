@@ -58,7 +58,7 @@ Claims = list[tuple[str, ConditionTest]]
 def _check_audience(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     audience_tests = [test for claim, test in tests if claim == "aud"]
     if not audience_tests and not statement.conditions.unsure:
-        yield Issue(f"no condition on `{host}:aud`", statement.at, severe=False)
+        yield Issue(f"no condition on `{host}:aud`", statement.at, is_note=True)
     for test in audience_tests:
         for value in test.values.known if test.demands else ():
             text = str(value.content)

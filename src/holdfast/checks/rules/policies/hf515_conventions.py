@@ -24,8 +24,6 @@ from holdfast.kernel.patterns import pattern
 
 def _check_names(stack: CheckedStack) -> Iterator[CheckResult]:
     names = stack.checkout.config.checks.names
-    if not names:
-        return
     unknown_names: list[tuple[str, str]] = []
     for resource, scope in stack.resources(mode="managed"):
         pattern = name_pattern(names, resource.type)
@@ -46,6 +44,8 @@ HF515 = Rule(
     title="Resource name does not follow the convention",
     fix="Build the name as `checks.names` in holdfast.yaml requires.",
     severity=Severity.WARNING,
+    needs="`checks.names`",
+    configured=lambda checkout: bool(checkout.config.checks.names),
     stack=_check_names,
 )
 
@@ -104,6 +104,8 @@ HF516 = Rule(
     fix="Set the tags that `checks.tags` in holdfast.yaml requires, preferably with the provider's "
     "`default_tags`.",
     severity=Severity.WARNING,
+    needs="`checks.tags`",
+    configured=lambda checkout: bool(checkout.config.checks.tags),
     stack=_check_tags,
 )
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_plan, is_shown_plan, is_state
+from holdfast.checks.model.globs import is_fixture
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
 from holdfast.kernel.patterns import pattern
@@ -49,7 +50,7 @@ def _classify_plan(path: str, content: Content | None) -> Suspect | None:
     if content is None:
         return None
     if name.lower().endswith(".json"):
-        return _classify_plan_json(content() or b"")
+        return None if is_fixture(path) else _classify_plan_json(content() or b"")
     inside = content() or b"" if _POSSIBLE_PLAN_NAME.search(name) else b""
     return Suspect(ContentKind.PLAN.value) if is_packed_plan(inside) else None
 

@@ -84,7 +84,7 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
     if any(value and not value.startswith(("$", "<")) and is_secret_name(key) for key, value in pairs):
         return Suspect("an environment file with secrets")
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
-    return Suspect("an environment file", severity=Severity.WARNING) if plain and pairs else None
+    return Suspect("an environment file", severity=Severity.NOTE) if plain and pairs else None
 
 
 RULE = Rule(

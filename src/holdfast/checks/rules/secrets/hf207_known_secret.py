@@ -16,6 +16,8 @@ _BESIDE = (
 )  # fmt: skip
 _VARIABLES = (".tfvars", ".tfvars.json")
 _LARGEST = 5_000_000
+_KEY_ID = "AWS access key ids"
+"""Under a name such as `access_key_id`: useless without the secret access key, which has its own finding."""
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -38,11 +40,15 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
 def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
+    lines = text.split("\n")
     for secret in known_in(text):
         if (secret.what, secret.line) not in reported:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
-            yield finding(place, f"secret in plain text ({secret.what})")
+            is_id = secret.what.startswith(_KEY_ID) and "key_id" in lines[secret.line - 1].lower()
+            yield finding(
+                place, f"secret in plain text ({secret.what})", severity=Severity.NOTE if is_id else None
+            )
 
 
 def _history(history: History) -> Iterator[CheckResult]:
@@ -80,4 +86,5 @@ RULE = Rule(
     repository=_repository,
     history=_history,
     secret=True,
+    everywhere=True,
 )

@@ -20,6 +20,7 @@ def _for_texts(report: Report) -> dict[str, Any]:
         "variables": lambda file: filter(None, map(report, literals.in_variables(file))),
         "repository": partial(_in_documents, report),
         "secret": True,
+        "everywhere": True,
     }
 
 

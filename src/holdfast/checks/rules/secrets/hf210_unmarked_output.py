@@ -40,7 +40,8 @@ def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tu
     if not secret.masked:
         return f"`{name}` shows {secret.source} in plain text: the provider does not mark it", None
     if root:
-        return f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here", None
+        message = f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here"
+        return message, Severity.WARNING
     return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 

@@ -40,7 +40,10 @@ def _check(module: Module) -> Iterator[CheckResult]:
             yield Skipped(reason=f"`sensitive` of `{name}` is computed", file=block.place.file)
             continue
         yield finding(
-            block, f"`{name}` sounds like a secret and is not marked `sensitive`", address=f"var.{name}"
+            block,
+            f"`{name}` sounds like a secret and is not marked `sensitive`",
+            address=f"var.{name}",
+            severity=None if module.roots or not module.stacks else Severity.NOTE,
         )
 
 

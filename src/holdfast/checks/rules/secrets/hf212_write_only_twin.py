@@ -3,16 +3,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.argument_values import values_at
+from holdfast.checks.code.required import may_run, may_use
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import ABSENT, COMPUTED, UNKNOWN, Module, Resource, value
 from holdfast.checks.secrets import secret_facts
 from holdfast.checks.secrets.secret_facts import WriteOnlyTwin
+from holdfast.terraform.versions import Version
+
+_ENGINE = Version.parse("1.11")
 
 
 def _check(module: Module) -> Iterator[CheckResult]:
     for resource in module.resources(mode="managed"):
-        for twin in secret_facts.write_only_twins(resource.type):
-            yield from _argument(resource, twin)
+        twins = secret_facts.write_only_twins(resource.type)
+        if twins and _is_supported(module, resource.type.partition("_")[0]):
+            for twin in twins:
+                yield from _argument(resource, twin)
+
+
+def _is_supported(module: Module, provider: str) -> bool:
+    """Whether the engine and the provider that the code pins may know write-only arguments."""
+    roots = [stack.module for stack in module.stacks] or [module]
+    return all(
+        may_run(root, _ENGINE) and may_use(root, provider, secret_facts.write_only_since(provider))
+        for root in {id(root): root for root in (*roots, module)}.values()
+    )
 
 
 def _argument(resource: Resource, twin: WriteOnlyTwin) -> Iterator[CheckResult]:
@@ -42,7 +57,7 @@ RULE = Rule(
     id="HF212",
     title="Secret argument with a write-only alternative",
     fix="Use the write-only argument with an ephemeral value.",
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     source=_check,
     secret=True,
 )

@@ -119,7 +119,7 @@ def _evaluate(
     request: ToolRequest, evaluator: Evaluator, policies: Sequence[PolicyFile]
 ) -> Iterator[ToolResult]:
     if not request.plans:
-        yield tool_rule("rego"), Skipped(reason=NO_PLAN)
+        yield tool_rule("rego"), Skipped(reason=NO_PLAN, expected=True)
     documents: list[Document] = []
     for item in _documents(request):
         if isinstance(item, Document):
