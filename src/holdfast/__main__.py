@@ -22,7 +22,10 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 50)
     from holdfast.cli.app import run  # noqa: PLC0415 - the whole command line
 
-    sys.exit(run(arguments))
+    code = run(arguments)
+    # At the exit, Python would look for rings once more.
+    gc.freeze()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

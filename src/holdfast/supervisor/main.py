@@ -12,6 +12,7 @@ What the first command does not need is imported in a thread while it runs.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -23,6 +24,8 @@ import threading
 def main() -> None:
     paths, kind, engine, _scratch, secrets, ruleset, state_socket, channel_number = sys.argv[1:9]
     sys.path[:0] = [path for path in paths.split(os.pathsep) if path not in sys.path]
+    # What the imports create stays, and a command leaves little: to look for rings costs more than they do.
+    gc.set_threshold(100_000, 20, 50)
     from holdfast.system import confine  # noqa: PLC0415 - its path came just now
     from holdfast.terraform.engine.worker import EngineThread, Worker  # noqa: PLC0415 - as above
 
