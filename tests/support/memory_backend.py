@@ -25,7 +25,8 @@ class MemoryBackend:
         self.after("read")
         return self.versions[-1] if self.versions else None
 
-    def write(self, state: bytes) -> None:
+    def write(self, state: bytes, header: object) -> None:
+        del header
         self._begin("write")
         self.versions.append(state)
         self.after("write")

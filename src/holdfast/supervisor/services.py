@@ -23,6 +23,7 @@ from holdfast.store.shipping import Shipper
 from holdfast.store.states import ManagedStates, StateSnapshot
 from holdfast.system import clock, environment, files, process_table
 from holdfast.terraform.argv import UNSAVED_FILE
+from holdfast.terraform.backend.rules import StateHeader
 from holdfast.terraform.backend.server import Refusal, StateServer
 from holdfast.terraform.engine.worker import NOT_STARTED, CommandObserver
 
@@ -231,29 +232,37 @@ class ManagedStateBackend:
         self._who = who
         self._why = why
         self._write = write
-        self._number = 0
+        self._version: StateSnapshot | None = None
 
     def read(self) -> bytes | None:
-        version = self._states.current(self._stack)
-        self._number = version.number if version is not None else 0
-        return version.state if version is not None else None
+        """Terraform reads it several times in one command, and sees the same version each time.
 
-    def write(self, state: bytes) -> None:
+        A write of another run meanwhile is noticed by `write`, which only adds the version after this one.
+        """
+        if self._version is None:
+            self._version = self._states.current(self._stack)
+        return self._version.state if self._version is not None else None
+
+    def write(self, state: bytes, header: StateHeader) -> None:
         if not self._write:
             raise Refusal(403, f"this command is not allowed to write the state of {self._stack}")
         claim = self._claims.of(self._stack)
         if claim is None or claim.run != self._run:
             raise Refusal(409, f"another run has claimed the stack {self._stack}")
-        from holdfast.terraform.statefile.model import State, read_state  # noqa: PLC0415 - only an apply writes
-
-        parsed = read_state(state)
-        if not isinstance(parsed, State):
-            raise Refusal(400, "Terraform tried to save something that is not a state")
-        new = StateSnapshot.of(state, parsed, run=self._run, who=self._who, why=self._why)
-        version = self._states.add(self._stack, new, after=self._number)
+        new = StateSnapshot(
+            serial=header.serial,
+            lineage=header.lineage,
+            resources=header.managed,
+            run=self._run,
+            who=self._who,
+            why=self._why,
+            state=state,
+        )
+        after = self._version.number if self._version is not None else 0
+        version = self._states.add(self._stack, new, after=after)
         if version is None:
             raise Refusal(409, f"another run wrote the state of {self._stack}")
-        self._number = version.number
+        self._version = version
 
     def lock(self, info: bytes) -> bytes | None:
         """Always granted: this run claimed the stack before Terraform started."""

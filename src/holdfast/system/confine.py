@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -158,22 +158,25 @@ class CallThread:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def call(self, work: Callable[[], Answer]) -> Answer:
-        answers: list[Answer] = []
-        errors: list[BaseException] = []
-        done = threading.Event()
+        return self.begin(work)()
+
+    def begin(self, work: Callable[[], Answer]) -> Callable[[], Answer]:
+        """Start a call. What is returned waits for its answer."""
+        answers: SimpleQueue[Callable[[], Answer]] = SimpleQueue()
 
         def attempt() -> None:
             try:
-                answers.append(work())
+                answer = work()
+                answers.put(lambda: answer)
             except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-                errors.append(error)
-            done.set()
+                answers.put(functools.partial(_raise, error))
 
         self._calls.put(attempt)
-        done.wait()
-        if errors:
-            raise errors[0]
-        return answers[0]
+
+        def wait() -> Answer:
+            return answers.get()()
+
+        return wait
 
     def send(self, work: Callable[[], None]) -> None:
         """Without waiting for it."""
@@ -185,6 +188,10 @@ class CallThread:
     def _serve(self) -> None:
         while (work := self._calls.get()) is not None:
             work()
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 def _held_capabilities() -> int:

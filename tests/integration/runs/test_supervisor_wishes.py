@@ -15,6 +15,7 @@ from typing import Self
 import pytest
 from program import eventually
 
+from holdfast.system.confine import CallThread
 from holdfast.terraform.engine.worker import NOT_STARTED, CommandObserver, Program, Worker
 
 
@@ -46,6 +47,17 @@ class FakeEngine:
         self.between = between
         self.ran: list[str] = []
         self.cancelled: list[str] = []
+
+    def begin(
+        self, name: str, argv: list[str], folder: str, out: int, err: int, ended: threading.Event
+    ) -> Callable[[], int]:
+        def run() -> int:
+            try:
+                return self.run(name, argv, folder, out, err)
+            finally:
+                ended.set()
+
+        return CallThread().begin(run)
 
     def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
         del argv, folder

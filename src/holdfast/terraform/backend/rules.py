@@ -14,7 +14,7 @@ from holdfast.terraform.backend.http import Refusal, Response
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, Protocol
 else:
     # Loading `typing` would cost every worker three milliseconds.
     Protocol = object
@@ -42,7 +42,7 @@ class StateBackend(Protocol):
     def read(self) -> bytes | None:
         """The state as it was written; None only where there is no state."""
 
-    def write(self, state: bytes) -> None:
+    def write(self, state: bytes, header: StateHeader) -> None:
         """Append a version, durably; it was checked before. When this returns, the state is safe."""
 
     def lock(self, info: bytes) -> bytes | None:
@@ -58,13 +58,15 @@ class StateBackend(Protocol):
 class StateHeader:
     """What the rules read in a state: its place in the sequence of versions."""
 
-    __slots__ = ("empty", "lineage", "serial")
+    __slots__ = ("empty", "lineage", "managed", "serial")
 
-    def __init__(self, *, serial: int, lineage: str, empty: bool) -> None:
+    def __init__(self, *, serial: int, lineage: str, empty: bool, managed: int | None) -> None:
         self.serial = serial
         self.lineage = lineage
         self.empty = empty
         """It holds neither resources nor outputs. An encrypted state counts as holding some."""
+        self.managed = managed
+        """How many managed resources it holds, deposed ones included. None: it is encrypted, or stored."""
 
 
 class StateRules:
@@ -92,7 +94,8 @@ class StateRules:
 
     def _read(self) -> Response:
         state = self._stored()
-        return Response(404, b"there is no state yet") if state is None else Response(200, state, _JSON)
+        # Terraform keeps the connection only after a 404 without a body.
+        return Response(404) if state is None else Response(200, state, _JSON)
 
     def _stored(self) -> bytes | None:
         state = self._backend.read()
@@ -149,7 +152,7 @@ class StateRules:
                 require_successor(new, read_header(stored, posted=False))
             except ValueError as error:
                 raise Refusal(500, f"the stored state cannot be read: {error}") from None
-        self._backend.write(body)
+        self._backend.write(body, new)
         return Response(200)
 
 
@@ -191,7 +194,26 @@ def read_header(state: bytes, *, posted: bool = True) -> StateHeader:
     if posted and not lineage:
         raise ValueError("it has no lineage")
     empty = version == _STATE_VERSION and not document.get("resources") and not document.get("outputs")
-    return StateHeader(serial=serial, lineage=lineage, empty=empty)
+    managed = _managed(document) if posted and not encrypted else None
+    return StateHeader(serial=serial, lineage=lineage, empty=empty, managed=managed)
+
+
+def _managed(document: dict[str, Any]) -> int:
+    count = 0
+    for resource in _objects(document.get("resources")):
+        if not all(isinstance(resource.get(key), str) for key in ("mode", "type", "name")):
+            raise ValueError("its resources have no names")
+        instances = _objects(resource.get("instances"))
+        count += len(instances) if resource["mode"] == "managed" else 0
+    return count
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError("its resources cannot be read")
+    return value
 
 
 def lock_id(info: bytes) -> str | None:
@@ -202,7 +224,7 @@ def lock_id(info: bytes) -> str | None:
     return id_ if isinstance(id_, str) and id_ else None
 
 
-def _object(text: bytes) -> dict[str, object]:
+def _object(text: bytes) -> dict[str, Any]:
     """A JSON object as Terraform would read it: UTF-8, and nothing but JSON's own numbers."""
     try:
         document = json.loads(text.decode(), parse_constant=_not_json)

@@ -11,6 +11,7 @@ start of every worker.
 
 from __future__ import annotations
 
+import _thread
 import binascii
 import hashlib
 import socket
@@ -151,7 +152,8 @@ class StateServer:
 
     def _start(self, client: _Client) -> None:
         try:
-            threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
+            # A `Thread` would wait until it runs: most connections serve two or three requests.
+            _thread.start_new_thread(self._serve_client, (client,))
         except RuntimeError:
             self._forget(client)  # No thread can be started; the client tries again.
 

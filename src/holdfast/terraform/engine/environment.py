@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from holdfast.hcl.reader import read
 from holdfast.kernel.errors import UsageError
 from holdfast.system import files
 
@@ -81,6 +80,8 @@ def terraform_variables(environment: Mapping[str, str]) -> frozenset[str]:
 
 def with_mirror(own: str, mirror: Path, addresses: Iterable[str]) -> str:
     """The user's text, and a block that installs these providers from the mirror and others as usual."""
+    from holdfast.hcl.reader import read  # noqa: PLC0415 - the supervisor loads this module and reads no HCL
+
     if any(True for _ in read(own, "terraform.rc").body.blocks_of("provider_installation")):
         raise UsageError(
             "HF-ENG-7",

@@ -11,6 +11,7 @@ Imports are few on purpose: this start is part of every first command.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import resource
@@ -18,6 +19,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 
 from holdfast.system import confine
 
@@ -136,8 +138,18 @@ class EngineThread:
         leaks = self._runs.call(lambda: confine.readable_secrets(secrets))
         return confine.Confinement((*measures, *self._measures), leaks)
 
-    def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
-        return self._runs.call(lambda: self._engine.run(name, argv, folder, out, err))
+    def begin(
+        self, name: str, argv: list[str], folder: str, out: int, err: int, ended: threading.Event
+    ) -> Callable[[], int]:
+        """Start a command, and set `ended` when it has ended. What is returned waits for its exit code."""
+
+        def run() -> int:
+            try:
+                return self._engine.run(name, argv, folder, out, err)
+            finally:
+                ended.set()
+
+        return self._runs.begin(run)
 
     def cancel(self, name: str) -> None:
         self._cancels.send(lambda: self._engine.cancel(name))
@@ -185,7 +197,7 @@ class Worker:
         self._channel = channel
         self._observe = observe
         self._sending = threading.Lock()
-        self._running: threading.Thread | None = None
+        self._commands = confine.CallThread()
         self._interrupts: dict[str, int] = {}
         """How often each command was interrupted: after the second time it does not wait for its changes."""
         self.last_code = 0
@@ -218,19 +230,15 @@ class Worker:
                 message = json.loads(line)
                 if "run" in message:
                     out, err = descriptors.pop(0), descriptors.pop(0)
-                    self._start(message, out, err)
+                    self._commands.send(functools.partial(self._execute, message, out, err))
                 elif "cancel" in message:
                     self._interrupt(message["cancel"])
-        if self._running is not None:
-            self._running.join()
+        # After the last command.
+        self._commands.call(lambda: None)
 
     def _interrupt(self, name: str) -> None:
         self._interrupts[name] = self._interrupts.get(name, 0) + 1
         self._engine.cancel(name)
-
-    def _start(self, message: dict[str, object], out: int, err: int) -> None:
-        self._running = threading.Thread(target=self._execute, args=(message, out, err), daemon=False)
-        self._running.start()
 
     def _execute(self, message: dict[str, object], out: int, err: int) -> None:
         try:
@@ -255,25 +263,33 @@ class Worker:
             os.close(err)
             return {"code": _CANCELLED, **observer.end(_CANCELLED, forced=False)}
         argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
+        ended = threading.Event()
         relay = (
-            _Relay(out, lambda chunk: self._record(observer, name, chunk), observer.buffer())
+            _Relay(out, lambda chunk: self._record(observer, name, chunk), observer.buffer(), ended)
             if "journal" in message
             else None
         )
-        refused = None
+        wait = self._engine.begin(name, argv, folder, relay.entry if relay is not None else out, err, ended)
         try:
-            self.last_code = self._engine.run(
-                name, argv, folder, relay.entry if relay is not None else out, err
-            )
-        except OSError as error:
-            self.last_code, refused = NOT_STARTED, f"{error.filename}: {error.strerror}"
-        if relay is not None:
-            relay.wait_recorded()
+            if relay is not None:
+                relay.record_all()
+        finally:
+            # Also after a failure here: this process must not end before Terraform.
+            refused = self._wait(wait)
         forced = self._interrupts.get(name, 0) > 1
         report = {"code": self.last_code, **observer.end(self.last_code, forced=forced)}
         if relay is not None:
             relay.wait_forwarded()
         return report if refused is None else {**report, "not_started": refused}
+
+    def _wait(self, wait: Callable[[], int]) -> str | None:
+        """Returns why Terraform did not start, if so."""
+        try:
+            self.last_code = wait()
+        except OSError as error:
+            self.last_code = NOT_STARTED
+            return f"{error.filename}: {error.strerror}"
+        return None
 
     def _record(self, observer: CommandObserver, name: str, chunk: bytes) -> None:
         try:
@@ -292,7 +308,7 @@ class _Relay:
     The caller may be slow, stopped or gone; Terraform never waits for it.
     """
 
-    def __init__(self, out: int, record: object, buffer: str | None) -> None:
+    def __init__(self, out: int, record: object, buffer: str | None, ended: threading.Event) -> None:
         if buffer is None:
             reading, self.entry = os.pipe()
         else:
@@ -300,27 +316,23 @@ class _Relay:
             self.entry = os.open(buffer, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
             reading = os.open(buffer, os.O_RDONLY)
         self._is_file = buffer is not None
-        self._ended = threading.Event()
+        self._ended = ended
         self._out = out
         self._record = record
         self._waiting: list[bytes] = []
         self._more = threading.Condition()
         self._done = False
-        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=False)
+        self._reading = reading
         self._writer = threading.Thread(target=self._write, daemon=True)
-        self._reader.start()
         self._writer.start()
-
-    def wait_recorded(self) -> None:
-        """Wait until all output is recorded, after Terraform has ended."""
-        self._ended.set()
-        self._reader.join()
 
     def wait_forwarded(self) -> None:
         """Wait a while until the caller has read all output."""
         self._writer.join(timeout=_FORWARD_SECONDS)
 
-    def _read(self, reading: int) -> None:
+    def record_all(self) -> None:
+        """Record and forward all output, until Terraform has ended."""
+        reading = self._reading
         partial: list[bytes] = []
         while chunk := self._next(reading):
             whole, cut, rest = chunk.rpartition(b"\n")

@@ -7,8 +7,9 @@ import json
 import pytest
 from memory_backend import LINEAGE, MINE, OTHER, MemoryBackend, info, state
 
-from holdfast.terraform.backend.rules import StateRules
+from holdfast.terraform.backend.rules import StateRules, read_header
 from holdfast.terraform.backend.server import Refusal, variables
+from holdfast.terraform.statefile.model import State, read_state
 
 ANOTHER_LINE = "99999999-2222-3333-4444-555555555555"
 
@@ -355,6 +356,11 @@ def changed(**fields: object) -> bytes:
         changed(lineage=1),
         encrypted(9, data=None),
         encrypted(9, lineage=""),
+        changed(resources=5),
+        changed(resources=[None]),
+        changed(resources=[{"mode": "managed", "type": "t", "instances": []}]),
+        changed(resources=[{"mode": "managed", "type": "t", "name": "n", "instances": [5]}]),
+        changed(resources=[{"mode": "managed", "type": "t", "name": "n", "instances": 5}]),
     ],
 )
 def test_what_is_no_state_is_not_saved(body: bytes) -> None:
@@ -366,6 +372,22 @@ def test_what_is_no_state_is_not_saved(body: bytes) -> None:
     assert "secret" not in caught.value.message
     assert len(caught.value.message) < 100
     assert backend.versions == []
+
+
+def test_the_backend_gets_the_number_of_managed_resources() -> None:
+    """As the decoder of states counts them: deposed ones too, data sources not."""
+    named = {"type": "t", "name": "n"}
+    body = changed(
+        resources=[
+            {"mode": "managed", **named, "instances": [{"index_key": 0}, {"index_key": 1}, {"deposed": "x"}]},
+            {"mode": "data", **named, "instances": [{}]},
+            {"mode": "managed", **named, "instances": None},
+        ]
+    )
+    decoded = read_state(body)
+    assert isinstance(decoded, State)
+    assert read_header(body).managed == decoded.managed == 3
+    assert read_header(encrypted(9)).managed is None
 
 
 def test_what_the_backend_refuses_is_refused() -> None:
