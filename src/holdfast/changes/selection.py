@@ -14,6 +14,7 @@ from holdfast.config.checks import Use
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
 from holdfast.stacks.select import removed_stacks, select
@@ -21,8 +22,8 @@ from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, select
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
 
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_QUOTED = pattern(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = pattern(rb"\\([0-7]{3}|.)")
 _ESCAPES = {
     b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r",
     b'"': b'"', b"\\": b"\\",

@@ -19,10 +19,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.kernel.patterns import pattern
+
 VAR: Final = "var."
 VALUES: Final = "values."
-_TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-NAME: Final = re.compile(
+_TOKEN: Final = pattern(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+NAME: Final = pattern(
     r"[A-Za-z_][A-Za-z0-9_]*|var\.[A-Za-z_][A-Za-z0-9_-]*|values(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+"
 )
 
@@ -156,7 +158,7 @@ MAX_WILD: Final = 4
 """In one segment: more would be ambiguous to readers and slow to match."""
 MAX_DEEP: Final = 3
 
-_GLOB: Final = re.compile(r"(\*+)")
+_GLOB: Final = pattern(r"(\*+)")
 
 
 class Star(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from holdfast.config.problems import Problems
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 32
@@ -25,12 +26,12 @@ MAX_NODES: Final = 100_000
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_WHOLE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})")
-_WHOLE_OTHER: Final = re.compile(r"0o[0-7]{1,20}|0x[0-9a-fA-F]{1,20}")
-_FRACTION: Final = re.compile(
+_WHOLE: Final = pattern(r"[-+]?(?:0|[1-9][0-9]{0,30})")
+_WHOLE_OTHER: Final = pattern(r"0o[0-7]{1,20}|0x[0-9a-fA-F]{1,20}")
+_FRACTION: Final = pattern(
     r"[-+]?(?:\.[0-9]{1,30}|(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{0,30})?)(?:[eE][-+]?[0-9]{1,4})?"
 )
-_UNWRITABLE: Final = re.compile("[\x00\ud800-\udfff]")
+_UNWRITABLE: Final = pattern("[\x00\ud800-\udfff]")
 _BARE_PLACEHOLDER: Final = r"(?:[:,\[-]\s+|\[)\{\w+\}\S"
 _FAST_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
@@ -12,15 +11,16 @@ from msgspec import Struct
 
 from holdfast.contract.schema import Contract, Part, Type
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import cut
 
 _LONGEST: Final = 60
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
-_HOSTNAME: Final = re.compile(rf"(?=.{{1,253}}\.?$){_LABEL}(?:\.{_LABEL})*\.?")
-_ONLY_NUMBERS: Final = re.compile(r"[0-9.]+")
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_ARN: Final = re.compile(r"arn:[a-z0-9-]+:[a-z0-9-]*:[a-z0-9-]*:[0-9]*:\S+")
+_HOSTNAME: Final = pattern(rf"(?=.{{1,253}}\.?$){_LABEL}(?:\.{_LABEL})*\.?")
+_ONLY_NUMBERS: Final = pattern(r"[0-9.]+")
+_URI: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+_UUID: Final = pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ARN: Final = pattern(r"arn:[a-z0-9-]+:[a-z0-9-]*:[a-z0-9-]*:[0-9]*:\S+")
 
 
 class DifferenceKind(StrEnum):

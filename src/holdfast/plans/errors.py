@@ -27,6 +27,7 @@ from holdfast.kernel.errors import (
     Refused,
     UnknownOutcome,
 )
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import without_controls
 from holdfast.plans.environment.backend_config import StateHome
 from holdfast.plans.status import STATUS_OF_EXIT, Status
@@ -37,7 +38,7 @@ from holdfast.terraform.engine.interface import CommandResult, Engine, Product
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.versions import Version
 
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_VARIABLE = pattern(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")

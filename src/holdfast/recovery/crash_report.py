@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from holdfast.kernel.errors import HoldfastError, UnknownOutcome
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.terraform import Terraform
@@ -114,7 +113,7 @@ def state_before(store: RunStore, claim: Claim, intent: PlanIntent) -> bytes | N
 
 
 _MOST = 12
-_FRACTION = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
+_FRACTION = pattern(r"(\d\d:\d\d:\d\d)\.\d+")
 
 
 async def explain_unknown_run(context: ChangeContext, error: UnknownRun) -> UnknownOutcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 
 from holdfast.guard.decision import NOT_UNDERSTOOD, Decision, Deny, NeedApproval, Reason
@@ -21,6 +20,7 @@ from holdfast.guard.evaluate import (
 from holdfast.guard.plan_context import PlanContext, StackFinding
 from holdfast.guard.policy import Policy
 from holdfast.kernel.errors import Problem
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
@@ -32,7 +32,7 @@ from holdfast.store.approvals import Approval
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
-_READS = re.compile(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
+_READS = pattern(r"""\.outputs(?:\.(?P<name>[A-Za-z_][\w-]*)|\[\s*"(?P<key>[^"]+)"\s*\])?""")
 
 
 def plan_context(

@@ -73,12 +73,9 @@ async def apply_plan(
         apply_claim(context.store, context.identity, run, stack.name, digest, plan_file),
     )
     try:
-        # Each of these waits for the disk; other stacks continue meanwhile.
+        # This waits for the disk; other stacks continue meanwhile.
         digests = tuple(used for used in (planned.replaces, digest) if used is not None)
-        await asyncio.to_thread(_prepare_apply, context, run.id, plan_file, digests)
-        if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
-            # The first apply may fail or be killed: what it creates is protected from the start.
-            await asyncio.to_thread(_remember, context, stack, plan_file)
+        await asyncio.to_thread(_prepare_apply, context, run.id, stack, plan_file, digests)
     except BaseException:
         context.store.claims.release(stack.name, run.id)
         raise
@@ -95,15 +92,16 @@ async def apply_plan(
         raise
     except OSError as error:
         raise _unknown_after(error, stack.name, run.id) from error
-    remember = partial(_remember, context, stack, plan_file)
+    after = done.state_after.lineage if done.state_after is not None else ""
+    remember = partial(_remember, context, stack, plan_file, plan_file.prior.lineage or after)
     await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups, remember)
     return done
 
 
-def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> None:
+def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile, lineage: str) -> None:
     """What the stack was applied as: less than that needs an override from now on."""
     store, declared = context.store, context.project.stacks.get(stack.name, stack)
-    state, lineage = state_of(context.project, declared), plan_file.prior.lineage
+    state = state_of(context.project, declared)
     if not lineage and (seen := store.last_seen(stack.name)) is not None:
         lineage = seen.lineage
     if plan_file.destroy and not plan_file.targeted:
@@ -112,22 +110,26 @@ def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile) -> None
         store.applied.record(stack.name, state, lineage, applied_as(context.project.config, declared))
 
 
-def _prepare_apply(context: ChangeContext, run: str, plan_file: PlanFile, digests: tuple[str, ...]) -> None:
+def _prepare_apply(
+    context: ChangeContext, run: str, stack: Stack, plan_file: PlanFile, digests: tuple[str, ...]
+) -> None:
     """The last checks and records before Terraform starts.
 
     Of `digests`, the last one is the plan's. A saved plan that was planned again is used up with the new one.
     The journal will hold Terraform's output: the secrets that later readers must hide are stored beside it.
     """
-    store, who = context.store, context.identity.who
-    stack = plan_file.terraform.workdir.stack.name
-    plan_file.require_intact(stack, digests[-1])
+    store, who, name = context.store, context.identity.who, stack.name
+    plan_file.require_intact(name, digests[-1])
     write_backup(store, who, run, plan_file)
     if secrets := context.redactor.registered():
         store_run_secrets(store, run, secrets)
     write_plan(store, run, plan_file.plan, context.redactor)
     for used in digests:
-        if not store.mark_used(used, run=run, stack=stack, who=who):
-            raise already_applied(stack, store.used(used) or {})
+        if not store.mark_used(used, run=run, stack=name, who=who):
+            raise already_applied(name, store.used(used) or {})
+    if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
+        # The first apply may fail or be killed: what it creates is protected from the start.
+        _remember(context, stack, plan_file, plan_file.prior.lineage)
 
 
 async def _apply_marked(

@@ -14,23 +14,23 @@ from __future__ import annotations
 import base64
 import html
 import json
-import re
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
+from holdfast.kernel.patterns import pattern
 from holdfast.terraform.addresses import key_text
 
 SHORTEST = 5
 """A shorter value would match everywhere: it is masked only in its own field."""
 SHORTEST_LINE = 8
 _NEVER = frozenset({"true", "false", "null", "none"})
-_ARMOUR = re.compile(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----")
-_ONE_WORD = re.compile(r"\W*(?:[A-Z]?[a-z]+|[A-Z]+)\W*")
+_ARMOUR = pattern(r"-----(?:BEGIN|END) [A-Z0-9 ]+-----")
+_ONE_WORD = pattern(r"\W*(?:[A-Z]?[a-z]+|[A-Z]+)\W*")
 _UNQUOTED = ("", "/", "!'()*", "$&+,;=", "$&+,/:;=@")
 """Safe characters of the usual encoders: Python, JavaScript, Go for user names and for paths."""
 _WRAPPED = (64, 76)
-_ESCAPE = re.compile(r"%[0-9A-F]{2}")
-_UNICODE = re.compile(r"\\u[0-9a-f]{4}")
+_ESCAPE = pattern(r"%[0-9A-F]{2}")
+_UNICODE = pattern(r"\\u[0-9a-f]{4}")
 _GO = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _GO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;", "+": "&#43;"})
 

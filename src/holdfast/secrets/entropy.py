@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from holdfast.kernel.patterns import pattern
 from holdfast.secrets.finder import Span, any_of
 
 BITS = 2.75
@@ -31,16 +32,16 @@ HARMLESS_ENDINGS = (
 )  # fmt: skip
 """Unless it ends in one of these: `secret_name`, `token_type`, `private_key_path`."""
 
-_NAME_REST = re.compile(r"[\w.-]*")
+_NAME_REST = pattern(r"[\w.-]*")
 _SEPARATOR = r"\\*[\"']?[ \t]*(?:=>|:=|==?|:)[ \t]*"
 _BEFORE_BARE = r"(?<!:)"  # a colon inside a word separates parts of an ARN, not a name from its value
 _QUOTED = r"(?P<open>\\*[\"'])(?P<quoted>(?:(?!(?P=open))[^\r\n])*)(?P=open)"
 _BARE = r"(?P<bare>[^\s\"'`\\,;&<>(){}\[\]][^\s\"'`\\,;&<>()]*)"
-_ASSIGNED = re.compile(f"{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
-_CHANGED_TO = re.compile(rf"[ \t]*->[ \t]*{_QUOTED}")
-_SEGMENT = re.compile(r"[A-Za-z0-9!#$%^&*+=~?|<>(){}\[\]]+")
-_SIGNS = re.compile(r"[^A-Za-z0-9]+")
-_WORDLIKE = re.compile(
+_ASSIGNED = pattern(f"{_SEPARATOR}(?:{_QUOTED}|{_BEFORE_BARE}{_BARE})")
+_CHANGED_TO = pattern(rf"[ \t]*->[ \t]*{_QUOTED}")
+_SEGMENT = pattern(r"[A-Za-z0-9!#$%^&*+=~?|<>(){}\[\]]+")
+_SIGNS = pattern(r"[^A-Za-z0-9]+")
+_WORDLIKE = pattern(
     # password, PASSWORD2, myPassword. Written so that a text matches in one way only: otherwise forty
     # capitals with another character at the end would backtrack for years.
     r"(?:[A-Z]?[a-z]+|[A-Z]{2,}[a-z]{2,}|[A-Z]+(?![A-Za-z]))"
@@ -49,7 +50,7 @@ _WORDLIKE = re.compile(
     r"|[0-9]+[A-Za-z]{0,3}"  # 100GB
 )
 _SHORTEST_SEGMENT = 6
-_NOT_SECRET = re.compile(
+_NOT_SECRET = pattern(
     r"[$<({*\[]"  # a shell variable, a placeholder, masked by Terraform
     r"|\.{0,2}/|~/|[A-Za-z]:\\"  # a path
     r"|arn:|[a-z][a-z0-9+.-]*://|projects/"  # an ARN, a URL
@@ -57,7 +58,7 @@ _NOT_SECRET = re.compile(
     r"|(?:var|local|data|module|each|self|path|count|terraform|ephemeral)\."  # a reference
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}"  # a time
 )
-_REFERENCE = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[[^\]]*\])+")
+_REFERENCE = pattern(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*|\[[^\]]*\])+")
 _MAX_ENDING = 40
 """Only the end of a name tells whether it is harmless."""
 _MAX_WITHIN = 20

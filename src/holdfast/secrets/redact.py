@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from holdfast.config.problems import closest
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.secret import Secret
 from holdfast.secrets import entropy, formats
 from holdfast.secrets.encodings import SHORTEST, encodings_of
@@ -40,13 +41,13 @@ __all__ = ["MASK", "SHORTEST", "Layer", "RedactionSettings", "Redactor", "layers
 MASK = "***"
 ENTROPY = "entropy"
 _KEY_WINDOW: Final = 500
-_IN_BRACKETS: Final = re.compile(r"""[\w\])-]\[\\*"(?:\\.|[^"\\\n])*\Z""")
+_IN_BRACKETS: Final = pattern(r"""[\w\])-]\[\\*"(?:\\.|[^"\\\n])*\Z""")
 """The text before a secret in an instance key: `aws_x.y["a-`, also inside of JSON."""
-_BEFORE_NAME: Final = re.compile(r"""[{,\n]\s*[+~-]?\s*\\*"(?:\\.|[^"\\\n])*\Z""")
-_AFTER_NAME: Final = re.compile(r"""(?:\\.|[^"\\\n])*"\s*[:=](?!=)""")
+_BEFORE_NAME: Final = pattern(r"""[{,\n]\s*[+~-]?\s*\\*"(?:\\.|[^"\\\n])*\Z""")
+_AFTER_NAME: Final = pattern(r"""(?:\\.|[^"\\\n])*"\s*[:=](?!=)""")
 """The text before and after a secret in the key of a JSON or HCL map."""
-_INSTANCE_KEY: Final = re.compile(r"""(?<=\[")(?:[^"\\]|\\.)*(?="\])""", re.DOTALL)
-_FIELD: Final = re.compile(r"[@A-Za-z_][A-Za-z0-9_@.-]*")
+_INSTANCE_KEY: Final = pattern(r"""(?<=\[")(?:[^"\\]|\\.)*(?="\])""", re.DOTALL)
+_FIELD: Final = pattern(r"[@A-Za-z_][A-Za-z0-9_@.-]*")
 """Names of fields, and names in the code, such as those of outputs."""
 
 
@@ -303,6 +304,7 @@ class _DocumentRedactor:
     def __init__(self, redactor: Redactor, structural: Structure) -> None:
         self._redactor = redactor
         self._structural = structural
+        self._cleaners: dict[tuple[str, ...], Callable[[str], str]] = {}
 
     def value(self, value: object, path: tuple[str, ...], *, foreign: bool) -> object:
         match value:
@@ -310,11 +312,11 @@ class _DocumentRedactor:
                 return value
             case str():
                 return self._text(value, path, foreign=foreign)
-            case Mapping():
+            case dict() | Mapping():
                 return self._mapping(value, path, foreign=foreign)
             case list() | tuple():
                 return [self.value(item, path, foreign=foreign) for item in value]
-            case numbers.Number():
+            case int() | float() | numbers.Number():
                 return MASK if foreign and self._redactor.clean(str(value)) == MASK else value
             case _:
                 return self._text(str(value), path, foreign=foreign)
@@ -333,14 +335,19 @@ class _DocumentRedactor:
         return result
 
     def _text(self, text: str, path: tuple[str, ...], *, foreign: bool) -> str:
-        structural = self._structural
         if foreign:
             return self._redact(text, path)
+        if path not in self._cleaners:
+            self._cleaners[path] = self._cleaner(path)
+        return self._cleaners[path](text)
+
+    def _cleaner(self, path: tuple[str, ...]) -> Callable[[str], str]:
+        structural = self._structural
         if _names_field(structural.addresses, path):
-            return self._redactor.clean_address(text)
+            return self._redactor.clean_address
         if _names_field(structural.keys, path):
-            return self._redactor.clean_key(text)
-        return text if _names_field(structural.fields, path) else self._redact(text, path)
+            return self._redactor.clean_key
+        return str if _names_field(structural.fields, path) else functools.partial(self._redact, path=path)
 
     def _redact(self, text: str, path: tuple[str, ...]) -> str:
         """The name of a value is the nearest key that is not a generic one such as `value`."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from holdfast.config.placeholders import NAME, MalformedError
 from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
 from holdfast.hcl.reader import read
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.scope import PlaceholderScope
 from holdfast.stacks.stack import GeneratedFile, Stack
@@ -16,7 +16,7 @@ from holdfast.stacks.stack import GeneratedFile, Stack
 ReadContent = Callable[[str], bytes | None]
 """From a path relative to the root to the file's content; None if there is none."""
 
-_TOKEN: Final = re.compile(r"@@\{|@\{([^{}\n]*)(\}?)")
+_TOKEN: Final = pattern(r"@@\{|@\{([^{}\n]*)(\}?)")
 _ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

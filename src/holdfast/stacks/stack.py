@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +15,7 @@ from holdfast.config.secret_refs import Value, frozen
 from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import PlacedStruct
 
 
@@ -155,8 +155,8 @@ def selectors(stack: Stack) -> tuple[str, ...]:
 
 LONGEST_NAME: Final = 200
 _SUFFIXES: Final = (".tfvars", ".tfvars.json")
-_ALLOWED: Final = re.compile(r"[A-Za-z0-9._/@+-]")
-_USUAL: Final = re.compile(
+_ALLOWED: Final = pattern(r"[A-Za-z0-9._/@+-]")
+_USUAL: Final = pattern(
     r"(?:(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._@+][A-Za-z0-9._@+-]*)(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._@+-]+)*"
 )
 

@@ -71,14 +71,11 @@ class FolderBlobs:
     def names(self, folder: str) -> tuple[str, ...]:
         """Files that start with a dot are partial writes or locks."""
         result: list[str] = []
+        start = f"{self.folder}/"
         try:
             for parent, folders, names in os.walk(self.path(folder), onerror=_raise):
                 folders[:] = [name for name in folders if not name.startswith(".")]
-                below = (
-                    ""
-                    if Path(parent) == self.folder
-                    else f"{Path(parent).relative_to(self.folder).as_posix()}/"
-                )
+                below = f"{parent}/".removeprefix(start)
                 result += [f"{below}{name}" for name in names if not name.startswith(".")]
         except FileNotFoundError:
             return ()

@@ -34,37 +34,45 @@ def write(path: Path, content: bytes | str, *, mode: int = PRIVATE_FILE, durable
 
     Use `durable=False` for what can be created again: a flush takes longer than a Terraform command.
     """
-    with _temporary(path, content, mode, durable=durable) as temporary:
+    temporary = _write_temporary(path, content, mode, durable=durable)
+    try:
         temporary.replace(path)
+    except BaseException:
+        temporary.unlink()
+        raise
     if durable:
         flush_folder(path.parent)
 
 
 def create(path: Path, content: bytes | str) -> bool:
     """Create a file, durably. False if it exists. The content is complete before the name appears."""
-    with _temporary(path, content, PRIVATE_FILE, durable=True) as temporary:
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
+    temporary = _write_temporary(path, content, PRIVATE_FILE, durable=True)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
     flush_folder(path.parent)
     return True
 
 
-@contextlib.contextmanager
-def _temporary(path: Path, content: bytes | str, mode: int, *, durable: bool) -> Iterator[Path]:
-    """The content in a temporary file beside `path`, which is removed if it is still there at the end."""
-    temporary = path.with_name(f".{path.name}.{clock.random_token(6)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+def _write_temporary(path: Path, content: bytes | str, mode: int, *, durable: bool) -> Path:
+    """Write a temporary file beside `path`, with all of the content. Returns its path."""
+    temporary = path.parent / f".{path.name}.{clock.random_token(6)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        yield temporary
+        view = memoryview(content.encode() if isinstance(content, str) else content)
+        while view:
+            view = view[os.write(handle, view) :]
+        if durable:
+            os.fsync(handle)
+    except BaseException:
+        temporary.unlink()
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        os.close(handle)
+    return temporary
 
 
 def flush_folder(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,10 +10,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import MaskedStruct
 from holdfast.system import processes
 
-_FETCHABLE = re.compile(r"(?!HEAD\b)\w[\w./-]*")
+_FETCHABLE = pattern(r"(?!HEAD\b)\w[\w./-]*")
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 _HISTORY_SECONDS = 600.0
 _BATCH_BYTES = 32_000_000

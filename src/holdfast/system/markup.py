@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import cut
 
 BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
@@ -22,8 +23,8 @@ _CONTROLS = 0x20
 _DELETE = 0x7F
 _MAX_BACKTICKS = 60
 """Markdown parsers limit the length of a fence (80, 255)."""
-_BACKTICKS = re.compile("`+")
-_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+_BACKTICKS = pattern("`+")
+_LINE_ENDS = pattern(r"\r\n|\r|\n")
 _EMPTY = "(empty)"
 
 
@@ -66,14 +67,14 @@ def code(text: str, width: int | None = None) -> str:
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-_SPAN = re.compile(r"`([^`]+)`")
+_SPAN = pattern(r"`([^`]+)`")
 _DASH = "\u2013"
-_WORD = re.compile(
+_WORD = pattern(
     r"[(\"']*"
     rf"(?P<core>[^\W_]+(?:'[^\W_]+|-[^\W\d_]+)*|[0-9]+(?:[.,][0-9]+)*|[{_DASH}→·…=&])"
     r"(?P<after>%?[\"')]*[.,:;?!…]*[\"')]*)\Z"
 )
-_LIKE_A_COMMIT = re.compile(r"(?=.*[0-9])(?=.*[^\W\d])\w{7,}\Z")
+_LIKE_A_COMMIT = pattern(r"(?=.*[0-9])(?=.*[^\W\d])\w{7,}\Z")
 _AROUND = "\"'.,:;?!…"
 _PROGRAMS = ("holdfast", "git", "terraform", "tofu")
 _BEFORE_A_COMMAND = (":", "then", "run", "Run")
@@ -179,8 +180,8 @@ def _limit_backticks(text: str) -> str:
 MAX_ANNOTATIONS = 10
 """Per level and step; GitHub shows no more."""
 WIDEST = 2000
-_COMMAND = re.compile(r"^(\s*):(?=:)")
-_OTHER_COMMAND = re.compile(r"##(?=(?:vso)?\[)", re.IGNORECASE)
+_COMMAND = pattern(r"^(\s*):(?=:)")
+_OTHER_COMMAND = pattern(r"##(?=(?:vso)?\[)", re.IGNORECASE)
 
 
 def escape_commands(text: str) -> str:

@@ -6,8 +6,10 @@ import os
 import re
 from pathlib import Path
 
+from holdfast.kernel.patterns import pattern
+
 _MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+_ESCAPED = pattern(r"\\([0-7]{3})")
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})
 """On a disk that one kernel mounts at a time. Any other type may be shared between machines."""
 

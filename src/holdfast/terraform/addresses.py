@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from holdfast.kernel.patterns import pattern
+
 Step = str | int
 Path = tuple[Step, ...]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
-_KEY = re.compile(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
-_ADDRESS = re.compile(
-    rf"(?:{_NAME.pattern}(?:{_KEY.pattern})?\.)+{_NAME.pattern}(?:{_KEY.pattern})?", re.DOTALL
-)
-_NUMBERS = re.compile(r"([^0-9]*)([0-9]*)", re.ASCII)
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_KEY = pattern(r'\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]', re.DOTALL)
+_ADDRESS = pattern(rf"(?:{_NAME.pattern}(?:{_KEY.pattern})?\.)+{_NAME.pattern}(?:{_KEY.pattern})?", re.DOTALL)
+_NUMBERS = pattern(r"([^0-9]*)([0-9]*)", re.ASCII)
 _BEYOND_FOUR_DIGITS = 0x10000
 _ESCAPES = (
     ("\\", "\\\\"),

@@ -7,12 +7,12 @@ them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.diagnostics import Diagnostic
 
@@ -137,7 +137,7 @@ _APPLY: dict[str, type[ApplyEvent]] = {
     "apply_complete": ApplyComplete,
     "apply_errored": ApplyErrored,
 }
-_STEP = re.compile(r"(provision|ephemeral|action)(?:_op|_action)?_(start|started|progress|complete|errored)")
+_STEP = pattern(r"(provision|ephemeral|action)(?:_op|_action)?_(start|started|progress|complete|errored)")
 """Terraform writes ephemeral_op_start, OpenTofu ephemeral_action_started."""
 
 

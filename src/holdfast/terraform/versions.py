@@ -14,15 +14,16 @@ from enum import StrEnum
 from msgspec import Struct
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import cut
 
-_VERSION = re.compile(
+_VERSION = pattern(
     r"v?(?P<numbers>[0-9]{1,9}(?:\.[0-9]{1,9}){0,7})"
     r"(?:-(?P<prerelease>[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
     r"(?:\+(?P<metadata>[0-9A-Za-z.-]+))?",
     re.ASCII,
 )
-_TERM = re.compile(r"(?P<operator>=|!=|>=|<=|~>|>|<)?\s*(?P<version>[^\s=!<>~].*)")
+_TERM = pattern(r"(?P<operator>=|!=|>=|<=|~>|>|<)?\s*(?P<version>[^\s=!<>~].*)")
 _PADDED = 3
 
 

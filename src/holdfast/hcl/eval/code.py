@@ -7,7 +7,6 @@ file's content: what could not be read is in `problems`.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,14 +19,15 @@ from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
 from holdfast.hcl.reader import constant, read
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.patterns import pattern
 
 T = TypeVar("T")
 
-_CODE = re.compile(r"\.(?:tf|tofu)(?:\.json)?$")
-_TOFU = re.compile(r"\.tofu(?:\.json)?$")
-_OVERRIDE = re.compile(r"(?:^|_)override\.(?:tf|tofu)(?:\.json)?$")
+_CODE = pattern(r"\.(?:tf|tofu)(?:\.json)?$")
+_TOFU = pattern(r"\.tofu(?:\.json)?$")
+_OVERRIDE = pattern(r"(?:^|_)override\.(?:tf|tofu)(?:\.json)?$")
 _FIRST_LOADED = ("terraform.tfvars", "terraform.tfvars.json")
-_AUTO = re.compile(r"\.auto\.tfvars(?:\.json)?$")
+_AUTO = pattern(r"\.auto\.tfvars(?:\.json)?$")
 _META = frozenset(("source", "version", "for_each", "count", "providers", "depends_on", "enabled"))
 
 TERRAFORM_VERSION = ".terraform-version"

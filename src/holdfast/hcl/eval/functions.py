@@ -14,11 +14,12 @@ from typing import Final
 
 from holdfast.hcl.eval.values import SetOf, bool_of, number_of, pairs, set_of, text_of, unknown_of
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.patterns import pattern
 
 ERRORS: Final = (ArithmeticError, LookupError, StopIteration, TypeError, ValueError)
 LONGEST_TEXT: Final = 1_000_000
 _WIDEST: Final = 1000
-_VERB = re.compile(r"%(0\d+)?([a-zA-Z%])")
+_VERB = pattern(r"%(0\d+)?([a-zA-Z%])")
 
 
 def _text(value: object) -> str:

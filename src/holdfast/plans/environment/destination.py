@@ -8,7 +8,6 @@ credentials never count. It is part of the plan digest, so that a plan is applie
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -29,8 +28,8 @@ _WHERE = pattern(
     r"|GOOGLE_\w+_ENDPOINT|KUBE_(HOST|CTX|CTX_CLUSTER|NAMESPACE)"
 )
 """Variables that say where, also among those that a stack inherits from the caller."""
-_PLAIN = re.compile(r"[\w.:/-]{1,200}")
-_ARN = re.compile(r"arn:(?P<partition>[a-z-]+):(?:iam|sts)::(?P<account>\d{12}):.+")
+_PLAIN = pattern(r"[\w.:/-]{1,200}")
+_ARN = pattern(r"arn:(?P<partition>[a-z-]+):(?:iam|sts)::(?P<account>\d{12}):.+")
 
 
 class AwsProfile(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from holdfast.hcl.nodes import (
     Traversal,
     references,
 )
+from holdfast.kernel.patterns import pattern
 
 READERS = frozenset(
     (
@@ -31,11 +31,11 @@ TAKES_PATHS = READERS | {"fileset", "templatestring"}
 
 TAGS = frozenset(("tags", "labels", "default_tags", "annotations", "tags_all"))
 
-_FOLDERY = re.compile(
+_FOLDERY = pattern(
     r"(?:^|_)(?:sources?|files?|filename|paths?|dirs?|directory|directories|folders?|charts?|templates?"
     r"|manifests?|context|scripts?|playbook|package|archive|zip|location|workdir)(?:_|$)"
 )
-_STRONG = re.compile(
+_STRONG = pattern(
     r"^(?:source|sources|filename|chart|scripts?|source_(?:dir|directory|file|path|code)"
     r"|\w+_(?:file|files|dir|directory|script))$"
 )

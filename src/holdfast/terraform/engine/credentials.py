@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from holdfast.kernel.errors import UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import MaskedStruct
 
 PROFILE = "holdfast"
@@ -118,11 +119,11 @@ def _source(settings: Mapping[str, str], caller: Caller) -> _Source:
     return _Source(profile=profile, config=config, keys=keys, passed=passed)
 
 
-_CREDENTIALS = re.compile(
+_CREDENTIALS = pattern(
     r"^\s*(aws_access_key_id|role_arn|sso_|credential_process|credential_source|web_identity|login_session)",
     re.MULTILINE,
 )
-_SETTING = re.compile(r"^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", re.MULTILINE)
+_SETTING = pattern(r"^(\w+)[ \t]*=[ \t]*(\S+)[ \t]*$", re.MULTILINE)
 
 
 def _has_credentials(profile: str, *texts: str) -> bool:

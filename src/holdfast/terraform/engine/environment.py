@@ -6,6 +6,7 @@ And its CLI configuration: the user's own, plus the mirror that holdfast.yaml na
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -117,9 +118,18 @@ def cli_config(variables: Mapping[str, str]) -> str:
         home = Path(variables.get("HOME", "/"))
         folders = (home / ".terraform.d", home / ".config/opentofu")
         places = [home / ".terraformrc", home / ".tofurc", home / ".config/opentofu/tofurc"]
-        places += sorted(path for folder in folders for path in folder.glob("*.tfrc*"))
+        places += [path for folder in folders for path in _config_files(folder)]
     contents = (files.content_of(place) for place in places)
     return "\n".join(content.decode(errors="replace") for content in contents if content is not None)
+
+
+def _config_files(folder: Path) -> list[Path]:
+    """Strings, because this runs several times for every run, and most users have no such folder."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - as above
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if ".tfrc" in name]
 
 
 def user_config_file(variables: dict[str, str], *, tofu: bool) -> Path | None:

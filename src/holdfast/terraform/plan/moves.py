@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan, ResourceChange
@@ -15,7 +15,7 @@ from holdfast.terraform.plan.values import any_true
 
 _MOST_RESOURCES = 2000
 """Deleted or created: with more, nothing is compared."""
-_STEP = re.compile(r'module\.[\w-]+|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]|(?:data\.)?[\w-]+\.[\w-]+')
+_STEP = pattern(r'module\.[\w-]+|\[(?:[0-9]+|"(?:[^"\\]|\\.)*")\]|(?:data\.)?[\w-]+\.[\w-]+')
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False, 0)
 """Providers report an argument that is not set as any of these."""
 

@@ -7,10 +7,10 @@ anything that the plans were made from differs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from holdfast.kernel.patterns import pattern
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
@@ -21,7 +21,7 @@ _ALWAYS_SAME = ("count.", "each.key", "path.", "self", "terraform.")
 """With the same addresses and the same code."""
 _COMPUTED = ("each.", "ephemeral.", "local.", "module.")
 """Everything else that a reference can begin with is a resource, whose values a plan shows."""
-_STEP = re.compile(r'\.([^.\[]+)|\["((?:[^"\\]|\\.)*)"\]|\[([0-9]+)\]')
+_STEP = pattern(r'\.([^.\[]+)|\["((?:[^"\\]|\\.)*)"\]|\[([0-9]+)\]')
 _CONNECTION = "local.connection"
 """For a `connection` block: its references are not in the plan."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import decimal
 import difflib
 import itertools
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import cut
 from holdfast.system.markup import BLANK_LETTERS
 
@@ -26,7 +26,7 @@ _CONTEXT_LINES = 2
 _MOST_MATCHES = 100_000
 """Pairs of equal elements that are compared to align two sequences; with more, they are not aligned."""
 _LAST_SHORT_CODE = 0xFFFF
-_BACKTICKS = re.compile("`{20,}")
+_BACKTICKS = pattern("`{20,}")
 _NEWLINE_AT_END = "(newline at the end)"
 Opcode = tuple[str, int, int, int, int]
 

@@ -30,7 +30,7 @@ from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE
 _STAMP = ".cleaned"
 _SIZES = ".sizes.json"
 _REMOVED = ".removed-"
-_INTERVAL = 60.0
+_INTERVAL = 600.0
 _QUICK_SECONDS = 0.15
 MIN_FREE = 200_000_000
 """No run starts with less free disk space than this."""
@@ -76,7 +76,7 @@ class GarbageCollector(Struct, kw_only=True):
     _sizes: dict[str, list[int]] = field(default_factory=dict)
 
     def due(self) -> bool:
-        """Whether the last collection was a while ago; true at most once a minute, for parallel runs too."""
+        """Whether the last one was a while ago; true at most once in ten minutes, for parallel runs too."""
         if not (self.home / "work").is_dir():
             return False
         stamp = self.home / "work" / _STAMP
@@ -270,7 +270,7 @@ def _root_of(slot: Path) -> str:
 
 
 def collect_garbage_quickly(home: Path, limits: Work) -> GcResult | None:
-    """At the end of every run: at most once a minute, for a moment only; it never fails the run."""
+    """At the end of a run: at most once in ten minutes, for a moment only; it never fails the run."""
     end = clock.monotonic() + _QUICK_SECONDS
     collector = GarbageCollector(
         home=home, limits=limits, out_of_time=lambda: clock.monotonic() > end, by_repository=False

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.kernel.patterns import pattern
 from holdfast.system import files, process_table
 
 _PREFIX = "hf-"
-_NAME = re.compile(r"hf-[a-z0-9_]{8}")
+_NAME = pattern(r"hf-[a-z0-9_]{8}")
 _OWNER = "holdfast-owner"
 _MAX_LENGTH = 70
 """Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""

@@ -16,19 +16,20 @@ from msgspec import Struct
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import NOT_SOURCE, PathKind, Worktree
+from holdfast.kernel.patterns import pattern
 
 FOLDER = "policy"
 _SUFFIX = ".rego"
-_TOKENS = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*')
+_TOKENS = pattern(r'"(?:[^"\\\n]|\\.)*"|`[^`]*`|#[^\n]*')
 _STEP = r'(?:\.[A-Za-z_]\w*|\["[^"\\\n]+"\])'
-_PACKAGE = re.compile(rf"^[ \t]*package[ \t]+([A-Za-z_]\w*{_STEP}*)[ \t]*(?:[#;\r].*)?$", re.MULTILINE)
-_DATA = re.compile(rf"(?<![\w.])data((?:{_STEP})+)")
+_PACKAGE = pattern(rf"^[ \t]*package[ \t]+([A-Za-z_]\w*{_STEP}*)[ \t]*(?:[#;\r].*)?$", re.MULTILINE)
+_DATA = pattern(rf"(?<![\w.])data((?:{_STEP})+)")
 _NAME = r"(?:deny|violation|warn)(?:_[a-zA-Z0-9]+)*"
-_HEAD = re.compile(rf"^[ \t]*({_NAME})\b(?![ \t]*\()([^\n]*)", re.MULTILINE)
-_OLD = re.compile(rf"^[ \t]*{_NAME}[ \t]*(?:\[[^\]\n]*\])?[ \t]*\{{", re.MULTILINE)
-_TEST = re.compile(r"^[ \t]*((?:todo_)?test_\w+)\b", re.MULTILINE)
-_DENIES = re.compile(r"(?:deny|violation)(?:_[a-zA-Z0-9]+)*")
-_WARNS = re.compile(r"warn(?:_[a-zA-Z0-9]+)*")
+_HEAD = pattern(rf"^[ \t]*({_NAME})\b(?![ \t]*\()([^\n]*)", re.MULTILINE)
+_OLD = pattern(rf"^[ \t]*{_NAME}[ \t]*(?:\[[^\]\n]*\])?[ \t]*\{{", re.MULTILINE)
+_TEST = pattern(r"^[ \t]*((?:todo_)?test_\w+)\b", re.MULTILINE)
+_DENIES = pattern(r"(?:deny|violation)(?:_[a-zA-Z0-9]+)*")
+_WARNS = pattern(r"warn(?:_[a-zA-Z0-9]+)*")
 
 
 def is_policy(path: str) -> bool:
