@@ -9,6 +9,7 @@ Prints ratios, and writes them with versions and date to bench/results.md. What 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -22,6 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+import repository
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 HERE = Path(__file__).resolve().parent
@@ -392,6 +395,39 @@ def checks(bench: Bench, name: str, bar: str) -> Row:
     return row(f"{name} (500 files, {size / 1e6:.1f} MB)", bar, mine, other)
 
 
+def measured(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[float, float]:
+    """The CPU seconds of a command with what it started, and the most memory of its process in MB."""
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 3):
+        sys.exit(f"{' '.join(words)} in {folder} ended with {status}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def large_repository(bench: Bench, *, words: tuple[str, ...], what: str, bar: str) -> Row:
+    """`what`: the memory for 4,000 files, or how much more CPU time these take than 1,000."""
+    (few, small), (many, large) = (figures(bench, words, files) for files in (1000, 4000))
+    detail = f"{many:.1f} s of CPU against {few:.1f} s; {large:.0f} MB against {small:.0f} MB for 1,000 files"
+    name = f"`holdfast {words[0]}` on a repository of 4,000 files: {what}"
+    ratio = f"{large:.0f} MB" if what == "memory" else f"{many / few:.1f}"
+    return Row(work=name, bar=bar, ratio=ratio, detail=detail)
+
+
+@functools.cache
+def figures(bench: Bench, words: tuple[str, ...], files: int) -> tuple[float, ...]:
+    folder = bench.fresh(f"files-{files}", lambda folder: repository.write(folder, files))
+    # Without Checkov on its PATH: where it is found, `holdfast check` runs it too.
+    environment = {
+        **bench.environment,
+        "HOLDFAST_HOME": str(bench.place / "home"),
+        "PATH": os.environ["PATH"],
+    }
+    rounds = [measured([str(HOLDFAST), *words], folder, environment) for _ in range(bench.rounds)]
+    return tuple(statistics.median(column) for column in zip(*rounds, strict=True))
+
+
 def version_start(bench: Bench, name: str, bar: str) -> Row:
     rounds, bench.rounds = bench.rounds, 15
     mine, other = bench.side_by_side(
@@ -420,6 +456,8 @@ def guard_on_a_large_plan(bench: Bench, *, what: str, words: tuple[str, ...], ba
     return Row(work=name, bar=bar, ratio=ratio, detail=rest.strip("()").split(";")[0])
 
 
+CHECK = ("check", "--quiet", "--json")
+INIT = ("init", "--force", "--quiet")
 ROWS: dict[str, Callable[[Bench], Row]] = {
     "data": lambda b: against_raw(
         b, "40 stacks × 5 terraform_data, embedded, against raw", DATA, 40, "≤ 0.4"
@@ -449,6 +487,10 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
         b, "`holdfast stacks` on 2,000 variables files, against a bare loop", "≤ 3"
     ),
     "checks": lambda b: checks(b, "`holdfast check` against Checkov", "≤ 0.1"),
+    "check-memory": lambda b: large_repository(b, words=CHECK, what="memory", bar="≤ 350 MB"),
+    "check-growth": lambda b: large_repository(b, words=CHECK, what="time against 1,000 files", bar="≤ 4.6"),
+    "init-memory": lambda b: large_repository(b, words=INIT, what="memory", bar="≤ 350 MB"),
+    "init-growth": lambda b: large_repository(b, words=INIT, what="time against 1,000 files", bar="≤ 4.6"),
     "guard-time": lambda b: guard_on_a_large_plan(b, what="time", words=(), bar="≤ 2"),
     "guard-worst": lambda b: guard_on_a_large_plan(b, what="time", words=("--destroy",), bar="≤ 2"),
     "guard-memory": lambda b: guard_on_a_large_plan(b, what="memory", words=(), bar="≤ 5"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Callable
 
@@ -37,7 +38,7 @@ class Source(Struct, frozen=True, kw_only=True):
     """The place of everything, for text that was taken out of another file."""
 
     def text(self, node: Node) -> str:
-        return self.data[node.start_byte : node.end_byte].decode(errors="replace")
+        return sys.intern(self.data[node.start_byte : node.end_byte].decode(errors="replace"))
 
     def at(self, node: Node) -> tuple[int, int]:
         if self.place is not None:

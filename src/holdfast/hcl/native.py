@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 
 import tree_sitter_hcl
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, L
 from holdfast.kernel.errors import Place, Problem
 
 _LANGUAGE = Language(tree_sitter_hcl.language())
+_MOST_BYTES = 500_000
 _MAX_PROBLEMS = 20
 _MAX_SHOWN = 40
 _MAX_INVALID_BYTES = 200
@@ -46,7 +48,34 @@ def read_native(data: bytes, path: str, seconds: float = _SECONDS) -> File:
     if _nested(data) > _MAX_DEPTH and (deep := _deep_block(root)) is not None:
         problem = _problem(deep, source, path, "blocks are nested too deeply")
         return File(path=path, body=Body(), problems=(problem, *problems))
-    return File(path=path, body=_body(root, source, path), problems=problems)
+    file = File(path=path, body=_body(root, source, path), problems=problems)
+    _keep_tree(file, len(data))
+    return file
+
+
+_latest: deque[tuple[File, int]] = deque()
+"""The last files that were read, with their sizes."""
+
+
+def _keep_tree(file: File, size: int) -> None:
+    """Builds older files completely, so that their trees are freed: these are 60 times as large as the text,
+    and what is built only 7 times.
+    """
+    _latest.append((file, size))
+    kept = sum(size for _, size in _latest)
+    while kept > _MOST_BYTES and len(_latest) > 1:
+        oldest, size = _latest.popleft()
+        kept -= size
+        _build_all(oldest.body)
+
+
+def _build_all(body: Body) -> None:
+    waiting = [body]
+    while waiting:
+        inner = waiting.pop()
+        for attribute in inner.attributes:
+            attribute.lazy.get()
+        waiting.extend(block.body for block in inner.blocks)
 
 
 def tree(data: bytes) -> Node:

@@ -180,8 +180,9 @@ class Lazy(Generic[T]):
         self._build: Callable[[], T] | None = build
 
     def get(self) -> T:
-        if self._build is not None:
-            self._value = self._build()
+        build = self._build  # Another thread may build it, too.
+        if build is not None:
+            self._value = build()
             self._build = None
         return self._value
 

@@ -50,12 +50,15 @@ def require_new(file: Path) -> None:
         )
 
 
-def verifiable_starter(scan: RepositoryScan, file: Path) -> Starter:
-    """The starter of a scan; a translated entry that Holdfast would refuse is held back, with the reason."""
+def verifiable_starter(scan: RepositoryScan, file: Path, code: Code | None = None) -> Starter:
+    """The starter of a scan; a translated entry that Holdfast would refuse is held back, with the reason.
+
+    `code`: the code of the repository, if it was read already.
+    """
     starter = starter_from_scan(scan)
     while starter.translation is not None and scan.translation is not None:
         try:
-            _read(starter.text, file)
+            _read(starter.text, file, code)
         except ConfigError as error:
             translation = hold_back_invalid(scan.translation, starter.text, error.problems)
         else:
@@ -67,9 +70,9 @@ def verifiable_starter(scan: RepositoryScan, file: Path) -> Starter:
     return starter
 
 
-def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
+def write_verified(starter: Starter, file: Path, code: Code | None = None) -> tuple[Stack, ...]:
     """Read the starter as every other command will, and write it only if it finds the announced stacks."""
-    stacks = _discover(starter.text, file)
+    stacks = _discover(starter.text, file, code)
     different = {stack.name for stack in stacks} ^ set(starter.stacks)
     if different:
         raise _wrong_starter(f"the generated file finds other stacks: {', '.join(sorted(different)[:3])}")
@@ -84,9 +87,9 @@ def write_verified(starter: Starter, file: Path) -> tuple[Stack, ...]:
     return stacks
 
 
-def _read(text: str, file: Path) -> tuple[Stack, ...]:
+def _read(text: str, file: Path, code: Code | None) -> tuple[Stack, ...]:
     root = file.parent
-    code = Code(root)
+    code = code or Code(root)
     return discover(
         parse(text, file=file.name, root=root, path=file),
         files=FolderTree(root),
@@ -95,9 +98,9 @@ def _read(text: str, file: Path) -> tuple[Stack, ...]:
     )
 
 
-def _discover(text: str, file: Path) -> tuple[Stack, ...]:
+def _discover(text: str, file: Path, code: Code | None) -> tuple[Stack, ...]:
     try:
-        return _read(text, file)
+        return _read(text, file, code)
     except ConfigError as error:
         elsewhere = tuple(
             problem for problem in error.problems if problem.place and problem.place.file != file.name

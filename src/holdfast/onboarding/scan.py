@@ -127,13 +127,15 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     """Paths with unprintable characters, which a configuration cannot name."""
 
 
-def scan_repository(root: Path, *, tracked: Iterable[str] = (), tool: str | None = None) -> RepositoryScan:
+def scan_repository(
+    root: Path, *, tracked: Iterable[str] = (), tool: str | None = None, code: Code | None = None
+) -> RepositoryScan:
     """`tracked`: the paths in Git. `tool`: whose files to translate, instead of the first that is found.
 
     Raises only if a folder cannot be read.
     """
     paths, unprintable = _paths(FolderTree(root))
-    code = Code(root)
+    code = code or Code(root)
     read_values = variables_reader(code.tree)
     signs = find_signs(paths, lambda path: _text(root / path))
     named = {posixpath.basename(option) for sign in signs for option in sign.options}

@@ -33,6 +33,7 @@ def init(
     ] = None,
 ) -> Exit:
     """Scan this repository and write a starter holdfast.yaml. Shows what was guessed and what to fix."""
+    from holdfast.hcl.eval.code import Code
     from holdfast.onboarding.config_file import config_path, require_new, verifiable_starter, write_verified
     from holdfast.onboarding.scan import scan_repository
     from holdfast.system import git as system_git
@@ -54,14 +55,15 @@ def init(
     )
     start = f"{prefix}/" if prefix else ""
     tracked = [path.removeprefix(start) for path in (git.tracked() if git else ()) if path.startswith(start)]
-    starter = verifiable_starter(scan_repository(root, tracked=tracked, tool=tool), file)
+    code = Code(root)
+    starter = verifiable_starter(scan_repository(root, tracked=tracked, tool=tool, code=code), file, code)
     if tool is not None and (starter.translation is None or starter.translation.tool.lower() != tool):
         raise UsageError(
             "HF-INIT-5",
             f"this repository has no files of {tool}",
             hint="Recognise the layout instead: holdfast init",
         )
-    stacks = write_verified(starter, file)
+    stacks = write_verified(starter, file, code)
     found = document(starter, os.path.relpath(file, here))
     beside = starter.translation if tool is not None else None
     return invocation.answer(found, lambda: _show(invocation, starter, stacks, file, here, beside))
