@@ -332,19 +332,23 @@ def test_markdown_keeps_texts_in_code() -> None:
 
 
 def test_markdown_fits_into_a_comment() -> None:
-    """Of thousands of findings the gravest are shown and the rest is counted."""
+    """Of thousands of findings of as many rules, some are shown, and where the others are."""
+
+    def theirs(number: int) -> Rule:
+        return Rule(id=f"CKV_{number}", title="T", why="", fix="", severity=Severity.WARNING)
+
     long = {"message": "x" * 300, "hint": "y" * 300, "file": "f" * 300}
     wide = Waiver(rule="HF700", reason="r" * 300, until=date(2027, 1, 31), place=Place(file="a.tf", line=1))
     many_ = report(
-        *(one(line=number + 1, **long) for number in range(3_000)),
+        *(one(rule=theirs(number), **long) for number in range(3_000)),
         *(one(line=number + 1, waiver=wide, **long) for number in range(3_000)),
         skipped=tuple(NotEvaluated(rule="HF702", reason=f"{number}{'z' * 300}") for number in range(3_000)),
     )
     text = show("markdown", many_)
     assert len(text) < 65_536
-    shown_ = sum(line.startswith("| ⚠️") for line in text.splitlines())
-    assert shown_ > 50
-    assert f"… and {3_000 - shown_} more findings." in text
+    assert sum(line.startswith("| ⚠️") for line in text.splitlines()) > 50
+    assert "### ⚠️ Checks: 3000 warnings" in text
+    assert "Not every finding is shown. All of them: `holdfast check --full`" in text
     assert len(re.findall(r"^- … and 29\d\d more$", text, re.MULTILINE)) == 2
 
 
@@ -407,3 +411,21 @@ def test_junit_is_xml_whatever_the_texts_hold() -> None:
     )
     assert cases(text)
     assert not any(line.lstrip().startswith("::") or "##[" in line for line in text.splitlines())
+
+
+MANY = report(
+    *(one(file=f"live/{folder}/main.tf", line=line) for folder in "abcdef" for line in (1, 2, 3)),
+    *(one(rule=SECRET, severity=Severity.ERROR, file=f"{folder}/a.tf", hint="Hide it.") for folder in "xyz"),
+)
+
+
+@pytest.mark.parametrize("name", ["text", "markdown"])
+def test_of_many_findings_each_folder_is_shown_once_and_the_rest_is_counted(name: str) -> None:
+    """Errors before warnings, and how to see all of them."""
+    said = show(name, MANY)
+    assert said.index("z/a.tf:3") < said.index("live/a/main.tf:1")
+    assert said.count("(+2 in this folder)") == 3
+    assert "live/d" not in said
+    assert "9 more findings in 3 more folders" in said
+    assert "--full" in said
+    assert all(f"live/{folder}/main.tf:3" in show("text", MANY, full=True) for folder in "abcdef")

@@ -13,6 +13,7 @@ from holdfast.checks.model.baseline import BaselineEntry, RemainingEntries, line
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import BaselineUse, Novelty, Report, ReportedFinding
 from holdfast.checks.model.subjects import Checkout
+from holdfast.hcl.nodes import File
 
 ABOUT_SETTINGS = frozenset({"HF901", "HF902", "HF903", "HF907"})
 """Findings about waivers and settings."""
@@ -20,6 +21,7 @@ NOT_CHECKED = frozenset({"HF905", "HF906", "HF908"})
 """They report that something was not checked, which is never known as fine."""
 _OWN = frozenset(catalogue.ids()) - NOT_CHECKED
 _UNREADABLE = "HF904"
+_POLICIES = "HF5"
 _POLICY = "rego"
 _CHECKOV = "checkov"
 
@@ -189,13 +191,27 @@ def _in_folder(key: _Key) -> _Key:
 
 
 def _content(finding: ReportedFinding, checkout: Checkout) -> str | bytes | None:
-    """The code that the finding is about, however it is indented: its line, every line of a secret, or the
-    file.
+    """The code that the finding is about, however it is indented: its line, all lines of a secret, the block
+    of a policy, whose other lines decide what it allows, or the file.
     """
     file, line = finding.file, finding.line
     if file is None:
         return None
-    if line is None or finding.rule.id == _UNREADABLE:
+    first = last = line
+    if finding.rule.secret and line is not None:
+        last = max(finding.end_line or line, line)
+    elif finding.rule.id.startswith(_POLICIES) or finding.rule.id == _UNREADABLE:
+        first, last = _block(checkout.code.file(file), finding)
+    if first is None or last is None:
         return checkout.content(file)
-    last = max(finding.end_line or line, line) if finding.rule.secret else line
-    return "\n".join(" ".join(text.split()) for text in checkout.lines(file)[line - 1 : last])
+    return "\n".join(" ".join(text.split()) for text in checkout.lines(file)[first - 1 : last])
+
+
+def _block(file: File | None, finding: ReportedFinding) -> tuple[int | None, int | None]:
+    """The lines of the block that contains it; none in a file that cannot be read or has no blocks."""
+    line = finding.line or 0
+    blocks = file.body.blocks if file is not None and not file.problems else ()
+    return next(
+        ((block.line, block.end_line) for block in blocks if block.line <= line <= block.end_line),
+        (None, None),
+    )

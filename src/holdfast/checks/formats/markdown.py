@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from holdfast.checks.formats.grouping import FEW, RuleGroup, group_findings
 from holdfast.checks.formats.interface import (
     FormatInput,
     counts_text,
@@ -29,12 +30,13 @@ def render(inputs: FormatInput) -> str:
     most_severe = next((severity for severity in Severity if report.count(severity)), None)
     icon = _ICONS[most_severe] if most_severe is not None else "✅"
     lines = [f"### {icon} Checks: {counts_text(report)}", "", _counts(report), ""]
-    findings = report.most_severe_first
-    rows = _fit(_ROOM, map(_row, findings))
+    few = len(report.active) <= FEW
+    all_rows = [row for group in group_findings(report.active, few=few) for row in _rows(group)]
+    rows = _fit(_ROOM, all_rows)
     if rows:
         lines += ["| | rule | where | what |", "|---|---|---|---|", *rows, ""]
-    if len(rows) < len(findings):
-        lines += [f"… and {plural(len(findings) - len(rows), 'more finding')}.", ""]
+    if not few or len(rows) < len(all_rows):
+        lines += ["Not every finding is shown. All of them: `holdfast check --full`", ""]
     lines += _waived(report)
     lines += _skipped(report)
     return escape_commands("\n".join(lines).rstrip("\n")) + "\n"
@@ -48,12 +50,19 @@ def _counts(report: Report) -> str:
     return " · ".join(parts)
 
 
-def _row(finding: ReportedFinding) -> str:
+def _rows(group: RuleGroup) -> Iterator[str]:
+    for finding, more in group.shown:
+        yield _row(finding, f" (+{more} in this folder)" if more else "")
+    if group.left:
+        yield f"| {_ICONS[group.first.severity]} | {_id(group.first.rule.id)} | … | {group.left} |"
+
+
+def _row(finding: ReportedFinding, more: str) -> str:
     what = finding.message if finding.address is None else f"{finding.address}: {finding.message}"
     hint = f"<br>{cell(finding.hint.replace('`', chr(39)), _WIDEST)}" if finding.hint else ""
     text = cell(what.replace("`", "'"), _WIDEST)
     where = cell(_where(finding), _WIDEST)
-    return f"| {_ICONS[finding.severity]} | {_id(finding.rule.id)} | {where} | {text}{hint} |"
+    return f"| {_ICONS[finding.severity]} | {_id(finding.rule.id)} | {where}{more} | {text}{hint} |"
 
 
 def _id(rule: str) -> str:

@@ -6,8 +6,10 @@ are shown: the rest is counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterator
 
+from holdfast.checks.formats.grouping import FEW, RuleGroup, group_findings
 from holdfast.checks.formats.interface import (
     FormatInput,
     counts_text,
@@ -26,16 +28,11 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity
 _NOVELTY = {Novelty.KNOWN: "known (baseline)", Novelty.EXISTING: "existing (not from this change)"}
 _WIDEST = 72
 _WIDEST_PLACE = 44
-_FEW = 20
-_MOST_FOLDERS = {Severity.ERROR: 6, Severity.WARNING: 3, Severity.NOTE: 1}
-"""Of each rule, if there are more than a few findings."""
 
 
 Piece = tuple[str, str]
 """Text and its style."""
 Line = tuple[Piece, ...]
-_FolderLine = tuple[ReportedFinding, int]
-"""A finding, and how many more of its rule the folder has."""
 
 
 def render(inputs: FormatInput) -> str:
@@ -50,16 +47,9 @@ def lines(inputs: FormatInput) -> Iterator[Line]:
 def finding_lines(inputs: FormatInput) -> Iterator[Line]:
     """Without the summary line."""
     report, full = inputs.report, inputs.full or inputs.verbose
-    few = full or len(report.active) <= _FEW
-    for group in _by_rule(report.findings if inputs.verbose else report.active):
-        if full:
-            yield from _full_group(group)
-        elif few:
-            yield from _group(group, [(finding, 0) for finding in group], 0)
-        else:
-            folders = _by_folder(group)
-            shown = folders[: _MOST_FOLDERS[group[0].severity]]
-            yield from _group(group, shown, len(folders) - len(shown))
+    few = full or len(report.active) <= FEW
+    for group in group_findings(report.findings if inputs.verbose else report.active, few=few):
+        yield from _full_group(group) if full else _group(group)
     if not few:
         yield (("", ""), (" Findings are grouped by folder. To see all of them, add --full.", "bold"))
         yield ()
@@ -67,47 +57,31 @@ def finding_lines(inputs: FormatInput) -> Iterator[Line]:
         yield from _skipped(report)
 
 
-def _by_rule(findings: Iterable[ReportedFinding]) -> list[list[ReportedFinding]]:
-    """The most severe first; those that do not count last."""
-    groups: dict[tuple[bool, int, str], list[ReportedFinding]] = {}
-    for finding in findings:
-        groups.setdefault((not finding.active, finding.severity.rank, finding.rule.id), []).append(finding)
-    return [groups[key] for key in sorted(groups)]
-
-
-def _by_folder(findings: Sequence[ReportedFinding]) -> list[_FolderLine]:
-    folders: dict[str | None, list[ReportedFinding]] = {}
-    for finding in findings:
-        folder = finding.file.rpartition("/")[0] if finding.file is not None else None
-        folders.setdefault(folder, []).append(finding)
-    return [(inside[0], len(inside) - 1) for inside in folders.values()]
-
-
-def _group(group: Sequence[ReportedFinding], shown: Sequence[_FolderLine], left: int) -> Iterator[Line]:
+def _group(group: RuleGroup) -> Iterator[Line]:
     """One rule: its title, a line for each shown finding, and below several with the same hint, the hint."""
     yield _title(group)
-    width = max((len(_place(finding)) for finding, _ in shown), default=0)
+    shown = [finding for finding, _ in group.shown]
+    width = max(len(_place(finding)) for finding in shown)
     width = width if width <= _WIDEST_PLACE else 0
-    hints: set[str | None] = set()
-    for number, (finding, more) in enumerate(shown):
+    hints: set[str] = set()
+    for (finding, more), following in itertools.zip_longest(group.shown, shown[1:]):
         yield _line(finding, width, f"  (+{more} in this folder)" if more else "")
-        hint = finding.hint
-        following = shown[number + 1][0].hint if number + 1 < len(shown) else None
-        if hint and hint != following and hint not in hints and not left:
+        hint = finding.hint or ""
+        last = following is None or following.hint != hint
+        if hint and hint not in hints and last and not group.left:
             yield ((f"       {one_line(hint)}", "dim"),)
             hints.add(hint)
-    if left:
-        hidden = len(group) - sum(1 + more for _, more in shown)
-        yield ((f"     … {plural(hidden, 'more finding')} in {plural(left, 'more folder')}", "dim"),)
-        yield ((f"       {one_line(group[0].hint or group[0].rule.fix)}", "dim"),)
+    if group.left:
+        yield ((f"     … {group.left}", "dim"),)
+        yield ((f"       {one_line(group.first.hint or group.first.rule.fix)}", "dim"),)
     yield ()
 
 
-def _full_group(group: Sequence[ReportedFinding]) -> Iterator[Line]:
+def _full_group(group: RuleGroup) -> Iterator[Line]:
     """Every finding with its line of code; the hint where it differs from the one above."""
     yield _title(group)
     hint: str | None = None
-    for finding in group:
+    for finding in group.findings:
         yield _line(finding, 0, "")
         if finding.source:
             yield ((f"         {one_line(finding.source, _WIDEST)}", "dim"),)
@@ -121,10 +95,10 @@ def _full_group(group: Sequence[ReportedFinding]) -> Iterator[Line]:
     yield ()
 
 
-def _title(group: Sequence[ReportedFinding]) -> Line:
-    first = group[0]
+def _title(group: RuleGroup) -> Line:
+    first, number = group.first, len(group.findings)
     mark, style = (MARKS[first.severity], _STYLES[first.severity]) if first.active else ("~", "dim")
-    count = f"  ({len(group)})" if len(group) > 1 else ""
+    count = f"  ({number})" if number > 1 else ""
     rule = first.rule
     title = "" if rule.title == rule.id else f"  {one_line(rule.title)}"
     return ((" ", ""), (mark, style), (f" {one_line(rule.id)}{title}", "bold"), (count, "dim"))

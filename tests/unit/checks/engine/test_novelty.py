@@ -112,8 +112,8 @@ def test_what_a_secret_is_in_cannot_be_written() -> None:
     """An entry is written as it is or not at all, and crashes and policies never are."""
     report = of(RESOURCE)[0]
     assert next_baseline(report, lambda text: text.replace("a.b", "…")) == ([], 1)
-    for rule in ("HF905", "HF908", "HF902"):
-        own = Rule(id=rule, title="", fix="", severity=Severity.ERROR, source=_resources)
+    for rule, tool in (("HF905", ""), ("HF908", ""), ("HF902", ""), ("rego.main.deny", "rego")):
+        own = Rule(id=rule, title="", fix="", severity=Severity.ERROR, source=_resources, tool=tool)
         report = of(RESOURCE, own)[0]
         assert mark_known(report.findings, entries(report))[0][0].novelty is Novelty.NEW
 
@@ -162,6 +162,13 @@ def test_another_secret_at_the_same_address_is_new() -> None:
     changed = RESOURCE.replace('"x"', '"y"')
     assert compared(RESOURCE, changed, SECRET) == [Novelty.NEW]
     assert compared(RESOURCE, changed, WRONG) == [Novelty.KNOWN]
+
+
+def test_a_policy_that_allows_more_is_new() -> None:
+    """The finding is at one of its lines, and the others decide what it allows."""
+    policy = Rule(id="HF508", title="", fix="", severity=Severity.ERROR, source=_resources)
+    assert compared(RESOURCE, RESOURCE.replace('"x"', '"y"'), policy) == [Novelty.NEW]
+    assert compared(RESOURCE, f"locals {{}}\n{RESOURCE}", policy) == [Novelty.KNOWN]
 
 
 def test_a_file_that_cannot_be_read_exists_only_as_it_is() -> None:
