@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -70,11 +71,14 @@ def findings(*arguments: str) -> str:
     """The findings of `check`, one per line: the layout of its own output is not what the corpus is for."""
     done = _invoke((*arguments, "--json"))
     text = "".join(
-        f"{finding['severity']:<7} {finding['rule']} {finding['file']}:{finding['line']}"
-        f"  {finding['message']}\n"
+        f"{finding['severity']:<7} {finding['rule']} {_place(finding)}  {finding['message']}\n"
         for finding in json.loads(done.stdout)["findings"]
     )
     return _shown(arguments, text, done)
+
+
+def _place(finding: Mapping[str, object]) -> str:
+    return ":".join(str(part) for part in (finding["file"], finding["line"]) if part is not None)
 
 
 def _invoke(arguments: tuple[str, ...]) -> Result:

@@ -8,12 +8,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
-from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.layout import SAMPLES
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule, folders_above
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, missing_variables
 from holdfast.onboarding.state_evidence import missing_settings
+from holdfast.stacks.listing import ROOT
 
 _LOCATION_SETTINGS: Final = (
     *("bucket", "key", "prefix", "region", "profile", "role_arn", "dynamodb_table", "kms_key_id"),
@@ -41,8 +44,12 @@ def adoption_steps(
     entries: Sequence[StackEntry],
     choices: Mapping[str, StateChoice],
     not_converted: Iterable[str],
+    translated: Sequence[StackEntry] = (),
 ) -> tuple[AdoptionStep, ...]:
-    """First what makes plans wrong, then states, then locks and conventions."""
+    """First what makes plans wrong, then states, then locks and conventions.
+
+    `translated`: entries from another tool's files, which only matter for the files they use.
+    """
     stacks = [stack for entry in entries for stack in entry.stacks]
     held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
     active = [stack for stack in stacks if stack.name not in held_back]
@@ -63,6 +70,7 @@ def adoption_steps(
         ("DynamoDB locks", _dynamodb_locks(modules)),
         ("Backends hard-coded in the code", _hard_coded_backends(modules)),
         ("Variables without a value", _missing_variables(active, scan)),
+        ("Variables files that no stack uses", _unused_files((*entries, *translated), scan)),
         ("Programs that Terraform runs locally", _programs(scan)),
         ("Atlantis settings that were not converted", _not_converted(scan, not_converted)),
     )
@@ -197,6 +205,30 @@ def _missing_variables(stacks: Sequence[StackDraft], scan: RepositoryScan) -> Fo
                 "in a variables file, under `variables:`, or as TF_VAR_… in `env:`."
             )
             yield stack.file or stack.module, what
+
+
+def _unused_files(entries: Sequence[StackEntry], scan: RepositoryScan) -> Found:
+    stacks = [stack for entry in entries for stack in entry.stacks]
+    layers = [layer for entry in entries for layer in entry.keys.get("variables_files", ())]  # type: ignore[attr-defined] # a list
+    used = {path for stack in stacks for path in (*stack.shared, stack.file)}
+    used |= {layer["file"] if isinstance(layer, Mapping) else layer for layer in layers}
+    modules = {stack.module for stack in stacks}
+    for path in sorted(scan.variables_files.keys() - used):
+        folder, name = posixpath.split(path)
+        if is_auto_loaded(name) and (folder or ROOT) in modules:
+            continue
+        module = next((scan.modules[above] for above in folders_above(path) if above in scan.modules), None)
+        if SAMPLES & set(name.lower().split(".")):
+            yield path, "It is an example."
+        elif module is not None and module.is_example:
+            yield path, f"{module.folder} is an example or a test."
+        elif module is not None and module.folder not in modules:
+            yield (
+                path,
+                f"{module.folder} is not a stack: other code calls it, or nothing shows that it is run.",
+            )
+        else:
+            yield path, "Add it to `variables_files` of the stacks that read it, or remove it."
 
 
 def _programs(scan: RepositoryScan) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from holdfast.onboarding.translation import hold_back_invalid
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
 from holdfast.system import files
@@ -95,6 +97,7 @@ def _read(text: str, file: Path, code: Code | None) -> tuple[Stack, ...]:
         files=FolderTree(root),
         read_values=variables_reader(code.tree),
         code_backend=lambda module: code_backend(code, module),
+        derive=functools.partial(derived_dependencies, lambda _: code),
     )
 
 

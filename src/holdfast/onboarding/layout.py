@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -14,9 +14,18 @@ from holdfast.config.placeholders import MalformedError, escape
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.text import plural
+from holdfast.onboarding.layout_matrix import matrix_entries
 from holdfast.onboarding.naming import is_environment, is_hint, is_region, path_pattern
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule, folders_above
-from holdfast.onboarding.starter_entries import StackDraft, StackEntry, name_entries, root_entry, single_entry
+from holdfast.onboarding.starter_entries import (
+    VARIABLES,
+    StackDraft,
+    StackEntry,
+    listed_entry,
+    name_entries,
+    root_entry,
+    single_entry,
+)
 from holdfast.stacks.discover import has_root_module
 from holdfast.stacks.listing import ROOT, ListedTree, join_path
 from holdfast.stacks.pattern import compile_pattern, matching_paths
@@ -25,7 +34,11 @@ from holdfast.stacks.stack import name_from_path
 _SHARED: Final = frozenset(
     ("common", "shared", "global", "globals", "default", "defaults", "base", "all", "_common", "_shared")
 )
-_SAMPLES: Final = frozenset(("example", "sample", "template", "examples"))
+_LEVELS: Final = frozenset(
+    ("account", "env", "environment", "organization", "project", "region", "stage", "tenant")
+)
+"""Names of files that hold what everything in a folder has in common."""
+SAMPLES: Final = frozenset(("example", "sample", "template", "examples", "dist"))
 _LIBRARIES: Final = frozenset(("modules", "module", "_modules", "tf-modules", "terraform-modules", "vendor"))
 _MANY_TOPS: Final = 3
 
@@ -49,8 +62,6 @@ class Layout(Struct, frozen=True, kw_only=True):
     entries: tuple[StackEntry, ...]
     library: tuple[str, ...]
     """Modules that no other module calls but that are still treated as shared modules."""
-    without_module: tuple[str, ...]
-    """Variables files without a root module."""
     examples: tuple[str, ...]
     """Root modules in examples and tests."""
 
@@ -83,22 +94,23 @@ def _root_modules(scan: RepositoryScan) -> set[str]:
 
 def layout_from_scan(scan: RepositoryScan) -> Layout:
     roots = _root_modules(scan)
-    items, shared_only, without_module = _candidates_from_files(scan, roots)
+    from_files = _candidates_from_files(scan, roots)
     tree = ListedTree(scan.files)
     entries: list[StackEntry] = []
-    for group in _groups(items):
+    for group in _groups(from_files.items):
         entries += _entries(group, tree, RuleKind.VARIABLES)
-    plain = sorted(roots - {item.module for item in items})
+    free = roots - {item.module for item in from_files.items}
+    crossed = matrix_entries(scan, free - from_files.shared_only.keys(), from_files.without_module)
+    entries += crossed
+    plain = sorted(free - {stack.module for entry in crossed for stack in entry.stacks})
+    alone = [folder for folder in plain if folder == ROOT or folder in from_files.shared_only]
     folders = [
-        _Candidate(path=folder, module=folder)
-        for folder in plain
-        if folder != ROOT and folder not in shared_only
+        _folder(scan.modules[folder], scan, from_files.shared) for folder in plain if folder not in alone
     ]
     for group in _groups(folders):
         entries += _entries(group, tree, RuleKind.FOLDER)
-    for folder in plain:
-        if folder == ROOT or folder in shared_only:
-            entries.append(root_entry(folder, scan.name, tuple(shared_only.get(folder, ()))))
+    for folder in alone:
+        entries.append(root_entry(folder, scan.name, tuple(from_files.shared_only.get(folder, ()))))
     used = {stack.module for entry in entries for stack in entry.stacks}
     return Layout(
         entries=tuple(name_entries(entries)),
@@ -107,15 +119,21 @@ def layout_from_scan(scan: RepositoryScan) -> Layout:
             for folder, module in sorted(scan.modules.items())
             if folder not in used and _is_own_module(module) and module.has_resources
         ),
-        without_module=without_module,
         examples=tuple(folder for folder, module in sorted(scan.modules.items()) if module.is_example),
     )
 
 
-def _candidates_from_files(
-    scan: RepositoryScan, roots: set[str]
-) -> tuple[list[_Candidate], dict[str, list[str]], tuple[str, ...]]:
-    """Stacks defined by a variables file, modules with only shared ones, and files without a module."""
+class _FromFiles(Struct, frozen=True, kw_only=True):
+    items: list[_Candidate]
+    """Stacks that a variables file defines."""
+    shared: Mapping[str, list[str]]
+    """Shared files by folder."""
+    shared_only: Mapping[str, list[str]]
+    """The same for root modules that have no others."""
+    without_module: tuple[str, ...]
+
+
+def _candidates_from_files(scan: RepositoryScan, roots: set[str]) -> _FromFiles:
     items: list[_Candidate] = []
     shared: defaultdict[str, list[str]] = defaultdict(list)
     unplaced: list[str] = []
@@ -125,9 +143,9 @@ def _candidates_from_files(
         folder = posixpath.dirname(path) or ROOT
         module_here = scan.modules.get(folder)
         own = is_auto_loaded(name) and module_here is not None
-        if own or stem in _SAMPLES or (module_here is not None and module_here.is_example):
+        if own or SAMPLES & set(stem.split(".")) or (module_here is not None and module_here.is_example):
             continue
-        if stem in _SHARED:
+        if stem in _SHARED or (stem in _LEVELS and folder not in scan.modules):
             shared[folder].append(path)
             continue
         module = _module_above(folder, scan, roots)
@@ -141,14 +159,20 @@ def _candidates_from_files(
         items += _candidates_by_name(group, scan, roots)
     placed = {item.path for item in items}
     with_shared = [replace(item, shared=_shared_for(item, shared)) for item in items]
+    modules = {item.module for item in items}
     assigned = {path for item in with_shared for path in item.shared}
     shared_only = {
         folder: [path for path in paths if path not in assigned]
         for folder, paths in shared.items()
-        if folder in roots and not any(item.module == folder for item in items)
+        if folder in roots and folder not in modules
     }
     without_module = tuple(path for path in unplaced if path not in placed)
-    return with_shared, {folder: paths for folder, paths in shared_only.items() if paths}, without_module
+    return _FromFiles(
+        items=with_shared,
+        shared=shared,
+        shared_only={folder: paths for folder, paths in shared_only.items() if paths},
+        without_module=without_module,
+    )
 
 
 def _module_above(folder: str, scan: RepositoryScan, roots: set[str]) -> str | None:
@@ -176,11 +200,10 @@ def _candidates_by_name(paths: list[str], scan: RepositoryScan, roots: set[str])
     parents = sorted({posixpath.dirname(folder) or ROOT for folder in scan.modules if folder != ROOT})
     for part in reversed(range(len(split[0]))):
         for parent in parents:
-            modules = [join_path(parent, parts[part]) for parts in split]
-            if all(_is_own_module(scan.modules.get(folder)) for folder in modules):
+            if all(_is_own_module(scan.modules.get(join_path(parent, parts[part]))) for parts in split):
                 return [
-                    _Candidate(path=path, module=module, parent=parent, part=part)
-                    for path, module in zip(paths, modules, strict=True)
+                    _Candidate(path=path, module=join_path(parent, parts[part]), parent=parent, part=part)
+                    for path, parts in zip(paths, split, strict=True)
                 ]
     return [_Candidate(path=path, module=ROOT, up=0) for path in paths] if ROOT in roots else []
 
@@ -197,13 +220,21 @@ def _shared_for(item: _Candidate, shared: Mapping[str, list[str]]) -> tuple[str,
     return tuple(path for folder in folders for path in shared.get(folder, ()))
 
 
+def _folder(module: ScannedModule, scan: RepositoryScan, shared: Mapping[str, list[str]]) -> _Candidate:
+    """A root module by its folder, with the shared files above it that set its variables."""
+    item = _Candidate(path=module.folder, module=module.folder)
+    layers = (
+        path for path in _shared_for(item, shared) if scan.variables_files[path].sets & module.variables
+    )
+    return replace(item, shared=tuple(layers))
+
+
 def _groups(items: Sequence[_Candidate]) -> list[list[_Candidate]]:
-    """Candidates that may share a pattern: same depth, module and shared files, below one top folder."""
+    """Candidates that may share a pattern: same depth and module, below one top folder."""
     groups: defaultdict[tuple[object, ...], list[_Candidate]] = defaultdict(list)
     for item in items:
-        shared = tuple((path.count("/"), posixpath.basename(path)) for path in item.shared)
-        suffix = item.path.endswith(".json")
-        groups[len(item.parts), item.up, item.parent, item.part, shared, suffix].append(item)
+        suffix = item.path[len(name_from_path(item.path)) :]
+        groups[len(item.parts), item.up, item.parent, item.part, suffix].append(item)
     found: list[list[_Candidate]] = []
     for group in groups.values():
         tops: defaultdict[str, list[_Candidate]] = defaultdict(list)
@@ -233,8 +264,12 @@ def _entries(
     leaf = "name" if kind is RuleKind.VARIABLES else "component"
     parts = path_pattern([item.parts for item in items], leaf=leaf, component=component)
     entry = _entry(items, parts, kind)
-    if entry is not None and _matches(entry, tree) == {item.path for item in items}:
+    by_pattern = kind is RuleKind.FOLDER or items[0].path.endswith(VARIABLES)
+    if entry is not None and by_pattern and _matches(entry, tree) == {item.path for item in items}:
         return [entry]
+    listed = listed_entry(entry, entry.stacks) if entry is not None else None
+    if listed is not None:
+        return [listed]
     if captured is None:
         captured = {} if entry is None else {stack.path: stack.captured for stack in entry.stacks}
     if len(items) == 1:
@@ -266,13 +301,14 @@ def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> S
             if first.up is None
             else "/".join(parts[: first.up]) or ROOT
         )
-    shared = tuple("/".join((*parts[: path.count("/")], posixpath.basename(path))) for path in first.shared)
+    layers = _layers(items, parts)
     what = "variables file" if kind is RuleKind.VARIABLES else "root module"
     return StackEntry(
         kind=kind,
         pattern=pattern,
         module=module,
-        shared=shared,
+        shared=tuple(layers),
+        optional=frozenset(file for file, count in layers.items() if count < len(items)),
         why=f"{plural(len(items), what)}, one stack each" if len(items) > 1 else f"one {what}",
         stacks=tuple(
             StackDraft(
@@ -285,6 +321,12 @@ def _entry(items: list[_Candidate], parts: tuple[str, ...], kind: RuleKind) -> S
             for item, values in zip(items, captured, strict=True)
         ),
     )
+
+
+def _layers(items: Sequence[_Candidate], parts: tuple[str, ...]) -> dict[str, int]:
+    """The shared files of a pattern, from the top down, and how many of the candidates have each."""
+    found = Counter((path.count("/"), posixpath.basename(path)) for item in items for path in item.shared)
+    return {"/".join((*parts[:depth], name)): found[depth, name] for depth, name in sorted(found)}
 
 
 def _matches(entry: StackEntry, tree: ListedTree) -> set[str]:

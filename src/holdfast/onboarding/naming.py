@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -72,6 +73,12 @@ def environment_word(value: str) -> EnvironmentWord | None:
     return None
 
 
+def ends_with_environment(value: str) -> bool:
+    """Whether the last word is one, as in `acme-sandbox`: in `dev-portal` it may be part of a name."""
+    word = environment_word(value)
+    return word is not None and _NOT_QUITE.sub(r"\1\2", value).endswith(word.text)
+
+
 def is_region(value: str) -> bool:
     return bool(_REGION.fullmatch(value))
 
@@ -95,6 +102,14 @@ def path_pattern(
     `leaf` is the placeholder for the last part, `component` the index of the part that names a module.
     """
     columns = [tuple(dict.fromkeys(column)) for column in zip(*paths, strict=True)]
+    affixes = [
+        _around_environments(column) if _hint(columns, index) in (None, "environment") else ("", "")
+        for index, column in enumerate(columns)
+    ]
+    columns = [
+        tuple(value[len(before) : len(value) - len(after)] for value in column)
+        for column, (before, after) in zip(columns, affixes, strict=True)
+    ]
     environment = _environment_column(columns)
     parts: list[str] = []
     taken: set[str] = set()
@@ -107,8 +122,31 @@ def path_pattern(
         names = (kind, *(f"{kind}{number}" for number in range(2, 100)))
         name = next(candidate for candidate in names if candidate not in taken)
         taken.add(name)
-        parts.append(f"{{{name}}}")
+        before, after = affixes[index]
+        parts.append(f"{before}{{{name}}}{after}")
     return tuple(parts)
+
+
+def common_affixes(values: Sequence[str]) -> tuple[str, str]:
+    """What all values begin and end with, up to a separator: `("acme-", "")` of acme-dev and acme-prod."""
+    prefix = _common_start(values)
+    suffix = _common_start([value[len(prefix) :][::-1] for value in values])
+    return prefix, suffix[::-1]
+
+
+def _common_start(values: Sequence[str]) -> str:
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*values, strict=False))
+    start = "".join(letters[0] for letters in same)
+    return start[: max(start.rfind(separator) for separator in "-_./") + 1]
+
+
+def _around_environments(column: Sequence[str]) -> tuple[str, str]:
+    """The text around the environments in `acme-dev` and `acme-prod`; empty if there is none."""
+    if len(column) == 1 or _mostly(column, is_environment):
+        return "", ""
+    before, after = common_affixes(column)
+    inner = [value[len(before) : len(value) - len(after)] for value in column]
+    return (before, after) if all(inner) and _mostly(inner, is_environment) else ("", "")
 
 
 def _opens(kind: str, value: str, taken: Collection[str], *, last: bool) -> bool:
@@ -132,12 +170,17 @@ def _environment_column(columns: Sequence[tuple[str, ...]]) -> int | None:
     return max(counted, key=lambda pair: (pair[0], -pair[1]))[1] if counted else None
 
 
+def _hint(columns: Sequence[tuple[str, ...]], index: int) -> str | None:
+    """What the folder above says about the values: `accounts`, `envs`."""
+    before = columns[index - 1] if index else ()
+    return _HINTS.get(before[0].lower()) if len(before) == 1 else None
+
+
 def _kind(
     columns: Sequence[tuple[str, ...]], index: int, *, environment: int | None, leaf: str, taken: set[str]
 ) -> str:
     column = columns[index]
-    before = columns[index - 1] if index else ()
-    hint = _HINTS.get(before[0].lower()) if len(before) == 1 else None
+    hint = _hint(columns, index)
     if _mostly(column, is_region):
         return "region"
     if hint is not None and hint not in taken:

@@ -20,6 +20,7 @@ from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant, read, values
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
+from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, SignKind, commented_backend, find_signs
 from holdfast.onboarding.translate import translate
@@ -43,7 +44,10 @@ _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
 _EXAMPLES: Final = EXAMPLES - {"test", "docs"}
-_WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
+_WORKSPACE: Final = re.compile(
+    r"^(?!\s*(?:#|//)).*(?<![!=]= )\bterraform\.workspace\b(?!\s*[!=]=\s*\"default\")", re.MULTILINE
+)
+"""Code that only compares with the default workspace is meant for it."""
 
 
 class ScannedModule(Struct, frozen=True, kw_only=True):
@@ -230,14 +234,14 @@ def _backend_file(root: Path, path: str, named: set[str]) -> BackendFile | None:
 def _json_variables(
     root: Path, paths: tuple[str, ...], modules: Mapping[str, ScannedModule], others: set[str]
 ) -> dict[str, VariablesFile]:
-    """JSON files in a module's folder, or right below it, that set only variables of the module."""
+    """JSON files of an environment, next to a module or right below it, that set only its variables."""
     files: dict[str, VariablesFile] = {}
     for path in paths:
         if not path.endswith(".json") or path.endswith((".tf.json", ".tfvars.json")) or path in others:
             continue
         folder = posixpath.dirname(path) or ROOT
         module = modules.get(folder) or modules.get(posixpath.dirname(folder) or ROOT)
-        if module is None or not module.variables:
+        if module is None or not module.variables or not environment_word(posixpath.basename(path)):
             continue
         names = _json_keys(_text(root / path))
         if names and names <= module.variables:

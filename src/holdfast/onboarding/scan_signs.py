@@ -26,10 +26,11 @@ _WRITTEN: Final = re.compile(
 """The same in JSON, YAML and the languages of tools that generate code."""
 _OPTION: Final = re.compile(
     r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'\\])+[\"']?[^\s\"'\\]*)"
-    r"|\b(?:backend_config(?:_file)?|backendType|backendServiceArm|backendAzureRm\w+|TF_CLI_ARGS_init"
+    r"|\b(?:backend_config(?:_file)?|backendType:\s*[\"']?(?:azurerm|aws|gcp|s3|gcs)|backendServiceArm|backendAzureRm\w+|TF_CLI_ARGS_init"
     r"|TF_HTTP_ADDRESS|TF_STATE_NAME|TF_ADDRESS|TF_CLOUD_ORGANIZATION)\b|\bgitlab-(?:terraform|tofu)\b"
 )
 _WORKSPACE: Final = re.compile(r"\bworkspace[\"',\s]+(?:select|new)\b|\bTF_WORKSPACE\b")
+_PROJECT_WORKSPACE: Final = re.compile(r"^[\s-]*workspace:\s*(?!default\b)\S", re.MULTILINE)
 _RUN: Final = re.compile(
     r"(?:\b(?:terraform|tofu|tf)\b|\$[({]*(?:TERRAFORM|TOFU|TF)\w*[)}]*)"
     r"[^\n|;&#]{0,200}?[\s\"',](?:plan|apply|destroy)\b"
@@ -136,6 +137,8 @@ def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
         tool, _, step = _TOOLS[(match.lastindex or 1) - 1]
         what = f"shows that {tool} runs this code"
         yield Sign(kind=SignKind.TOOL, place=Place(file=path), what=what, next_step=step)
+        if tool == "Digger" and _PROJECT_WORKSPACE.search(text_of(path)):
+            yield Sign(kind=SignKind.WORKSPACE, place=Place(file=path), what="sets workspaces")
         return
     if not _TEXT.search(path) or _NOT_TEXT.search(path):
         return

@@ -13,7 +13,7 @@ from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.adoption import AdoptionStep, adoption_steps
 from holdfast.onboarding.layout import Layout, layout_from_scan
-from holdfast.onboarding.naming import environment_word, environments_for
+from holdfast.onboarding.naming import ends_with_environment, environment_word, environments_for
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import Atlantis
 from holdfast.onboarding.starter_atlantis import convert_projects
@@ -62,12 +62,15 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
     by_stack = {
         stack.name: _environment_values(stack, entry, scan) for entry in entries for stack in entry.stacks
     }
-    environments, unmatched = environments_for(value for values in by_stack.values() for value in values)
+    unsure = {value for entry in drafts for value in _unsure_values(entry)}
+    environments, unmatched = environments_for(
+        value for values in by_stack.values() for value in values if value not in unsure
+    )
     without = [name for name in active if not by_stack[name]]
     guesses = (
         *layout_guesses,
         *(translation.notes if translation is not None else ()),
-        *_environment_guesses(unmatched, without),
+        *_environment_guesses((*unmatched, *sorted(unsure)), without),
         *_state_guesses(own, choices),
     )
     defaults = translation.defaults if translation is not None else {}
@@ -77,21 +80,44 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
         held_back=tuple(sorted(held_back)),
         found=summary or ("no Terraform root modules",),
         guesses=tuple(dict.fromkeys(guesses)),
-        steps=adoption_steps(scan, own, choices, converted.not_converted if converted else ()),
+        steps=adoption_steps(
+            scan,
+            own,
+            choices,
+            converted.not_converted if converted else (),
+            translation.entries if translation is not None else (),
+        ),
         translation=translation if converted is None else converted.translation,
     )
 
 
 def _with_environment(entry: StackEntry) -> StackEntry:
-    """Without an environment in the pattern, use the placeholder that most often contains one."""
-    if entry.pattern is None or entry.environment or {"environment", "account"} & set(entry.placeholders):
+    """Without an environment in the pattern, use the placeholder that most often contains one.
+
+    If only a few of the values do, these must end with it; the other stacks count as production.
+    """
+    if not entry.placeholders or entry.environment or {"environment", "account"} & set(entry.placeholders):
         return entry
-    counted = [
-        (sum(1 for stack in entry.stacks if environment_word(stack.captured.get(name, ""))), name)
-        for name in reversed(entry.placeholders)
-    ]
-    best = max(counted, key=lambda pair: pair[0], default=(0, ""))
-    return replace(entry, environment=f"{{{best[1]}}}") if 2 * best[0] >= len(entry.stacks) > 0 else entry
+    best = max(reversed(entry.placeholders), key=lambda name: len(_naming_environments(entry, name)))
+    naming = _naming_environments(entry, best)
+    clear = 2 * len(naming) >= len(entry.stacks) or any(map(ends_with_environment, naming))
+    return replace(entry, environment=f"{{{best}}}") if naming and clear else entry
+
+
+def _naming_environments(entry: StackEntry, placeholder: str) -> list[str]:
+    values = (stack.captured.get(placeholder, "") for stack in entry.stacks)
+    return [value for value in values if environment_word(value) is not None]
+
+
+def _unsure_values(entry: StackEntry) -> list[str]:
+    """Values such as `dev-portal` among others that end with an environment."""
+    placeholder = (entry.environment or "").strip("{}")
+    if placeholder not in entry.placeholders:
+        return []
+    naming = _naming_environments(entry, placeholder)
+    if not any(map(ends_with_environment, naming)):
+        return []
+    return [value for value in naming if not ends_with_environment(value)]
 
 
 def _environment_values(stack: StackDraft, entry: StackEntry, scan: RepositoryScan) -> tuple[str, ...]:
@@ -115,6 +141,8 @@ def _summary(entry: StackEntry) -> str:
             return f"{plural(number, 'variables file')} matching {entry.pattern}, for module {entry.module}"
         case RuleKind.FOLDER:
             return f"{plural(number, 'root module')} matching {entry.pattern}"
+        case RuleKind.NAMED if entry.matrix:
+            return f"{entry.why}, of module {entry.module}"
         case RuleKind.NAMED:
             folder = entry.stacks[0].module
             return "a root module at the top" if folder == "." else f"a root module in {folder}"
@@ -122,18 +150,16 @@ def _summary(entry: StackEntry) -> str:
 
 def _layout_guesses(layout: Layout, scan: RepositoryScan) -> Iterator[str]:
     for entry in layout.entries:
-        if entry.placeholders:
+        if entry.pattern is not None and entry.placeholders:
             values = ", ".join(f"{{{name}}} ({_listed(_values(entry, name))})" for name in entry.placeholders)
             yield f"Placeholders of {entry.pattern}: {values}."
-        if entry.shared:
+        if entry.shared and not entry.matrix:
             verb = "is" if len(entry.shared) == 1 else "are"
             yield f"{_listed(entry.shared)} {verb} shared: read before the stack's own variables file."
     if layout.library:
         yield f"{_listed(layout.library)}: treated as shared modules, not as stacks."
     if layout.examples and not all(scan.modules[folder].called for folder in layout.examples):
         yield f"{_listed(layout.examples)}: examples or tests, skipped."
-    if layout.without_module:
-        yield f"{_listed(layout.without_module)}: no root module found for these variables."
 
 
 def _values(entry: StackEntry, name: str) -> list[str]:

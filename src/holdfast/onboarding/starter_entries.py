@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import posixpath
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import RuleKind
-from holdfast.onboarding.naming import environment_word, is_environment, is_region
+from holdfast.onboarding.naming import ends_with_environment, environment_word, is_environment, is_region
 from holdfast.stacks.listing import ROOT
 from holdfast.stacks.pattern import compile_pattern
 from holdfast.stacks.stack import LONGEST_NAME, name_from_path, name_problem
+
+VARIABLES: Final = (".tfvars", ".tfvars.json")
+"""How the name of a file ends that a pattern of variables files can match."""
 
 
 class StackDraft(Struct, frozen=True, kw_only=True):
@@ -28,6 +33,8 @@ class StackDraft(Struct, frozen=True, kw_only=True):
     file: str | None = None
     shared: tuple[str, ...] = ()
     captured: Mapping[str, str] = field(default_factory=dict)
+    backend_file: str | None = None
+    """The `-backend-config` file that makes it a stack."""
     workspace: str | None = None
     depends_on: tuple[str, ...] = ()
     version: str | None = None
@@ -36,6 +43,10 @@ class StackDraft(Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         return self.file or self.module
+
+    @property
+    def kind(self) -> RuleKind:
+        return RuleKind.VARIABLES if self.file else RuleKind.FOLDER
 
     @property
     def label(self) -> str:
@@ -55,14 +66,18 @@ class StackEntry(Struct, frozen=True, kw_only=True):
     module: str | None = None
     name: str | None = None
     shared: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+    """Those of `shared` that only some of the stacks have."""
     environment: str | None = None
     account: str | None = None
     region: str | None = None
     backend: Mapping[str, object] = field(default_factory=dict)
     """As written under `backend`: `type`, `files`, `settings`."""
     workspace: str | None = None
+    matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Instead of a pattern: the values of each placeholder. Every combination is one of the stacks."""
     keys: Mapping[str, object] = field(default_factory=dict)
-    """Further keys as written, such as `matrix`, `inputs` and `generate`."""
+    """Further keys as written, such as `inputs` and `generate`."""
     held_back: str | None = None
     """Why it is only written as a comment."""
     next_step: str | None = None
@@ -70,7 +85,33 @@ class StackEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        return compile_pattern(self.pattern).names if self.pattern is not None else ()
+        return compile_pattern(self.pattern).names if self.pattern is not None else tuple(self.matrix)
+
+
+def listed_entry(entry: StackEntry, stacks: Sequence[StackDraft]) -> StackEntry | None:
+    """Some stacks of a pattern as a matrix; None if they are not exactly its combinations."""
+    if any(name not in stack.captured for stack in stacks for name in entry.placeholders):
+        return None
+    values = {
+        name: tuple(dict.fromkeys(stack.captured[name] for stack in stacks)) for name in entry.placeholders
+    }
+    if len(stacks) == 1 or math.prod(map(len, values.values())) != len(stacks):
+        return None
+    variables = stacks[0].file is not None
+    why = f"{len(stacks)} {'variables files' if variables else 'root modules'}, one stack each"
+    if entry.pattern is None:
+        return replace(entry, matrix=values, stacks=tuple(stacks), why=why)
+    return replace(
+        entry,
+        kind=RuleKind.NAMED,
+        pattern=None,
+        name=entry.name or name_from_path(entry.pattern),
+        module=entry.module if variables else entry.pattern,
+        shared=(*entry.shared, entry.pattern) if variables else entry.shared,
+        matrix=values,
+        stacks=tuple(stacks),
+        why=why,
+    )
 
 
 def single_entry(
@@ -84,7 +125,7 @@ def single_entry(
     bare = name_from_path(path) if kind is RuleKind.VARIABLES else path
     values = {**_values_in_path(bare.split("/")), **(captured or {})}
     file = path if kind is RuleKind.VARIABLES else None
-    by_file = file is not None and not set(file) & set("{}*?[]\\")
+    by_file = file is not None and file.endswith(VARIABLES) and not set(file) & set("{}*?[]\\")
     if file is not None and not by_file:
         shared, file = (*shared, file), None
     stack = StackDraft(
@@ -111,9 +152,13 @@ def single_entry(
 
 def _values_in_path(parts: list[str]) -> dict[str, str]:
     """The environment and region that the parts of a path name."""
-    environment = next((part for part in parts if is_environment(part)), None)
-    if environment is None and environment_word(parts[-1]) is not None:
-        environment = parts[-1]
+    ending = [part for part in reversed(parts) if ends_with_environment(part)]
+    whole = [part for part in parts if is_environment(part) and part != "live"]
+    production = [
+        part for part in ending if (word := environment_word(part)) and word.production and part != "live"
+    ]
+    first_found = (*whole, *production, *ending, *((parts[-1],) if environment_word(parts[-1]) else ()))
+    environment = first_found[0] if first_found else None
     region = next((part for part in parts if is_region(part)), None)
     values = {"environment": environment, "region": region}
     return {key: escape(value) for key, value in values.items() if value is not None}
@@ -147,11 +192,12 @@ def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
         names = _names(entry, in_full=index in in_full)
         if entry.placeholders and (index in still or any(name_problem(name) for name in names)):
             renamed += [
-                single_entry(stack.path, stack.module, stack.shared, entry.kind, stack.captured)
+                single_entry(stack.path, stack.module, stack.shared, stack.kind, stack.captured)
                 for stack in entry.stacks
             ]
             continue
-        template = _short(entry) if index not in in_full else None
+        in_words = entry.name if entry.matrix else None
+        template = _short(entry) if index not in in_full else in_words
         stacks = tuple(replace(stack, name=name) for stack, name in zip(entry.stacks, names, strict=True))
         renamed.append(replace(entry, name=template, stacks=stacks))
     return _with_unique_names(renamed)
@@ -195,6 +241,6 @@ def unused_name(name: str, used: Collection[str]) -> str:
 
 
 def _short(entry: StackEntry) -> str | None:
-    if entry.kind is RuleKind.NAMED or not entry.placeholders:
+    if not entry.placeholders:
         return None
     return "/".join(f"{{{name}}}" for name in entry.placeholders)

@@ -21,7 +21,7 @@ from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule
-from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry
+from holdfast.onboarding.starter_entries import StackDraft, StackEntry, listed_entry, single_entry
 from holdfast.onboarding.state_evidence import HeldBack, StateEvidence, filled_in, missing_settings
 from holdfast.stacks.backend import CodeBackend, state_location
 from holdfast.stacks.stack import Stack, name_from_path
@@ -35,8 +35,19 @@ _KEY: Final = {"s3": "key", "azurerm": "key", "gcs": "prefix"}
 _GENERIC: Final = frozenset(
     (
         *("backend", "backends", "config", "configs", "conf", "configuration", "cfg", "ini", "partial"),
-        *("state", "states", "tfstate", "remote", "s3", "azurerm", "gcs", "tf", "terraform", "infra"),
-        *("tfbackend", "hcl", "tfvars", "json", "vars", "env", "envs", "environment", "environments"),
+        *("state", "states", "tfstate", "remote", "s3", "azurerm", "gcs", "tf", "terraform"),
+        *(
+            "tfbackend",
+            "tfbackends",
+            "hcl",
+            "tfvars",
+            "json",
+            "vars",
+            "env",
+            "envs",
+            "environment",
+            "environments",
+        ),
     )
 )
 """Words in a path that say nothing about the stack."""
@@ -80,7 +91,7 @@ def state_choices(entries: Iterable[StackEntry], scan: RepositoryScan) -> dict[s
     for stack in stacks:
         choice = choices[stack.name]
         if choice.workspace is None and choice.held_back is None:
-            held_back = evidence.workspace(scan.modules[stack.module])
+            held_back = evidence.workspace(scan.modules[stack.module], by_file=choice.file is not None)
             choices[stack.name] = replace(choice, held_back=held_back)
     return choices
 
@@ -158,6 +169,8 @@ def _words(path: str) -> frozenset[str]:
 
 def _backend_files(stack: StackDraft, scan: RepositoryScan) -> list[BackendFile]:
     """The settings files whose path has only words of this stack, and most of them."""
+    if stack.backend_file is not None:
+        return [file for file in scan.backend_files if file.path == stack.backend_file]
     values = " ".join((stack.module, stack.path, stack.workspace or "", *stack.captured.values()))
     own = _words(values.replace(" ", "/"))
     required = _words(stack.captured.get("environment", "") or (stack.label if stack.file else ""))
@@ -207,11 +220,11 @@ def _separate(
     """Give each of several stacks that share a state its own, where that is safe."""
     module = scan.modules[sharing[0].module]
     backend = module.backend
+    held_back = evidence.workspace(module)
     if backend is None or len({stack.module for stack in sharing}) > 1:
         others = ", ".join(sorted({stack.module for stack in sharing})[:3])
-        return _hold_back(sharing, f"the code in {others} uses the same state")
+        return _hold_back(sharing, held_back or f"the code in {others} uses the same state")
     labels = {stack.label for stack in sharing}
-    held_back = evidence.workspace(module)
     if len(labels) == len(sharing) and held_back is not None:
         if backend.type == "local" and not labels <= set(module.workspaces):
             return _hold_back(sharing, "the code puts all of them in one local state")
@@ -255,8 +268,10 @@ def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateC
     return choices
 
 
-def _hold_back(stacks: Iterable[StackDraft], why: str) -> dict[str, StateChoice]:
-    held_back = HeldBack(reason=why, next_step="Set a `key` or `workspace` for each stack.")
+def _hold_back(stacks: Iterable[StackDraft], why: str | HeldBack) -> dict[str, StateChoice]:
+    held_back = why
+    if isinstance(held_back, str):
+        held_back = HeldBack(reason=held_back, next_step="Set a `key` or `workspace` for each stack.")
     return {stack.name: StateChoice(held_back=held_back, workspace=stack.workspace) for stack in stacks}
 
 
@@ -266,13 +281,18 @@ def entries_with_states(
     """Entries with their state choices; an entry whose stacks differ is split into single stacks."""
     completed: list[StackEntry] = []
     for entry in entries:
-        own = [choices[stack.name] for stack in entry.stacks]
-        whole = _together(entry, own)
+        whole = _together(entry, [choices[stack.name] for stack in entry.stacks])
         if whole is not None:
             completed.append(whole)
             continue
-        for stack, choice in zip(entry.stacks, own, strict=True):
-            completed.append(_single(entry, stack, choice))
+        alike: defaultdict[object, list[StackDraft]] = defaultdict(list)
+        for stack in entry.stacks:
+            choice = choices[stack.name]
+            alike[choice.held_back, choice.file is None, *sorted(choice.settings)].append(stack)
+        for stacks in alike.values():
+            listed = listed_entry(entry, stacks)
+            part = _together(listed, [choices[stack.name] for stack in stacks]) if listed else None
+            completed += [part] if part else [_single(entry, stack, choices[stack.name]) for stack in stacks]
     return completed
 
 
@@ -317,8 +337,7 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
 
 def _single(entry: StackEntry, stack: StackDraft, choice: StateChoice) -> StackEntry:
     """One stack of an entry, with all values of its pattern."""
-    kind = RuleKind.VARIABLES if stack.file else RuleKind.FOLDER
-    base = single_entry(stack.file or stack.module, stack.module, stack.shared, kind)
+    base = single_entry(stack.path, stack.module, stack.shared, stack.kind)
     environment = entry.environment
     if environment is not None and stack.captured:
         environment = parse(environment).fill(lambda key: stack.captured[key])

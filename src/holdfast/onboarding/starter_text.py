@@ -123,6 +123,8 @@ def _lines(keys: Mapping[str, object]) -> Iterator[str]:
         elif (len(text) > _LONGEST_LINE or "\\n" in text) and isinstance(value, Mapping) and value:
             yield f"{yaml_value(key)}:"
             yield from _indented(_lines(value))
+        elif len(text) > _LONGEST_LINE and isinstance(value, list) and not any(" " in str(v) for v in value):
+            yield from textwrap.wrap(text, _LONGEST_LINE, subsequent_indent="  ", break_on_hyphens=False)
         else:
             yield text
 
@@ -143,8 +145,11 @@ def _keys(entry: StackEntry, active: frozenset[str]) -> dict[str, object]:
         **pattern,
         **folder,
         "name": entry.name,
+        "matrix": {name: list(values) for name, values in entry.matrix.items()},
         "module": entry.module,
-        "variables_files": list(entry.shared),
+        "variables_files": [
+            {"file": file, "optional": True} if file in entry.optional else file for file in entry.shared
+        ],
         "environment": entry.environment,
         "account": entry.account,
         "region": entry.region,

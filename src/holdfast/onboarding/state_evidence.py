@@ -23,7 +23,7 @@ NO_STATE: Final = "If it was never applied, uncomment the entry as it is."
 WITHOUT_WORKSPACES: Final = ("http", "cloud", "remote")
 _FILLED_IN: Final = re.compile(
     r"<%|\{\{|#\{|\$\(|\$\w|@@|%\w+%|__\w+__|<[\w -]+>|\bYOUR[-_]"
-    r"|\b(?:UPDATE|CHANGE|REPLACE|FILL)[-_]?(?:ME|THIS|IN)\b"
+    r"|\b(?:UPDATE|CHANGE|REPLACE|FILL|INSERT)[-_]?[A-Z_]*\b"
 )
 
 
@@ -80,16 +80,19 @@ class StateEvidence:
         return HeldBack(reason=why, next_step=f"{write_backend(backend)} {NO_STATE}") if why else None
 
     def settings(self, folder: str) -> Sign | None:
-        """What passes backend settings to `init`."""
-        return self._signs.of(folder, SignKind.OPTION)
+        """What supplies the backend settings that the code leaves open."""
+        return self._signs.of(folder, SignKind.OPTION, SignKind.TEMPLATE, SignKind.TOOL)
 
-    def workspace(self, module: ScannedModule) -> HeldBack | None:
-        """For code with a backend: why the default workspace is probably not the one with the state."""
+    def workspace(self, module: ScannedModule, *, by_file: bool = False) -> HeldBack | None:
+        """For code with a backend: why the default workspace is probably not the one with the state.
+
+        `by_file`: the stack has its own `-backend-config` file, so a script's workspaces are for others.
+        """
         if module.backend is None or module.backend.type in WITHOUT_WORKSPACES:
             return None
         if module.backend.type == "local" and not module.workspaces:
             return None
-        sign = self._signs.near(module.folder, SignKind.WORKSPACE)
+        sign = None if by_file else self._signs.near(module.folder, SignKind.WORKSPACE)
         why = f"{sign.place} {sign.what}" if sign is not None else ""
         if module.uses_workspace:
             why = "the code reads terraform.workspace"
@@ -98,7 +101,7 @@ class StateEvidence:
         if not why:
             return None
         return HeldBack(
-            reason=f"{why}, so each workspace has its own state",
+            reason=f"each workspace has its own state: {why}",
             next_step="Write an entry by name with `matrix: { workspace: [dev, prod] }` and "
             '`workspace: "{workspace}"`, with the names that `terraform workspace list` shows.',
         )
@@ -122,12 +125,7 @@ def missing_settings(
 
 
 def filled_in(backend: CodeBackend) -> str | None:
-    """A setting in the code that another tool replaces before Terraform reads it."""
-    return next(
-        (
-            f"{name} = {value!r}"
-            for name, value in backend.settings.items()
-            if isinstance(value, str) and _FILLED_IN.search(value)
-        ),
-        None,
-    )
+    """A setting of the location that another tool replaces before Terraform reads it."""
+    places = BACKEND_TYPES[backend.type].places if backend.type in BACKEND_TYPES else ()
+    texts = ((name, value) for name in places if isinstance(value := backend.settings.get(name), str))
+    return next((f'{name} = "{value}"' for name, value in texts if _FILLED_IN.search(value)), None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Invocation, Option, fields
 from holdfast.kernel.errors import Exit, UsageError
-from holdfast.kernel.text import plural
+from holdfast.kernel.text import first_names, plural
 
 if TYPE_CHECKING:  # These are loaded when the command runs.
     from holdfast.onboarding.adoption import AdoptionStep
@@ -64,16 +64,17 @@ def init(
             hint="Recognise the layout instead: holdfast init",
         )
     stacks = write_verified(starter, file, code)
-    found = document(starter, os.path.relpath(file, here))
+    found = document(starter, stacks, os.path.relpath(file, here))
     beside = starter.translation if tool is not None else None
     return invocation.answer(found, lambda: _show(invocation, starter, stacks, file, here, beside))
 
 
-def document(starter: Starter, file: str) -> dict[str, object]:
+def document(starter: Starter, stacks: tuple[Stack, ...], file: str) -> dict[str, object]:
     return {
         "version": 1,
         "file": file,
         **fields(starter, "stacks", "held_back", "found", "guesses"),
+        "depends_on": {stack.name: list(stack.depends_on) for stack in stacks if stack.depends_on},
         "steps": [fields(step, "title", "file", "line", "what") for step in starter.steps],
         "translation": _translation_document(starter.translation),
     }
@@ -110,6 +111,7 @@ def _show(
     production = sum(stack.production for stack in stacks)
     shown = [
         f"{stack.name}  {stack.environment or 'no environment'}{' (production)' if stack.production else ''}"
+        f"{', depends on ' if stack.depends_on else ''}{first_names(stack.depends_on, _SHOWN_FILES)}"
         for stack in stacks[: len(stacks) if invocation.verbose else _SHOWN_STACKS]
     ]
     if len(stacks) > len(shown):
@@ -127,7 +129,7 @@ def _show(
         console.say("   holdfast stacks     list the stacks, and which ones count as production")
         console.say("   holdfast plan       show the changes; existing stacks should have none")
     elif starter.held_back:
-        console.say(f"   Set the backends in {where}, then: holdfast stacks")
+        console.say(f"   Complete the held-back entries in {where}, then: holdfast stacks")
     else:
         console.say(f"   Add your stacks to {where} (see its comments), then: holdfast stacks")
 

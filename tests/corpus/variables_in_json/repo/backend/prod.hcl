@@ -1,0 +1,5 @@
+bucket       = "acme-prod"
+key          = "app"
+region       = "eu-central-1"
+encrypt      = true
+use_lockfile = true

@@ -1,0 +1,16 @@
+terraform {
+  required_version = "~> 1.9"
+  backend "gcs" {
+    bucket = "acme-states"
+    prefix = "dns"
+  }
+}
+
+variable "size" {
+  type    = number
+  default = 1
+}
+
+resource "terraform_data" "dns" {
+  input = var.size
+}
