@@ -36,6 +36,7 @@ from holdfast.stacks.generated import code_of
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
+from holdfast.stacks.select import ignored_changes
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import open_blobs
 from holdfast.store.run_records import SPOOL
@@ -44,6 +45,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.environment import Environment
 from holdfast.system.git import Git, find
 from holdfast.terraform.engine.discovery import InstalledEngines
+from holdfast.terraform.engine.environment import terraform_variables
 from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
 
 
@@ -186,6 +188,11 @@ class Repository(Struct, kw_only=True, dict=True):
             base=rules,
             before=before if since is not None else None,
         )
+
+    def ignored_changes(self, selection: Selection) -> Mapping[str, tuple[str, ...]]:
+        """By name of a stack: the changed files that would affect it if `ignores` did not match them."""
+        variables = terraform_variables(self.environment.variables)
+        return ignored_changes(self.stacks, selection.changed or frozenset(), self.code, variables)
 
     def _before(
         self, changed: list[str], since: str | None

@@ -27,7 +27,7 @@ from holdfast.config.shapes import (
     Text,
     path_text,
 )
-from holdfast.config.stack_rules import ENV_VARIABLES, PASSED_VARIABLES, StackRule
+from holdfast.config.stack_rules import ENV_VARIABLES, GLOBS, PASSED_VARIABLES, StackRule
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
 
@@ -175,6 +175,15 @@ class Config(Section, frozen=True, kw_only=True):
     )
     pass_env: tuple[str, ...] = key(
         PASSED_VARIABLES, "Names of the caller's environment variables that all stacks get."
+    )
+    reads: tuple[str, ...] = key(
+        GLOBS, "A list of files that all stacks read, as paths, folders or globs: `policies/**`."
+    )
+    ignores: tuple[str, ...] = key(
+        GLOBS,
+        "A list of files that never affect a stack. Without this key too, files such as `**/*.md` and "
+        "`**/docs` count only if the code names them: "
+        "[which stacks a change affects](stacks.md#which-stacks-a-change-affects).",
     )
     engine: EngineSettings = key(EngineSettings, "What runs Terraform.")
     store: str = key(

@@ -58,6 +58,19 @@ OWNED_VARIABLES: Final = (
 BACKEND_TYPES: Final = (
     "azurerm", "consul", "cos", "gcs", "http", "kubernetes", "local", "oci", "oss", "pg", "remote", "s3",
 )  # fmt: skip
+DEFAULT_IGNORES: Final = (
+    "**/*.md", "**/docs", "**/LICENSE*", "**/NOTICE*", "**/CODEOWNERS", "**/.github", "**/.gitlab",
+    "**/.gitlab-ci.yml", "**/.gitignore", "**/.gitattributes", "**/.editorconfig",
+    "**/.pre-commit-config.yaml",
+)  # fmt: skip
+"""These count only for a stack whose code names them, or whose `reads` list them."""
+GLOBS: Final = ListOf(
+    path_text(
+        f"{INSIDE_EXPECTED}, or a glob with `*`, `?` and `**`",
+        rf"(?!.*[\[\]])(?!.*[^/]\*\*)(?!.*\*\*[^/]){INSIDE}",
+        fill=True,
+    )
+)
 _VARIABLE_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE_EXPECTED: Final = (
     "the name of an environment variable (letters, digits and _, not starting with a digit)"
@@ -266,6 +279,16 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         Names(Generate, FILE_NAME, FILE_NAME_EXPECTED),
         "A mapping of files that the work directory gets beside the code, each from a "
         "[template](configuration.md#generated-files).",
+    )
+    reads: tuple[str, ...] = key(
+        GLOBS,
+        "A list of more files that the stack reads, as paths, folders or globs, in addition to the file's "
+        "`reads`. They are copied into the work directory, and a change of one affects the stack.",
+    )
+    ignores: tuple[str, ...] = key(
+        GLOBS,
+        "A list of files that never affect the stack, even if it reads them, in addition to the file's "
+        "`ignores`. See [which stacks a change affects](stacks.md#which-stacks-a-change-affects).",
     )
     engine: EnginePin | None = key(
         EnginePin,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.hcl.eval.code import is_downloaded
 from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.outside_content import downloaded_modules, files_outside, provider_overrides
@@ -196,7 +197,12 @@ class Terraform:
             reconfigure=self.workdir.home.type != "cloud",
             backend=not self.workdir.bare,
         )
-        await self._run("init", words, output=CommandOutput() if as_json else None, must_succeed=True)
+        # Init may look for a module in `.terraform/modules` before it downloads it: the next one finds it.
+        for last in (False, True) if any(map(is_downloaded, self.workdir.modules)) else (True,):
+            output = CommandOutput() if as_json else None
+            result = await self._run("init", words, output=output, must_succeed=last)
+            if result.code == 0:
+                break
         if (workspace := self.workdir.stack.workspace) != "default":
             await self._run("init", argv.select_workspace(workspace), must_succeed=True)
 

@@ -11,16 +11,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.config.problems import Problems
-from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.config.secret_refs import Value
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
+from holdfast.stacks.backend_types import (
+    BACKEND_TYPES,
+    DEFAULT_WORKSPACE,
+    BackendType,
+    canonical,
+    state_parts,
+)
 from holdfast.stacks.listing import Tree, has_file
 from holdfast.stacks.stack import Stack
 
-DEFAULT_WORKSPACE: Final = "default"
 _HOST: Final = "app.terraform.io"
 
 
@@ -69,7 +75,9 @@ def code_backend(code: Code, module: str) -> CodeBackend | None:
     """The backend in a module's code, or None; a `cloud` block is a backend of type `cloud`."""
     module_code = code.module(module)
     if module_code.backend is None:
-        return CodeBackend(type="cloud") if module_code.cloud is not None else None
+        if module_code.cloud is None:
+            return None
+        return CodeBackend(type="cloud", settings=cloud_settings(backend_block(module_code)))
     settings = module_code.backend.settings
     constants = {name: value for name, value in settings.items() if known(value)}
     computed = tuple(name for name in settings if name not in constants)
@@ -99,42 +107,7 @@ def cloud_settings(block: Block | None) -> dict[str, object]:
     return settings
 
 
-class _BackendType(Struct, frozen=True, kw_only=True):
-    """The settings that determine where a backend of this type stores the state."""
-
-    needs: tuple[str, ...]
-    parts: tuple[str, ...] = ()
-    """Optional; they tell the states in one bucket or database apart."""
-    may: tuple[str, ...] = ()
-    """Optional; they say how to reach the state."""
-    in_workspaces: tuple[str, ...] = ()
-    """Only relevant outside the default workspace."""
-    variables: tuple[str, ...] = ()
-    """Prefixes of environment variables that matter too."""
-
-
-_KINDS: Final[Mapping[str, _BackendType]] = {
-    "s3": _BackendType(
-        needs=("bucket", "key"),
-        may=("endpoint", "endpoints"),
-        in_workspaces=("workspace_key_prefix",),
-        variables=("AWS_ENDPOINT_URL", "AWS_S3_ENDPOINT"),
-    ),
-    "azurerm": _BackendType(needs=("storage_account_name", "container_name", "key"), may=("environment",)),
-    "gcs": _BackendType(needs=("bucket",), parts=("prefix",)),
-    "http": _BackendType(needs=("address",), variables=("TF_HTTP_ADDRESS",)),
-    "pg": _BackendType(needs=("conn_str",), parts=("schema_name", "table_name"), variables=("PG",)),
-    "consul": _BackendType(needs=("path",), may=("address", "datacenter"), variables=("CONSUL_",)),
-    "kubernetes": _BackendType(
-        needs=("secret_suffix",),
-        parts=("namespace",),
-        may=("host", "config_path", "config_paths", "config_context"),
-        variables=("KUBE",),
-    ),
-    "cos": _BackendType(needs=("bucket",), parts=("prefix", "key"), may=("region",)),
-    "oss": _BackendType(needs=("bucket",), parts=("prefix", "key"), may=("endpoint",)),
-    "oci": _BackendType(needs=("bucket", "namespace"), parts=("key",), may=("region",)),
-}
+_HOSTED: Final = ("cloud", "remote")
 _SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "key", "path", "secret_suffix")
 
 StateIdentity = tuple[object, ...]
@@ -159,27 +132,30 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | No
     computed = set(code.computed if code is not None else ()) - set(settings)
     if backend_type == "local":
         return None if computed else _local(stack, settings)
-    kind = _KINDS.get(backend_type, _BackendType(needs=(), may=tuple(settings)))
+    if backend_type in _HOSTED and (hosted := _hosted_workspace(settings, stack.workspace)) is not None:
+        return hosted.location
+    kind = BACKEND_TYPES.get(backend_type, BackendType(needs=(), may=tuple(settings)))
     deciding = [*kind.needs, *kind.parts, *kind.may]
     if stack.workspace != DEFAULT_WORKSPACE:
         deciding += kind.in_workspaces
-    if computed & set(deciding) or (backend_type not in _KINDS and computed):
+    if computed & set(deciding) or (backend_type not in BACKEND_TYPES and computed):
         return None
-    decided = tuple((name, _canonical(settings[name])) for name in sorted(deciding) if name in settings)
+    parts, workspace = state_parts(kind, settings, stack.workspace)
+    parts.update((name, canonical(settings[name])) for name in kind.may if name in settings)
     variables = tuple(
-        (name, _canonical(value))
+        (name, canonical(value))
         for name, value in sorted(stack.env.items())
         if name.startswith(kind.variables or ("\0",))
     )
-    complete = bool(decided) and all(name in settings for name in kind.needs)
+    complete = bool(parts) and all(name in settings for name in kind.needs)
     where = () if complete else (stack.module,)
     shown = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if isinstance(settings.get(name), str))
     if backend_type == "http" and isinstance(settings.get("address"), str):
         shown = f"address {_without_secrets(str(settings['address']))}"
-    workspace = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
+    outside_default = "" if stack.workspace == DEFAULT_WORKSPACE else f", workspace {stack.workspace}"
     return StateLocation(
-        identity=(backend_type, stack.workspace, decided, variables, where),
-        shown=f"{backend_type} backend{': ' if shown else ' of ' + stack.module}{shown}{workspace}",
+        identity=(backend_type, workspace, tuple(sorted(parts.items())), variables, where),
+        shown=f"{backend_type} backend{': ' if shown else ' of ' + stack.module}{shown}{outside_default}",
     )
 
 
@@ -193,25 +169,19 @@ def state_key(stack: Stack, code: CodeBackend | None) -> str | None:
     if location is None:
         return None
     type_ = str(location.identity[0])
-    kind = _KINDS.get(type_)
+    kind = BACKEND_TYPES.get(type_)
     if kind is None:
         return repr(location.identity)
     settings = {
         **(code.settings if code is not None else {}),
         **(stack.backend.settings if stack.backend else {}),
     }
-    deciding = {
-        name: _canonical(normalize(name, settings[name]))
-        for name in (*kind.needs, *kind.parts)
-        if name in settings
-    }
-    workspace = stack.workspace
-    if type_ == "s3" and "key" in deciding:
-        if workspace != DEFAULT_WORKSPACE:
-            deciding["key"] = f"{settings.get('workspace_key_prefix', 'env:')}/{workspace}/{deciding['key']}"
-        deciding["key"], workspace = posixpath.normpath(deciding["key"]), DEFAULT_WORKSPACE
-    where = "" if all(name in deciding for name in kind.needs) else stack.module
-    return repr((type_, workspace, sorted(deciding.items()), where))
+    plain = {name: normalize(name, value) for name, value in settings.items()}
+    parts, workspace = state_parts(kind, plain, stack.workspace)
+    if type_ == "s3" and "path" in parts:
+        parts["path"] = posixpath.normpath(parts["path"])
+    where = "" if all(name in settings for name in kind.needs) else stack.module
+    return repr((type_, workspace, sorted(parts.items()), where))
 
 
 class NamedState(Struct, frozen=True, kw_only=True):
@@ -226,9 +196,9 @@ def named_state(
     stack: Stack, type_: str, settings: Mapping[str, object], workspace: str
 ) -> NamedState | None:
     """The state that these settings refer to, relative to the stack's root module; None if not known."""
-    if type_ in ("cloud", "remote"):
-        return _hosted_workspace(settings)
-    kind = _KINDS.get(type_)
+    if type_ in _HOSTED:
+        return _hosted_workspace(settings, workspace)
+    kind = BACKEND_TYPES.get(type_)
     if kind is not None and any(name not in settings for name in kind.needs):
         return None
     plain = {name: normalize(name, value) for name, value in settings.items() if value is not None}
@@ -240,18 +210,24 @@ def named_state(
     return NamedState(location=location, key=key) if location is not None and key is not None else None
 
 
-def _hosted_workspace(settings: Mapping[str, object]) -> NamedState | None:
-    """A workspace by name; workspaces selected by tag or prefix are only known at run time."""
+def _hosted_workspace(settings: Mapping[str, object], workspace: str) -> NamedState | None:
+    """By name, or by prefix or tags and a workspace that is not the default one."""
     match settings:
         case {"organization": str() as organization, "workspaces": {"name": str() as name}}:
-            host = settings.get("hostname", _HOST)
-            if not isinstance(host, str):
-                return None
-            identity = ("remote", host.lower(), organization, name)
-            shown = f"workspace {name} of {organization}"
-            return NamedState(location=StateLocation(identity=identity, shown=shown), key=repr(identity))
+            pass
+        case {"organization": str() as organization, "workspaces": Mapping() as chosen}:
+            prefix = chosen.get("prefix", "")
+            name = (
+                f"{prefix}{workspace}" if isinstance(prefix, str) and workspace != DEFAULT_WORKSPACE else ""
+            )
         case _:
             return None
+    host = settings.get("hostname") or _HOST
+    if not name or not isinstance(host, str):
+        return None
+    identity = ("remote", host.lower(), organization, name)
+    shown = f"workspace {name} of {organization}"
+    return NamedState(location=StateLocation(identity=identity, shown=shown), key=repr(identity))
 
 
 def state_of_stack(code: Code, stack: Stack) -> NamedState | None:
@@ -313,19 +289,6 @@ def _without_secrets(address: str) -> str:
     except ValueError:
         return "(not a valid URL)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _canonical(value: object) -> str:
-    """The same text for the same value, whether it comes from the code or from the configuration."""
-    if isinstance(value, SecretRef):
-        return f"secret {value}"
-    if isinstance(value, Mapping):
-        return repr(sorted((str(key), _canonical(inner)) for key, inner in value.items()))
-    if isinstance(value, list | tuple):
-        return repr([_canonical(inner) for inner in value])
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
 
 
 def type_mismatch(stack: Stack, code: CodeBackend | None) -> str | None:

@@ -22,7 +22,8 @@ from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.kernel.errors import Place
 from holdfast.stacks import order
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, ReadBackend, settings_in_files
+from holdfast.stacks.backend import ReadBackend, settings_in_files
+from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.duplicates import check_names, check_states
 from holdfast.stacks.generated import GenerateError, ReadContent, generated_files, no_content
 from holdfast.stacks.listing import Listing, Tree, has_file
@@ -187,14 +188,9 @@ class _Discovery:
             region=self._try(scope, "region", lambda: scope.region),
             target=self._target(scope, name),
             backend=self._backend(scope),
-            credentials=MappingProxyType(
-                {
-                    provider: self._filled(scope, "credentials", values)
-                    for provider, values in rule.credentials.items()
-                }
-            )
-            if rule.credentials
-            else _NONE,
+            credentials=_NONE
+            if not rule.credentials
+            else {key: self._filled(scope, "credentials", own) for key, own in rule.credentials.items()},
             env=self._filled(scope, "env", rule.env),
             pass_env=tuple(dict.fromkeys((*self._config.pass_env, *rule.pass_env))),
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
@@ -202,6 +198,8 @@ class _Discovery:
             hooks=(self._try(scope, "hooks", lambda: _hooks(scope)) if rule.hooks else None) or (),
             generate=self._generated(scope) if rule.generate else _NONE,
             engine=rule.engine,
+            reads=self._globs(scope, "reads"),
+            ignores=self._globs(scope, "ignores"),
         )
         if module is not None:
             self._check_files(stack, rule)
@@ -253,6 +251,12 @@ class _Discovery:
 
     def _filled(self, scope: PlaceholderScope, key: str, values: Mapping[str, Value]) -> Mapping[str, Value]:
         return (self._try(scope, key, lambda: scope.fill_values(values)) if values else None) or _NONE
+
+    def _globs(self, scope: PlaceholderScope, key: str) -> tuple[str, ...]:
+        """Those of the file and of the entry."""
+        globs: tuple[str, ...] = (*getattr(self._config, key), *getattr(scope.rule, key))
+        filled = self._try(scope, key, lambda: tuple(map(scope.fill_path, globs))) if globs else ()
+        return tuple(dict.fromkeys(filled or ()))
 
     def _generated(self, scope: PlaceholderScope) -> Mapping[str, GeneratedFile]:
         make = partial(generated_files, scope, self._tree, self._read_content)

@@ -23,6 +23,8 @@ from holdfast.terraform.statefile.sensitive import declared_sensitive
 _ELSEWHERE: Final = ("folder", "matrix", "variables", "inputs")
 """How stacks are found, and variables."""
 _DERIVED: Final = ("name", "module", "environment", "account", "region", "target", "workspace")
+_ADDED: Final = ("pass_env", "reads", "ignores")
+"""Lists of the entry and of the file, which are united."""
 _TF_VAR: Final = "TF_VAR_"
 COMPUTED: Final = "(computed)"
 
@@ -42,8 +44,8 @@ def effective_settings(stack: Stack, scope: PlaceholderScope) -> Iterator[Settin
     written = scope.rule.written.value
     for key in StackRule.keys:
         at = written.get(key)
-        if key == "pass_env":
-            yield from _passed_settings(stack, at, scope)
+        if key in _ADDED:
+            yield from _added_settings(key, stack, at, scope)
         elif key in _DERIVED:
             yield from _derived_settings(key, stack, scope, at)
         elif key == "variables_files" and at is not None:
@@ -68,13 +70,12 @@ def _files(stack: Stack, at: At) -> Iterator[Setting]:
     yield Setting(key="variables_files", value=value, source=source, place=at.place)
 
 
-def _passed_settings(stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Setting]:
-    if stack.pass_env:
-        own = f"{_source(at.keys)} and " if at is not None and scope.config.pass_env else ""
-        source = f"{own}the file" if scope.config.pass_env or at is None else _source(at.keys)
-        yield Setting(
-            key="pass_env", value=list(stack.pass_env), source=source, place=at.place if at else None
-        )
+def _added_settings(key: str, stack: Stack, at: At | None, scope: PlaceholderScope) -> Iterator[Setting]:
+    if value := getattr(stack, key):
+        of_file = getattr(scope.config, key)
+        own = f"{_source(at.keys)} and " if at is not None and of_file else ""
+        source = f"{own}the file" if of_file or at is None else _source(at.keys)
+        yield Setting(key=key, value=list(value), source=source, place=at.place if at else None)
 
 
 def _derived_settings(key: str, stack: Stack, scope: PlaceholderScope, at: At | None) -> Iterator[Setting]:

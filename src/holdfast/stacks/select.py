@@ -55,6 +55,24 @@ def reasons_for(inputs: StackInputs, changed: Iterable[str]) -> tuple[str, ...]:
     return tuple(reason_text(kind, subject, paths) for (kind, subject), paths in ordered)
 
 
+def ignored_changes(
+    stacks: Iterable[Stack],
+    changed: frozenset[str],
+    code: Code,
+    env_variables: frozenset[str] = frozenset(),
+) -> dict[str, tuple[str, ...]]:
+    """By name of a stack: the changed files that would affect it if `ignores` did not match them."""
+    ignored: dict[str, tuple[str, ...]] = {}
+    for stack in stacks:
+        if not stack.ignores:
+            continue
+        inputs = stack_inputs(code, stack, env_variables)
+        counting = (path for path in sorted(changed) if affecting_change(inputs, path, with_ignored=True))
+        if paths := tuple(path for path in counting if affecting_change(inputs, path) is None):
+            ignored[stack.name] = paths
+    return ignored
+
+
 def _config_reasons(stack: Stack, config_file: str, old_stacks: Mapping[str, Stack] | None) -> Iterable[str]:
     if old_stacks is None:
         yield f"{config_file} changed and its old version cannot be read"

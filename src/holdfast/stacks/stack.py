@@ -81,6 +81,10 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     generate: Mapping[str, GeneratedFile] = field(default_factory=dict)
     """By name in the module."""
     engine: EnginePin | None = None
+    reads: tuple[str, ...] = ()
+    """Globs of more files that it reads, those of the file included."""
+    ignores: tuple[str, ...] = ()
+    """Globs of files that never affect it."""
 
     @property
     def lane(self) -> str:

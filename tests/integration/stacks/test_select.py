@@ -97,7 +97,7 @@ def test_env_of_a_stack_may_set_a_variable(code: Code) -> None:
     (code.tree.root / "read.tf").write_text('variable "g" { default = "x" }\nlocals { r = file(var.g) }\n')
     plain = stack("a")
     setting = replace(plain, env=frozen({"TF_VAR_g": "policies/other.json"}))
-    found = select((plain, setting), frozenset(("docs/any.md",)), Code(code.tree.root))
+    found = select((plain, setting), frozenset(("scripts/any.sh",)), Code(code.tree.root))
     assert [selected.stack for selected in found] == [setting]
 
 

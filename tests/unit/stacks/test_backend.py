@@ -105,6 +105,72 @@ def test_the_key_of_a_state_tells_states_apart_and_not_spellings(
     assert len({state_key(stack(), backend) for backend in backends}) == keys
 
 
+@pytest.mark.parametrize(
+    ("type_", "settings", "alias"),
+    [
+        ("s3", {"bucket": "b", "key": "k"}, {"key": "env:/dev/k"}),
+        ("s3", {"bucket": "b", "key": "k", "workspace_key_prefix": "ws"}, {"key": "ws/dev/k"}),
+        ("oci", {"bucket": "b", "namespace": "n", "key": "k"}, {"key": "env:/dev/k"}),
+        (
+            "azurerm",
+            {"storage_account_name": "a", "container_name": "c", "key": "k"},
+            {"key": "kenv:dev"},
+        ),
+        ("gcs", {"bucket": "b", "prefix": "p"}, None),
+        ("consul", {"path": "p"}, {"path": "p-env:dev"}),
+        ("cos", {"bucket": "b", "prefix": "p"}, {"prefix": "p/dev"}),
+        ("oss", {"bucket": "b", "key": "k"}, {"prefix": "env:/dev"}),
+        ("pg", {"conn_str": "c"}, None),
+        ("kubernetes", {"secret_suffix": "s"}, None),
+        ("local", {"workspace_dir": "d"}, {"path": "d/dev/terraform.tfstate"}),
+        (
+            "remote",
+            {"organization": "o", "workspaces": {"prefix": "app-"}},
+            {"workspaces": {"name": "app-dev"}},
+        ),
+        ("cloud", {"organization": "o", "workspaces": {"tags": ("app",)}}, {"workspaces": {"name": "dev"}}),
+    ],
+)
+def test_a_workspace_is_part_of_the_state(
+    type_: str, settings: dict[str, object], alias: dict[str, object] | None
+) -> None:
+    """Workspaces of one backend have states of their own, which are found by their real path too."""
+    backend = CodeBackend(type=type_, settings=settings)
+    dev, test = stack(workspace="dev"), stack(workspace="test")
+    assert same(dev, backend, dev, backend)
+    assert not same(dev, backend, test, backend)
+    assert not same(dev, backend, stack(), backend)
+    assert state_key(dev, backend) != state_key(test, backend)
+    if alias is not None:
+        direct = CodeBackend(type=type_, settings={**settings, **alias})
+        assert same(dev, backend, stack(), direct)
+        assert state_key(dev, backend) == state_key(stack(), direct)
+
+
+@pytest.mark.parametrize(
+    ("type_", "settings", "written"),
+    [
+        ("s3", {"bucket": "b", "key": "k"}, {"workspace_key_prefix": "env:"}),
+        ("cos", {"bucket": "b"}, {"prefix": "", "key": "terraform.tfstate"}),
+        ("oss", {"bucket": "b"}, {"prefix": "env:", "key": "terraform.tfstate"}),
+        ("pg", {"conn_str": "c"}, {"schema_name": "terraform_remote_state"}),
+        ("kubernetes", {"secret_suffix": "s"}, {"namespace": "default"}),
+    ],
+)
+def test_a_default_that_is_written_out_names_the_same_state(
+    type_: str, settings: dict[str, object], written: dict[str, object]
+) -> None:
+    """Also in a workspace; another prefix is another state there, but not in the default workspace."""
+    plain = CodeBackend(type=type_, settings=settings)
+    full = CodeBackend(type=type_, settings={**settings, **written})
+    for workspace in ("default", "dev"):
+        assert same(stack(workspace=workspace), plain, stack(workspace=workspace), full)
+    if type_ == "s3":
+        other = CodeBackend(type=type_, settings={**settings, "workspace_key_prefix": "x"})
+        assert same(stack(), plain, stack(), other)
+        assert not same(stack(workspace="dev"), plain, stack(workspace="dev"), other)
+
+
 def test_a_computed_setting_is_not_compared() -> None:
     """OpenTofu may compute the key: an unknown state is not reported as shared."""
     computed = CodeBackend(type="s3", settings={"bucket": "b"}, computed=("key",))

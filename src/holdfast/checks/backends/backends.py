@@ -19,7 +19,8 @@ from holdfast.hcl.eval.values import bool_of
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, backend_block, cloud_settings
+from holdfast.stacks.backend import backend_block, cloud_settings
+from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 

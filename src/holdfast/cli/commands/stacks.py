@@ -44,10 +44,16 @@ def stacks(
                 "version": 1,
                 "stacks": [_document(repository, selected) for selected in selection.selected],
                 "removed": [stack.document() for stack in removed],
+                "ignored": [
+                    {"stack": name, "files": list(files)}
+                    for name, files in repository.ignored_changes(selection).items()
+                ],
             }
         )
     else:
         _show(invocation, selection, removed)
+        for name, files in repository.ignored_changes(selection).items() if invocation.verbose else ():
+            invocation.console.line(("    ", ""), (f"{name}: `ignores` matches {', '.join(files)}", "dim"))
     return Exit.DONE
 
 

@@ -40,6 +40,11 @@ def is_code(name: str) -> bool:
     return bool(_CODE.search(name)) and not (name.startswith((".", "#")) or name.endswith("~"))
 
 
+def is_downloaded(folder: str) -> bool:
+    """Whether init creates this folder of a module: `./.terraform/modules/NAME` is a source like others."""
+    return "/.terraform/modules/" in f"/{folder}/"
+
+
 def is_override(name: str) -> bool:
     """A file whose blocks override those of the other files."""
     return bool(_OVERRIDE.search(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from functools import partial
 
 from holdfast.hcl.eval.code import (
     LOCK_FILE,
@@ -14,33 +14,28 @@ from holdfast.hcl.eval.code import (
     is_code,
     pin_paths,
 )
-from holdfast.hcl.eval.evaluate import Scope, elements, evaluate
-from holdfast.hcl.eval.values import SetOf, set_of, text_of
+from holdfast.hcl.eval.values import SetOf, set_of
 from holdfast.hcl.eval.worktree import PathKind
-from holdfast.hcl.nodes import Expression, Template
-from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.hcl.nodes import Opaque, walk
+from holdfast.hcl.reader import UNKNOWN
 from holdfast.kernel.patterns import pattern
-from holdfast.stacks.reads.file_references import FileReference, may_be_path
+from holdfast.stacks.reads.file_references import Reach, may_be_path, quoted_strings
 from holdfast.stacks.reads.inputs import (
     Fileset,
     NamedPaths,
+    NearbyFiles,
     OutsideRead,
     StackInputs,
     ancestors,
     fileset_pattern,
+    path_glob,
 )
-from holdfast.stacks.reads.path_expressions import (
-    READERS,
-    BranchPaths,
-    FileRead,
-    LoopPaths,
-    NamedPath,
-    PathExpression,
-)
+from holdfast.stacks.reads.path_expressions import PathExpression, path_expressions
 
 _NESTED = pattern(r"\b(?:file\w*|templatefile|templatestring)\s*\(")
 _LARGEST_TEMPLATE = 1_000_000
 _ABSOLUTE = ("/", "~")
+_VENDORING = ("Terrafile", "vendir.yml", "vendir.lock.yml")
 
 
 class InputCollector:
@@ -63,6 +58,10 @@ class InputCollector:
         self._outside_reads: set[OutsideRead] = set()
         self._broken: dict[str, None] = {}
         self._reasons: dict[str, None] = {}
+        self._unbounded: dict[str, None] = {}
+        self._nearby: dict[NearbyFiles, None] = {}
+        self._listed: tuple[str, ...] = ()
+        self._ignored: tuple[str, ...] = ()
 
     def inputs(self) -> StackInputs:
         pins = [p for name in (TERRAFORM_VERSION, OPENTOFU_VERSION) for p in pin_paths(self.module, name)]
@@ -87,6 +86,10 @@ class InputCollector:
             outside_reads=frozenset(self._outside_reads),
             broken=tuple(self._broken),
             reasons=tuple(self._reasons),
+            unbounded=tuple(self._unbounded),
+            nearby=tuple(self._nearby),
+            listed=tuple(filter(None, map(path_glob, self._listed))),
+            ignored=tuple(filter(None, map(path_glob, self._ignored))),
             tofu=tuple(self.tofu),
             above=frozenset(folder for path in ends for folder in ancestors(path)) | {*self.modules},
         )
@@ -94,6 +97,47 @@ class InputCollector:
     def add_everything(self, reason: str) -> None:
         """Any file may be read, so every changed file affects the stack."""
         self._reasons[reason] = None
+        self._unbounded[reason] = None
+
+    def add_unclear(self, reason: str, reach: Reach, folders: Iterable[str]) -> None:
+        """Any file may be read; if `reach` says so, only those in the folders affect the stack."""
+        if reach is Reach.EVERYTHING:
+            self.add_everything(reason)
+            return
+        self._reasons[reason] = None
+        if reach is Reach.NEARBY:
+            near = (alias for folder in folders for alias in self.tree.aliases(folder))
+            self._nearby.update((NearbyFiles(reason=reason, folder=folder), None) for folder in near)
+
+    def add_program_file(self, text: str, base: str, reason: str) -> None:
+        """A program may load what is beside it; not if the stack itself is below, which would be too much."""
+        path = self.tree.inside(base, text) or ""
+        folder = path.rpartition("/")[0]
+        if (
+            folder
+            and self.tree.kind(path) is PathKind.FILE
+            and not f"{self.module}/".startswith(f"{folder}/")
+        ):
+            self.add_unclear(reason, Reach.NEARBY, (folder,))
+
+    def add_unread(self, path: str, reason: str, folder: str) -> tuple[str, ...]:
+        """A file that can be read only in part. Returns its strings: each may name a file, or a module."""
+        self.add_unclear(reason, Reach.NEARBY, (folder, self.module))
+        text = (self.code.content(path) or b"").decode(errors="replace")
+        strings = self.code.once(("strings in", path), lambda: tuple(dict.fromkeys(quoted_strings(text))))
+        self.add_names(strings, (folder, self.module, "."), folders=False)
+        return strings
+
+    def add_patterns(self, reads: tuple[str, ...], ignores: tuple[str, ...]) -> None:
+        """`reads` and `ignores` of the configuration."""
+        self._listed, self._ignored = reads, ignores
+        for glob in reads:
+            find = partial(self._matching, glob)
+            self._files.update(self.code.once(("files that match", glob), find))
+
+    def _matching(self, glob: str) -> tuple[str, ...]:
+        pattern = path_glob(glob)
+        return tuple(path for path in self.tree.walk(".") if pattern is not None and pattern.fullmatch(path))
 
     def add_outside(self, path: str, place: str, *, relative: bool = False) -> None:
         """`relative`: as written, the path is resolved against the work directory."""
@@ -140,6 +184,17 @@ class InputCollector:
                 elif self.tree.real(path) is None:
                     self.add_outside(path, path)
 
+    def add_vendoring(self, folder: str) -> None:
+        """What installs a module that is not in Git: a file of a vendoring tool above that mentions it."""
+        for above in (*ancestors(folder), "."):
+            for path in (self.tree.join(above, name) for name in _VENDORING):
+                text = self.code.content(path) if self.tree.kind(path) is PathKind.FILE else None
+                names = folder.removeprefix(f"{above}/").split("/")
+                if text and any(
+                    name.encode() in text for name in names if name not in ("modules", "terraform")
+                ):
+                    self._reads.update(self.tree.aliases(path))
+
     def _is_broken_link(self, path: str) -> bool:
         """Terraform would stop there; a plan without the file would differ and might delete resources."""
         kind = self.tree.kind(path)
@@ -168,6 +223,8 @@ class InputCollector:
         return None if path.startswith("~") else self.tree.inside(self.module, path)
 
     def add_fileset(self, folder: str, pattern: str, place: str) -> None:
+        while pattern.startswith("../"):
+            folder, pattern = f"{folder}/..", pattern.removeprefix("../")
         if ".." in pattern.split("/"):
             self.add_everything(f"{place} searches for files above a folder")
             return
@@ -203,6 +260,8 @@ class InputCollector:
             if dots and not (folders and len(text) > 0 and not text.strip("./")):
                 continue
             for base in places:
+                if dots and base == "." and self.module != ".":
+                    continue  # `.` is the folder where Terraform runs, not the repository.
                 path = self.tree.inside(base, text)
                 if path is not None:
                     self._add_name(path, folder=folders or "/" in text)
@@ -233,7 +292,8 @@ class InputCollector:
         names, files, reasons = self.code.once(("named in literals", folder, self.module), resolve)
         self._names[names] = None
         self._files.update(files)
-        self._reasons.update(dict.fromkeys(reasons))
+        for reason in reasons:
+            self.add_everything(reason)
 
     def fileset_value(self, folder: str, pattern: str) -> object:
         """The value of `fileset`; unknown where links or the pattern make it uncertain."""
@@ -246,109 +306,26 @@ class InputCollector:
         matching = [path for path in below if matcher.fullmatch(path)]
         return set_of(matching) if matching else SetOf()
 
-    def template_reads_files(self, path: str) -> bool:
-        """Whether a template itself reads files, which are not followed."""
+    def template_reads(self, path: str) -> tuple[PathExpression, ...] | None:
+        """The functions in a template that read files; None if this is not known."""
 
-        def check() -> bool:
+        def find() -> tuple[PathExpression, ...] | None:
             try:
-                content = (self.tree.root / path).read_bytes()
-            except OSError:
-                return False
-            return len(content) > _LARGEST_TEMPLATE or reads_files(content.decode(errors="replace"))
+                content = self.tree.read_bytes(path, _LARGEST_TEMPLATE + 1)
+            except (OSError, ValueError):
+                return ()
+            return reads_in(content.decode(errors="replace")) if len(content) <= _LARGEST_TEMPLATE else None
 
-        return self.code.once(("template", path), check)
-
-
-def reads_files(template: str) -> bool:
-    return ("${" in template or "%{" in template) and bool(_NESTED.search(template))
+        return self.code.once(("template", path), find)
 
 
-class ReferenceResolver:
-    """Resolves the references of one module with one set of values."""
+def reads_in(template: str) -> tuple[PathExpression, ...] | None:
+    """Only expressions count: the text around them may mention `file()`. None if one cannot be read."""
+    if not ("${" in template or "%{" in template) or not _NESTED.search(template):
+        return ()
+    from holdfast.hcl.native import read_template  # noqa: PLC0415 - loads the parser, which not all need
 
-    def __init__(self, collector: InputCollector, folder: str, *, dormant: bool, resource: bool) -> None:
-        self._collector = collector
-        self._bases = (collector.module, folder, ".")
-        self._dormant = dormant
-        """None of these resources exist, so a path that is unknown is not read either."""
-        self._resource = resource
-        """It is in a resource or data source; a provider names files with credentials."""
-
-    def resolve(self, reference: FileReference, scope: Scope) -> None:
-        try:
-            for path in reference.paths:
-                self._resolve(path, scope, reference.file)
-        except RecursionError:
-            self._collector.add_everything(
-                f"{reference.file}:{reference.expression.line} is nested too deeply to be followed"
-            )
-
-    def _resolve(self, path: PathExpression, scope: Scope, file: str) -> None:
-        match path:
-            case NamedPath():
-                self._named(path, scope, file)
-            case FileRead():
-                self._read(path, scope, file)
-            case LoopPaths():
-                scopes = elements(path.expression, scope)
-                if isinstance(scopes, Unknown):
-                    names = (path.expression.key_name, path.expression.value_name)
-                    scopes = [scope.bind({name: scopes for name in names if name is not None})]
-                for inner in scopes:
-                    for part in path.inside:
-                        self._resolve(part, inner, file)
-            case BranchPaths():
-                condition = evaluate(path.expression.condition, scope)
-                yes = path.yes if condition is not False else ()
-                no = path.no if condition is not True else ()
-                for part in (*yes, *no):
-                    self._resolve(part, scope, file)
-            case _:
-                assert_never(path)
-
-    def _computed(self, expression: Expression, file: str) -> None:
-        if not self._dormant:
-            self._collector.add_everything(f"{file}:{expression.line} reads a file whose name is computed")
-
-    def _named(self, path: NamedPath, scope: Scope, file: str) -> None:
-        value = evaluate(path.expression, scope)
-        if isinstance(value, str):
-            self._collector.add_names((value,), self._bases, folders=path.folder)
-            if path.expects_file and self._resource:
-                self._collector.add_outside_file(value)
-        elif isinstance(value, Unknown):
-            if value is UNKNOWN and (path.expects_file or path.of_path):
-                self._computed(path.expression, file)
-            elif isinstance(path.expression, Template):
-                self._add_prefix(path.expression, scope, of_path=path.of_path)
-
-    def _add_prefix(self, expression: Template, scope: Scope, *, of_path: bool) -> None:
-        """`"policies/${computed}.json"` may refer to any file in the folder it starts with."""
-        text = ""
-        for piece in expression.pieces:
-            part = text_of(evaluate(piece, scope))
-            if part is None:
-                break
-            text += part
-        folder = text.rpartition("/")[0]
-        if may_be_path(folder) or (folder and of_path):
-            self._collector.add_names((folder,), self._bases, folders=True)
-
-    def _read(self, path: FileRead, scope: Scope, file: str) -> None:
-        call = path.call
-        place = f"{file}:{call.line}"
-        arguments = [evaluate(argument, scope) for argument in call.arguments]
-        first = arguments[0] if arguments and not call.expand_final else UNKNOWN
-        match path.name, arguments:
-            case ("fileset", [str() as folder, str() as pattern]) if first is not UNKNOWN:
-                self._collector.add_fileset(folder, pattern, place)
-            case ("templatestring", _) if isinstance(first, str) and not reads_files(first):
-                return
-            case (name, _) if name in READERS and first is None:
-                return
-            case (name, _) if name in READERS and isinstance(first, str):
-                file_path = self._collector.add_read(first, place)
-                if name == "templatefile" and file_path and self._collector.template_reads_files(file_path):
-                    self._collector.add_everything(f"{file_path} is a template that itself reads files")
-            case _:
-                self._computed(call, file)
+    expression = read_template(template, line=0, column=0)
+    if any(isinstance(part, Opaque) and part.unread for part in walk(expression)):
+        return None
+    return path_expressions(expression, None)

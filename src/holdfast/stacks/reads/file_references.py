@@ -5,7 +5,10 @@ Values differ from stack to stack, the code does not: this is the part that need
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -34,6 +37,12 @@ from holdfast.stacks.reads.path_expressions import (
 
 _PROSE = frozenset(("description", "error_message"))
 _PLAIN_PROVISIONERS = frozenset(("file", "remote-exec"))
+_PROGRAMS = frozenset(("external", "local_command", "shell_script"))
+"""Data sources that run a program on this machine in every plan."""
+_AT_APPLY = frozenset(("provisioner", "connection"))
+_QUOTED: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_PATH_MODULE: Final = re.compile(r"\$\{\s*path\.\w+\s*\}/")
+_WORDS: Final = re.compile(r"[\s'\"=;|&()<>,]+")
 _IGNORED_BLOCKS = frozenset(("backend", "cloud", "required_providers", "provider_meta"))
 _RESOURCES = frozenset(("resource", "data"))
 _LONGEST_PATH = 1024
@@ -55,12 +64,45 @@ def may_be_path(text: str) -> bool:
     )
 
 
+def quoted_strings(text: str) -> Iterator[str]:
+    """Strings in a file that cannot be read otherwise, up to the first expression, as paths of its folder."""
+    for quoted in _QUOTED.findall(text):
+        string = _PATH_MODULE.sub("./", quoted).partition("${")[0]
+        if may_be_path(string):
+            yield string
+
+
+def words_in(command: str) -> Iterator[str]:
+    """The words of a command that may name a file, besides the whole text."""
+    words = _WORDS.split(command)
+    return (word for word in words if len(words) > 1 and ("/" in word or "." in word))
+
+
+class Reach(Enum):
+    """Which files count where it is not clear which are read. The work directory has all of them."""
+
+    EVERYTHING = "every changed file"
+    NEARBY = "those of the module, and of the root module"
+    NOTHING = "none: it runs when a resource is created or destroyed, and changes no plan"
+
+
+class Unclear(Struct, frozen=True, kw_only=True):
+    """A place in the code that may read files which it does not name."""
+
+    reason: str
+    reach: Reach
+
+
 class FileReference(Struct, frozen=True, kw_only=True):
     """An attribute that may read or name files; it is evaluated for each stack."""
 
     expression: Expression
     file: str
     paths: tuple[PathExpression, ...]
+    program: bool = False
+    """Of a program that is run: the words of its command may name files."""
+    at_apply: bool = False
+    """Of a provisioner: a name that is not known changes no plan."""
 
 
 class ReferenceBlock(Struct, frozen=True, kw_only=True):
@@ -74,8 +116,8 @@ class ReferenceBlock(Struct, frozen=True, kw_only=True):
     """Whether anything inside uses `each`, `count` or the iterator."""
     references: tuple[FileReference, ...] = ()
     nested: tuple[ReferenceBlock, ...] = ()
-    unfollowed: tuple[str, ...] = ()
-    """Reasons why any file may be read here, regardless of values."""
+    unclear: tuple[Unclear, ...] = ()
+    """Regardless of values."""
     resource: bool = False
     """A resource or data source: the content of the files that it names is part of what it does."""
 
@@ -90,8 +132,8 @@ class ModuleReferences(Struct, frozen=True, kw_only=True):
     """Absolute paths that resources and data sources name where a file is expected."""
     kubeconfigs: frozenset[str]
     """Those that providers name; the usual one if the name is computed."""
-    unread: tuple[str, ...]
-    """Sentences about files that could only be read in part."""
+    unread: tuple[tuple[str, str], ...]
+    """Files that could only be read in part, each with a sentence."""
 
 
 def find_references(files: tuple[File, ...]) -> ModuleReferences:
@@ -101,7 +143,9 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
     kubeconfigs: set[str] = set()
     blocks: list[ReferenceBlock] = []
     unread = [
-        f"{problem.place or file.path} cannot be read" for file in files for problem in file.problems[:1]
+        (file.path, f"{problem.place or file.path} cannot be read")
+        for file in files
+        for problem in file.problems[:1]
     ]
     for file in files:
         for block in _relevant_blocks(file.body):
@@ -113,9 +157,10 @@ def find_references(files: tuple[File, ...]) -> ModuleReferences:
                 elif block.type == "provider":
                     kubeconfigs.update(_kubeconfigs(block.body))
             except RecursionError:
-                unread.append(f"{file.path}:{block.place.line} is nested too deeply to be followed")
+                too_deep = f"{file.path}:{block.place.line} is nested too deeply to be followed"
+                unread.append((file.path, too_deep))
     return ModuleReferences(
-        blocks=tuple(block for block in blocks if block.references or block.nested or block.unfollowed),
+        blocks=tuple(block for block in blocks if block.references or block.nested or block.unclear),
         literals=frozenset(literals),
         folder_literals=frozenset(folder_literals),
         absolute_files=frozenset(absolute_files),
@@ -133,17 +178,22 @@ def _relevant_blocks(body: Body) -> Iterator[Block]:
             yield block
 
 
-def _add_literals(block: Block, literals: set[str], folder_literals: set[str]) -> None:
+def _add_literals(
+    block: Block, literals: set[str], folder_literals: set[str], *, program: bool = False
+) -> None:
+    program = program or _runs_program(block) or block.type == "provisioner"
     for attribute in block.body.attributes:
         if attribute.name in _PROSE or _handled_elsewhere(block, attribute):
             continue
         for name, literal in _literals(attribute.name, attribute.expression):
+            if program:
+                literals.update(filter(may_be_path, words_in(literal)))
             if may_name_folder(name):
                 folder_literals.add(literal)
             elif may_be_path(literal):
                 literals.add(literal)
     for inner in block.body.blocks:
-        _add_literals(inner, literals, folder_literals)
+        _add_literals(inner, literals, folder_literals, program=program)
 
 
 def _absolute_files(block: Block) -> Iterator[str]:
@@ -209,7 +259,7 @@ def _reference_block(block: Block, file: str) -> ReferenceBlock:
     name = attributes.get("iterator")
     if dynamic and isinstance(name, Traversal):
         iterator = name.root
-    references, nested, unfollowed = _contents(block, file)
+    references, nested, unclear = _contents(block, file)
     return ReferenceBlock(
         for_each=attributes.get("for_each"),
         count=None if dynamic else attributes.get("count"),
@@ -217,7 +267,7 @@ def _reference_block(block: Block, file: str) -> ReferenceBlock:
         repeats=dynamic or _uses_instance(references, nested),
         references=references,
         nested=nested,
-        unfollowed=unfollowed,
+        unclear=unclear,
         resource=block.type in _RESOURCES,
     )
 
@@ -235,34 +285,46 @@ def _refers_to_instance(expression: Expression) -> bool:
 
 
 def _contents(
-    block: Block, file: str
-) -> tuple[tuple[FileReference, ...], tuple[ReferenceBlock, ...], tuple[str, ...]]:
+    block: Block, file: str, *, at_apply: bool = False
+) -> tuple[tuple[FileReference, ...], tuple[ReferenceBlock, ...], tuple[Unclear, ...]]:
     references: list[FileReference] = []
     nested: list[ReferenceBlock] = []
-    unfollowed: list[str] = []
-    if _runs_program(block):
+    unclear: list[Unclear] = []
+    program = _runs_program(block)
+    at_apply = at_apply or block.type in _AT_APPLY
+    if program:
         what = " ".join((block.type, *block.labels[:1]))
-        unfollowed.append(f"{file}:{block.place.line} runs a program ({what}) that may read any file")
+        reason = f"{file}:{block.place.line} runs a program ({what})"
+        unclear.append(Unclear(reason=reason, reach=Reach.NOTHING if at_apply else Reach.NEARBY))
     for attribute in block.body.attributes:
         if not _handled_elsewhere(block, attribute) and (
             paths := path_expressions(attribute.expression, attribute.name)
         ):
-            references.append(FileReference(expression=attribute.expression, file=file, paths=paths))
+            references.append(
+                FileReference(
+                    expression=attribute.expression,
+                    file=file,
+                    paths=paths,
+                    program=program or at_apply,
+                    at_apply=at_apply,
+                )
+            )
         if any(isinstance(part, Opaque) and part.unread for part in walk(attribute.expression)):
-            unfollowed.append(f"{file}:{attribute.place.line} cannot be read")
+            reason = f"{file}:{attribute.place.line} cannot be read"
+            unclear.append(Unclear(reason=reason, reach=Reach.EVERYTHING))
     for inner in block.body.blocks:
         if inner.type == "dynamic":
             nested.append(_reference_block(inner, file))
             continue
-        inner_references, inner_blocks, inner_unfollowed = _contents(inner, file)
+        inner_references, inner_blocks, inner_unclear = _contents(inner, file, at_apply=at_apply)
         references.extend(inner_references)
         nested.extend(inner_blocks)
-        unfollowed.extend(inner_unfollowed)
-    return tuple(references), tuple(nested), tuple(unfollowed)
+        unclear.extend(inner_unclear)
+    return tuple(references), tuple(nested), tuple(unclear)
 
 
 def _runs_program(block: Block) -> bool:
     label = block.labels[0] if block.labels else ""
     if block.type == "provisioner":
         return label not in _PLAIN_PROVISIONERS
-    return block.type == "data" and label == "external"
+    return block.type == "data" and label in _PROGRAMS

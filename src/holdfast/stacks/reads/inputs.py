@@ -2,7 +2,8 @@
 
 One value answers two questions. *Work directory*: which files must be in it (`files`; all of them if
 `everything`). *Selection*: does a changed path affect the stack (`affecting_change`), even a new or deleted
-one. What cannot be followed makes both answers larger, never smaller.
+one. What cannot be followed makes both answers larger, never smaller: the work directory gets every file; a
+change counts if it is near the code (`nearby`), or anywhere if not even that is known (`unbounded`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 
 from msgspec import Struct, field
 
+from holdfast.config.stack_rules import DEFAULT_IGNORES
 from holdfast.hcl.eval.code import LOCK_FILE, is_auto_loaded, is_code
 
 _MOST_PATHS = 3
@@ -59,6 +62,13 @@ def fileset_pattern(glob: str) -> re.Pattern[str] | None:
         return None
 
 
+@lru_cache(maxsize=1024)
+def path_glob(glob: str) -> re.Pattern[str] | None:
+    """A pattern of `reads` or `ignores`: the paths that match it, and everything below them."""
+    pattern = fileset_pattern(glob)
+    return pattern and re.compile(f"(?:{pattern.pattern})(?:/.*)?", re.DOTALL)
+
+
 class InputKind(Enum):
     """Why a path matters, as shown to users, in the order in which reasons are listed."""
 
@@ -70,11 +80,13 @@ class InputKind(Enum):
     READ = "reads {paths}"
     FOLDER = "reads files in {subject} ({paths})"
     NAMED = "refers to {paths}"
+    LISTED = "`reads` in holdfast.yaml lists {paths}"
+    NEARBY = "{subject} count ({paths})"
     EVERYTHING = "{subject}: every changed file counts ({paths})"
 
 
 InputChange = tuple[InputKind, str]
-"""Why a path affects a stack, and the module, the folder, or the reason for `EVERYTHING`; otherwise empty."""
+"""Why a path affects a stack, and the module, the folder, or what is unclear; otherwise empty."""
 
 
 class NamedPaths(Struct, frozen=True, kw_only=True):
@@ -82,6 +94,20 @@ class NamedPaths(Struct, frozen=True, kw_only=True):
 
     paths: frozenset[str] = frozenset()
     folders: frozenset[str] = frozenset()
+
+
+class NearbyFiles(Struct, frozen=True, kw_only=True):
+    """The files of a folder, which count because the code may read files that it does not name."""
+
+    reason: str
+    folder: str
+
+    def holds(self, path: str) -> bool:
+        """Terraform's own files are left out: of these it is known which ones a stack reads."""
+        name = path.rpartition("/")[2]
+        return (self.folder == "." or path.startswith(f"{self.folder}/")) and not (
+            is_code(name) or name.endswith((".tfvars", ".tfvars.json")) or name == LOCK_FILE
+        )
 
 
 class OutsideRead(Struct, frozen=True, kw_only=True):
@@ -115,7 +141,14 @@ class StackInputs(Struct, frozen=True, kw_only=True):
     broken: tuple[str, ...]
     """Sentences about paths that fail in a work directory: relative ones outside the root, dead links."""
     reasons: tuple[str, ...]
-    """Why every file counts, with file and line; empty if everything could be followed."""
+    """Why the work directory needs every file, with file and line; empty if everything could be followed."""
+    unbounded: tuple[str, ...] = ()
+    """Those of `reasons` for which every changed file counts."""
+    nearby: tuple[NearbyFiles, ...] = ()
+    listed: tuple[re.Pattern[str], ...] = ()
+    """`reads` of the configuration."""
+    ignored: tuple[re.Pattern[str], ...] = ()
+    """`ignores` of the configuration: these never count."""
     tofu: tuple[str, ...] = ()
     """Why only OpenTofu can run this, from any of its modules."""
     above: frozenset[str] = field(default_factory=frozenset)
@@ -126,12 +159,31 @@ class StackInputs(Struct, frozen=True, kw_only=True):
         return bool(self.reasons)
 
 
-def affecting_change(inputs: StackInputs, path: str) -> InputChange | None:
-    """Why a changed, new or deleted path affects the stack; None if it does not."""
-    return next(_affecting_changes(inputs, path), None)
+def affecting_change(inputs: StackInputs, path: str, *, with_ignored: bool = False) -> InputChange | None:
+    """Why a changed, new or deleted path affects the stack; None if it does not, or if it is ignored."""
+    if not with_ignored and any(glob.fullmatch(path) for glob in inputs.ignored):
+        return None
+    change = next(_known_changes(inputs, path), None)
+    if change is not None or _is_documentation(path):
+        return change
+    return next(_unclear_changes(inputs, path), None)
 
 
-def _affecting_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
+@lru_cache(maxsize=8192)
+def _is_documentation(path: str) -> bool:
+    return any(glob.fullmatch(path) for glob in map(path_glob, DEFAULT_IGNORES) if glob)
+
+
+def _unclear_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
+    for near in inputs.nearby:
+        if near.holds(path):
+            where = "all files" if near.folder == "." else f"files in {near.folder}"
+            yield InputKind.NEARBY, f"{near.reason}: {where}"
+    if inputs.unbounded:
+        yield InputKind.EVERYTHING, inputs.unbounded[0]
+
+
+def _known_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     folder, _, name = path.rpartition("/")
     module = inputs.modules.get(folder or ".")
     own = module == inputs.module
@@ -149,8 +201,8 @@ def _affecting_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
         yield InputKind.READ, ""
     yield from ((InputKind.FOLDER, fileset.folder) for fileset in inputs.filesets if fileset.holds(path))
     yield from _named(inputs, path)
-    if inputs.reasons:
-        yield InputKind.EVERYTHING, inputs.reasons[0]
+    if any(glob.fullmatch(path) for glob in inputs.listed):
+        yield InputKind.LISTED, ""
 
 
 def _named(inputs: StackInputs, path: str) -> Iterator[InputChange]:

@@ -99,8 +99,8 @@ class BranchPaths(Struct, frozen=True, kw_only=True):
 PathExpression = NamedPath | FileRead | LoopPaths | BranchPaths
 
 
-def path_expressions(expression: Expression, name: str) -> tuple[PathExpression, ...]:
-    """`name`: the attribute or object key that the expression is assigned to."""
+def path_expressions(expression: Expression, name: str | None) -> tuple[PathExpression, ...]:
+    """`name`: the attribute or object key that the expression is assigned to; None if it names no file."""
     return tuple(_paths(expression, name))
 
 

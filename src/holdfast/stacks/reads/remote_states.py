@@ -14,7 +14,8 @@ from holdfast.hcl.eval.values import pairs
 from holdfast.hcl.nodes import Block, Body, Expression, Literal, Opaque, Traversal, walk
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, NamedState, named_state, state_of_stack
+from holdfast.stacks.backend import NamedState, named_state, state_of_stack
+from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.reads.walk import is_local_source, module_instances
 from holdfast.stacks.stack import Derived, Stack
 

@@ -16,9 +16,10 @@ from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
 from holdfast.stacks.generated import code_of
-from holdfast.stacks.reads.collector import InputCollector, ReferenceResolver
+from holdfast.stacks.reads.collector import InputCollector
 from holdfast.stacks.reads.file_references import ModuleReferences, ReferenceBlock, find_references
 from holdfast.stacks.reads.inputs import StackInputs
+from holdfast.stacks.reads.resolver import ReferenceResolver
 from holdfast.stacks.stack import Stack
 
 _MOST_VISITS = 2000
@@ -38,6 +39,7 @@ def stack_inputs(code: Code, stack: Stack, env_variables: frozenset[str] = froze
         if generated.template is not None:
             collector.add_template(generated.template)
     root = _root_instance(collector, stack, env_variables)
+    collector.add_patterns(stack.reads, stack.ignores)
     # A variable of its environment may name a file, too.
     collector.add_names(strings(_plain(stack.env)), (stack.module, "."), folders=False)
     for hook in stack.hooks:
@@ -162,10 +164,10 @@ def _assigned_values(
         file = code.file(path)
         if file is None:
             continue
-        if file.problems:
-            collector.add_everything(f"{file.problems[0].place or path} cannot be read")
-        in_file = values(file)
         folder = path.rpartition("/")[0] or "."
+        if file.problems:
+            collector.add_unread(path, f"{file.problems[0].place or path} cannot be read", folder)
+        in_file = values(file)
         collector.add_names(strings(in_file), (module, folder, "."), folders=False)
         assigned.update(in_file)
     for name, value in inline.items():
@@ -207,10 +209,25 @@ class _Walk:
             self._collector.add_everything(f"{instance.folder} is called too many times to be followed")
             return
         module = self._code.module(instance.folder)
-        for block in self._references(instance.folder, module).blocks:
+        references = self._references(instance.folder, module)
+        for block in references.blocks:
             self._resolve(block, scope, instance.folder, dormant=instance.dormant)
         for call in module.calls:
             self._call(call, instance)
+        for path, reason in references.unread:
+            self._unread(path, reason, instance)
+
+    def _unread(self, path: str, reason: str, instance: ModuleInstance) -> None:
+        """Every folder with code that a file names, which can be read only in part, may be a module."""
+        for source in filter(is_local_source, self._collector.add_unread(path, reason, instance.folder)):
+            folder = self._code.tree.inside(instance.folder, source)
+            if folder is not None and (module := self._code.module(folder)).files:
+                unknown = dict.fromkeys(module.variables, UNKNOWN)
+                scope = replace(
+                    instance.scope, variables=unknown, locals=module.locals, known_locals={}, names={}
+                )
+                scope = replace(scope, path_module=posixpath.join(instance.scope.path_module, source))
+                self.visit(ModuleInstance(folder=folder, address="", scope=scope, depth=instance.depth + 1))
 
     def _references(self, folder: str, module: ModuleCode) -> ModuleReferences:
         references = self._code.once(("references", folder), lambda: find_references(module.files))
@@ -222,8 +239,6 @@ class _Walk:
             for path in references.kubeconfigs:
                 self._collector.add_outside_file(path, kubeconfig=True)
             self._collector.tofu.update(dict.fromkeys(module.tofu))
-            for reason in references.unread:
-                self._collector.add_everything(reason)
         return references
 
     def _resolve(
@@ -234,10 +249,9 @@ class _Walk:
         if not iterations:
             dormant = True
             iterations = [scope.bind({block.iterator or "each": UNKNOWN, "count": UNKNOWN})]
-        if not dormant:
-            for reason in block.unfollowed:
-                self._collector.add_everything(reason)
         resolver = ReferenceResolver(self._collector, folder, dormant=dormant, resource=resource)
+        for unclear in block.unclear:
+            resolver.add_unclear(unclear)
         for inner in iterations if block.repeats else iterations[:1]:
             for reference in block.references:
                 resolver.resolve(reference, inner)
@@ -255,6 +269,7 @@ class _Walk:
                 self._collector.add_outside(source, place, relative=True)
                 self._collector.add_everything(f"{place} calls a module outside the repository")
                 return
+            self._collector.add_vendoring(folder)
             for called in _called_instances(self._code, instance, call, folder, source):
                 self.visit(called)
 

@@ -214,59 +214,166 @@ resource "x" "y" {
     assert not found.everything
 
 
+COMPUTED = "live/main.tf:2 reads a file whose name is computed"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ('locals {\n  a = file(var.unset)\n}\nvariable "unset" {}\n', COMPUTED),
+        ("locals {\n  a = file(data.x.y.z)\n}\n", COMPUTED),
+        ("locals {\n  a = [for f in data.x.y : file(f)]\n}\n", COMPUTED),
+        ("locals {\n  a = fileset(path.module, var.unset)\n}\n", COMPUTED),
+        ('data "external" "x" {\n  program = ["sh"]\n}\n', "live/main.tf:1 runs a program (data external)"),
+        ('resource "x" "y" {\n  source = var.unset\n}\n', COMPUTED),
+        ('locals {\n  a = "${path.module}/${var.unset}"\n}\n', COMPUTED),
         (
-            'locals {\n  a = file(var.unset)\n}\nvariable "unset" {}\n',
-            "main.tf:2 reads a file whose name is computed",
+            'locals {\n  a = templatefile("t.tpl", {})\n}\n',
+            "live/t.tpl reads a file whose name is computed",
         ),
-        ("locals {\n  a = file(data.x.y.z)\n}\n", "main.tf:2 reads a file whose name is computed"),
-        (
-            "locals {\n  a = [for f in data.x.y : file(f)]\n}\n",
-            "main.tf:2 reads a file whose name is computed",
-        ),
-        (
-            "locals {\n  a = fileset(path.module, var.unset)\n}\n",
-            "main.tf:2 reads a file whose name is computed",
-        ),
+        ("a = = 1\n", "live/main.tf:1:1 cannot be read"),
+        (f"locals {{\n  a = {'!' * 150}fileexists(var.unset)\n}}\n", COMPUTED),
+        ("locals {\n  a = templatestring(local.b, {})\n}\n", COMPUTED),
+    ],
+)
+def test_where_it_is_unclear_what_is_read_the_files_near_the_code_count(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    """The work directory has every file; of these, those in the module's folder affect the stack."""
+    template = "a\n${file(name)} and file( in the text\n"
+    code = repository(tmp_path, {"live/main.tf": text, "live/t.tpl": template})
+    found = module_inputs(code, "live")
+    assert found.everything
+    assert found.reasons[0] == words
+    assert reason(found, "live/data/near.json") == f"{words}: files in live count (live/data/near.json)"
+    assert reason(found, "other/far.json") is None
+    assert reason(found, "live/README.md") is None
+    assert reason(found, "live/other/main.tf") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
         ('module "m" {\n  source = var.unset\n}\n', "main.tf:1 calls a module whose source is computed"),
-        (
-            'resource "x" "y" {\n  provisioner "local-exec" {\n    command = "make"\n  }\n}\n',
-            "main.tf:2 runs a program (provisioner local-exec) that may read any file",
-        ),
-        (
-            'data "external" "x" {\n  program = ["sh"]\n}\n',
-            "main.tf:1 runs a program (data external) that may read any file",
-        ),
-        ('resource "x" "y" {\n  source = var.unset\n}\n', "main.tf:2 reads a file whose name is computed"),
-        (
-            'locals {\n  a = "${path.module}/${var.unset}"\n}\n',
-            "main.tf:2 reads a file whose name is computed",
-        ),
-        ('locals {\n  a = templatefile("t.tpl", {})\n}\n', "t.tpl is a template that itself reads files"),
-        ("a = = 1\n", "main.tf:1:1 cannot be read"),
-        (
-            f"locals {{\n  a = {'!' * 150}fileexists(var.unset)\n}}\n",
-            "main.tf:2 reads a file whose name is computed",
-        ),
         (
             f"locals {{\n  a = {'[' * 400}file(var.unset){']' * 400}\n}}\n",
             "main.tf:2 cannot be read",
         ),
-        ('locals {\n  a = fileset(".", "../*")\n}\n', "main.tf:2 searches for files above a folder"),
-        ("locals {\n  a = templatestring(local.b, {})\n}\n", "main.tf:2 reads a file whose name is computed"),
+        ('locals {\n  a = fileset(".", "*/../*")\n}\n', "main.tf:2 searches for files above a folder"),
     ],
 )
-def test_what_cannot_be_followed_makes_every_file_count(tmp_path: Path, text: str, words: str) -> None:
-    """Where a path cannot be followed, everything counts, and the reason says where and why."""
-    code = repository(tmp_path, {"main.tf": text, "t.tpl": '${file("x")}'})
-    found = module_inputs(code, ".")
-    assert found.everything
+def test_what_cannot_be_followed_at_all_makes_every_file_count(tmp_path: Path, text: str, words: str) -> None:
+    """If not even the modules are known, everything counts, and the reason says where and why."""
+    found = module_inputs(repository(tmp_path, {"main.tf": text}), ".")
     assert found.reasons[0] == words
-    touch = affecting_change(found, "any/thing.txt")
-    assert touch is not None
-    assert reason_text(*touch, ("any/thing.txt",)) == f"{words}: every changed file counts (any/thing.txt)"
+    assert reason(found, "any/thing.txt") == f"{words}: every changed file counts (any/thing.txt)"
+    assert reason(found, "docs/any.txt") is None
+
+
+def test_a_provisioner_counts_the_files_that_it_names(tmp_path: Path) -> None:
+    """It runs on create and destroy only, so nothing else counts; the work directory has every file."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": """
+resource "x" "y" {
+  connection { private_key = file(var.unset) }
+  provisioner "local-exec" { command = "bash ../scripts/a.sh --inventory=hosts.ini" }
+  provisioner "file" { source = var.unset }
+}
+""",
+            "live/hosts.ini": "",
+            "scripts/a.sh": "",
+        },
+    )
+    found = module_inputs(code, "live")
+    assert found.everything
+    assert reason(found, "scripts/a.sh") == "refers to scripts/a.sh"
+    assert reason(found, "live/hosts.ini") == "refers to live/hosts.ini"
+    assert [reason(found, path) for path in ("scripts/b.sh", "live/other.ini", "any.txt")] == [None] * 3
+
+
+def test_a_program_counts_the_files_that_it_names_and_those_beside_it(tmp_path: Path) -> None:
+    """It may load what is beside it, but a program above the stack does not make the rest count."""
+    code = repository(
+        tmp_path,
+        {
+            "live/a/main.tf": 'data "external" "x" {\n  program = ["sh", "-c", "python3 ${path.module}'
+            '/../../tools/a/look.py | ../../top.sh"]\n}\n',
+            "tools/a/look.py": "",
+            "top.sh": "",
+        },
+    )
+    found = module_inputs(code, "live/a")
+    assert reason(found, "tools/a/look.py") == "refers to tools/a/look.py"
+    assert reason(found, "top.sh") == "refers to top.sh"
+    beside = reason(found, "tools/a/library.py")
+    assert beside == "live/a/main.tf:2 runs a program: files in tools/a count (tools/a/library.py)"
+    assert reason(found, "tools/other.py") is None
+    assert reason(found, "live/other.txt") is None
+
+
+def test_what_a_template_reads_is_followed(tmp_path: Path) -> None:
+    """Expressions in a template count, with the variables that it gets; the text around them does not."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": 'locals {\n  a = templatefile("t.tpl", { n = "one" })\n}\n',
+            "live/t.tpl": 'call file(other) in ${n}\n${file("parts/${n}.txt")} %{ if true }${1}%{ endif }\n',
+        },
+    )
+    found = module_inputs(code, "live")
+    assert not found.everything
+    assert reason(found, "live/parts/one.txt") == "reads live/parts/one.txt"
+    assert reason(found, "live/parts/two.txt") is None
+
+
+def test_files_of_an_unreadable_file_are_found_by_their_names(tmp_path: Path) -> None:
+    """Its strings may name files and modules, so a syntax that is not understood misses nothing."""
+    broken = """
+resource "x" "y" {
+  a = = "${path.module}/policies/a.json"
+}
+module "m" { = source = "../modules/m" }
+"""
+    module = 'module "n" {\n  source = "../n"\n}\n'
+    code = repository(
+        tmp_path,
+        {"live/main.tf": broken, "modules/m/main.tf": module, "modules/n/main.tf": "locals {}\n"},
+    )
+    found = module_inputs(code, "live")
+    assert reason(found, "modules/n/new.tf") == "module modules/n changed (modules/n/new.tf)"
+    assert reason(found, "live/policies/a.json") is not None
+    assert reason(found, "modules/other/main.tf") is None
+
+
+def test_reads_and_ignores_of_the_configuration(tmp_path: Path) -> None:
+    """`reads` count like files that the code names, and are in the work directory; `ignores` never count."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": 'locals {\n  a = file("notes.md")\n  b = file("generated.json")\n}\n',
+            "policies/deep/a.rego": "",
+            "docs/rules.md": "",
+            "live/generated.json": "",
+        },
+    )
+    stack = Stack(
+        name="s",
+        kind=RuleKind.NAMED,
+        place=Place(file="holdfast.yaml"),
+        module="live",
+        reads=("policies", "docs/*.md"),
+        ignores=("**/generated.*",),
+    )
+    found = stack_inputs(code, stack)
+    assert {"policies/deep/a.rego", "docs/rules.md", "live/generated.json"} <= found.files
+    assert reason(found, "policies/new/b.rego") == "`reads` in holdfast.yaml lists policies/new/b.rego"
+    assert reason(found, "docs/rules.md") is not None
+    assert reason(found, "docs/deep/rules.md") is None
+    assert reason(found, "live/notes.md") == "reads live/notes.md"
+    assert reason(found, "live/generated.json") is None
+    assert affecting_change(found, "live/generated.json", with_ignored=True) is not None
 
 
 @pytest.mark.parametrize(

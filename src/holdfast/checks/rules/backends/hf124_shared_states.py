@@ -13,7 +13,8 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import UNKNOWN, CheckedStack, Checkout
 from holdfast.config.stack_rules import RuleKind
 from holdfast.kernel.patterns import pattern
-from holdfast.stacks.backend import DEFAULT_WORKSPACE, StateIdentity, named_state
+from holdfast.stacks.backend import StateIdentity, named_state
+from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.stack import Stack
 
 _TO_BE_SET = pattern(r"\b(?:UPDATE|CHANGE|REPLACE|YOUR)[_-]?[A-Z_-]*\b|<[^>]+>")

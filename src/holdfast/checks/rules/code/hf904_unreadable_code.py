@@ -3,21 +3,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import is_elsewhere
-from holdfast.checks.model.interface import Finding, Rule, Severity, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
-from holdfast.hcl.eval.code import is_code
+from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import File
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.text import plural
 
 
-def _module(module: Module) -> Iterator[Finding]:
+def _module(module: Module) -> Iterator[CheckResult]:
     for file in module.files:
         yield from _problems(file, module.checkout)
     yield from _calls(module)
 
 
-def _calls(module: Module) -> Iterator[Finding]:
+def _calls(module: Module) -> Iterator[CheckResult]:
     """Calls of local modules whose code is missing, so that no rule checks it."""
     tree = module.checkout.code.tree
     for block in module.blocks("module"):
@@ -28,11 +28,14 @@ def _calls(module: Module) -> Iterator[Finding]:
         if folder is None:
             what = f"the module `{name}` is outside the repository ({source}): no rule checks it"
             hint = "Put holdfast.yaml at the root of the repository."
-        elif not any(map(is_code, tree.names(folder))):
+        elif any(map(is_code, tree.names(folder))):
+            continue
+        elif is_downloaded(folder):
+            yield Skipped(reason=f"the module `{name}` is there only after init", file=block.place.file)
+            continue
+        else:
             what = f"the module `{name}` has no code in {folder}"
             hint = "Fix the path. If it is a Git submodule: git submodule update --init"
-        else:
-            continue
         yield finding(block.body.attribute("source") or block, what, hint=hint, address=f"module.{name}")
 
 
