@@ -20,7 +20,7 @@ from holdfast.onboarding.starter_atlantis import convert_projects
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, entries_with_states, state_choices
 from holdfast.onboarding.starter_text import render_config
-from holdfast.onboarding.translation import Translation
+from holdfast.onboarding.translation import Translation, share_keys
 
 _listed = functools.partial(first_names, most=3)
 
@@ -55,6 +55,8 @@ def starter_from_scan(scan: RepositoryScan) -> Starter:
     drafts = [_with_environment(entry) for entry in (converted or layout).entries]
     choices = state_choices(drafts, scan)
     own = entries_with_states(drafts, choices)
+    if translation is not None and not own:
+        translation = share_keys(translation)
     entries = [*own, *(translation.entries if translation is not None else ())]
     held_back = {stack.name for entry in entries if entry.held_back is not None for stack in entry.stacks}
     names = sorted(stack.name for entry in entries for stack in entry.stacks)

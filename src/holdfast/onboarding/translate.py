@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from holdfast.hcl.eval.code import Code
+from holdfast.onboarding.atmos import translate_atmos
+from holdfast.onboarding.atmos_files import CONFIG_FILES
 from holdfast.onboarding.terragrunt import translate_terragrunt
 from holdfast.onboarding.translation import Translation, complete
 from holdfast.stacks.backend import code_backend
 
 _TRANSLATORS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Code, Sequence[str]], Translation]]]] = {
+    "atmos": (CONFIG_FILES, translate_atmos),
     "terragrunt": (("terragrunt.hcl", "terragrunt.hcl.json", "terragrunt.stack.hcl"), translate_terragrunt),
 }
 """By tool: the names of its files, and how they are translated."""

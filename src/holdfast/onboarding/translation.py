@@ -59,6 +59,8 @@ class TranslatedStack(Struct, frozen=True, kw_only=True):
     module: str
     keys: Mapping[str, object]
     """Keys of the entry, as plain values: texts are not escaped yet."""
+    environment: str | None = None
+    """If the tool says it; else what its name or its inputs say."""
     depends_on: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -89,21 +91,25 @@ class Translation(Struct, frozen=True, kw_only=True):
 
 
 def complete(translation: Translation, backend_of: ReadBackend) -> Translation:
-    """With what only all stacks together show: shared states, dependencies on held-back stacks, defaults."""
+    """With what only all stacks together show: shared states, and dependencies on held-back stacks."""
     stacks = _hold_back_dependents(_hold_back_shared_states(translation.stacks, backend_of))
-    defaults = _defaults([stack for stack in stacks if not stack.reasons])
-    own = (
-        replace(
-            stack,
-            keys={
-                key: value
-                for key, value in stack.keys.items()
-                if key not in defaults or _filled(defaults[key], stack.name) != value
-            },
-        )
-        for stack in stacks
+    return replace(translation, stacks=stacks)
+
+
+def share_keys(translation: Translation) -> Translation:
+    """With the values that all stacks share in `defaults`. Only if there are no other stacks.
+
+    A held-back stack counts: it must not get a state from a default that it does not have itself.
+    """
+    names = [stack.name for stack in translation.stacks]
+    if len(names) < 2:  # noqa: PLR2004 - a default for a single stack is none
+        return translation
+    values = ({key: stack.keys.get(key) for key in _SHARED_KEYS} for stack in translation.stacks)
+    defaults = _shared(list(values), names)
+    stacks = tuple(
+        replace(stack, keys=_without(stack.keys, defaults, stack.name)) for stack in translation.stacks
     )
-    return replace(translation, stacks=tuple(own), defaults=defaults)
+    return replace(translation, stacks=stacks, defaults=defaults)
 
 
 def hold_back_invalid(translation: Translation, text: str, problems: Iterable[Problem]) -> Translation:
@@ -148,7 +154,7 @@ def _hold_back_shared_states(
 
 
 def _other(names: Sequence[str], name: str) -> str:
-    return next(each for each in names if each != name)
+    return next((each for each in names if each != name), name)
 
 
 def _identity(stack: TranslatedStack, backend_of: ReadBackend) -> object:
@@ -160,7 +166,9 @@ def _identity(stack: TranslatedStack, backend_of: ReadBackend) -> object:
             kind=RuleKind.NAMED,
             place=Place(file=stack.original),
             module=stack.module,
-            backend=Backend(type=settings["type"], settings=settings["settings"]) if settings else None,
+            backend=Backend(type=settings["type"], settings=settings.get("settings", {}))
+            if settings
+            else None,
             workspace=str(stack.keys.get("workspace") or "default"),
         ),
         backend_of(stack.module),
@@ -186,55 +194,57 @@ def _hold_back_dependents(stacks: Iterable[TranslatedStack]) -> tuple[Translated
     return tuple(by_name.values())
 
 
-def _defaults(stacks: Sequence[TranslatedStack]) -> dict[str, object]:
-    """Keys that are the same for all stacks, also with {name} in their texts."""
-    if len(stacks) < 2:  # noqa: PLR2004 - a default for a single stack is none
-        return {}
-    names = [stack.name for stack in stacks]
-    defaults: dict[str, object] = {}
-    for key in _SHARED_KEYS:
-        values = [stack.keys.get(key) for stack in stacks]
-        common = values[0] if key == "generate" and values == values[:1] * len(values) else None
-        common = _common(values, names) if key != "generate" else common
-        if common is not None:
-            defaults[key] = common
-    return defaults
+def _shared(values: Sequence[Mapping[str, object]], names: Sequence[str]) -> dict[str, object]:
+    """The parts of mappings that are the same for all stacks, also with {name} in their texts."""
+    shared: dict[str, object] = {}
+    for key, first in values[0].items():
+        all_values = [value.get(key) for value in values]
+        if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in all_values):
+            part: object = _shared(all_values, names)  # type: ignore[arg-type] # mappings, see above
+        else:
+            part = _common(all_values, names, template=key == "content")
+        if part is not None and part != {}:
+            shared[key] = part
+    return shared
 
 
-def _common(values: Sequence[object], names: Sequence[str]) -> object:
-    """One value with placeholders for all of them, or None."""
-    first = values[0]
-    if isinstance(first, Mapping):
-        if not all(isinstance(value, Mapping) and list(value) == list(first) for value in values):
-            return None
-        items = {key: _common([value[key] for value in values], names) for key in first}  # type: ignore[index] # mappings, see above
-        return None if None in items.values() else items
-    if all(value == first for value in values):
-        return escaped(first)
-    if not all(isinstance(value, str) for value in values):
+def _common(values: Sequence[object], names: Sequence[str], *, template: bool) -> object:
+    """One text with {name}, or the same value, for all stacks; None if there is none."""
+    if all(value == values[0] for value in values):
+        return values[0] if template else escaped(values[0])
+    if template or not all(isinstance(value, str) for value in values):
         return None
     texts = {
-        escape(str(value)).replace(escape(name), "{name}") for value, name in zip(values, names, strict=True)
+        as_template(str(value)).replace(escape(name), "{name}")
+        for value, name in zip(values, names, strict=True)
     }
     return texts.pop() if len(texts) == 1 else None
 
 
-def _filled(value: object, name: str) -> object:
+def _without(value: Mapping[str, object], defaults: Mapping[str, object], name: str) -> dict[str, object]:
+    """What the defaults do not say."""
+    rest: dict[str, object] = {}
+    for key, item in value.items():
+        default = defaults.get(key)
+        if isinstance(item, Mapping) and isinstance(default, Mapping):
+            item = _without(item, default, name)  # noqa: PLW2901 - the rest of it
+            if not item:
+                continue
+        if default is None or _filled(default, name, template=key == "content") != item:
+            rest[key] = item
+    return rest
+
+
+def _filled(value: object, name: str, *, template: bool) -> object:
     """A default for the stack of this name."""
-    match value:
-        case str():
-            return parse(value).fill(lambda _placeholder: name)
-        case Mapping():
-            return {key: _filled(item, name) for key, item in value.items()}
-        case list():
-            return [_filled(item, name) for item in value]
-        case _:
-            return value
+    if isinstance(value, str) and not template:
+        return parse(value).fill(lambda _placeholder: name)
+    return [_filled(item, name, template=False) for item in value] if isinstance(value, list) else value
 
 
 def _entry(stack: TranslatedStack) -> StackEntry:
     entry = single_entry(stack.name, stack.module, (), RuleKind.FOLDER)
-    environment = entry.environment
+    environment = escape(stack.environment) if stack.environment else entry.environment
     inputs = stack.keys.get("inputs", {})
     if environment is None and isinstance(inputs, Mapping):
         texts = (inputs.get(name) for name in ENVIRONMENT_VARIABLES)
@@ -259,11 +269,16 @@ def _marked_template(value: object) -> object:
     return _MARK.sub(r"@{values.\1}", value) if isinstance(value, str) else value
 
 
+def as_template(text: str) -> str:
+    """A text that means itself, with literal braces; a marked variable is a placeholder."""
+    return _MARK.sub(r"{values.\1}", escape(text))
+
+
 def escaped(value: object) -> object:
     """A value in which every text means itself, with literal braces."""
     match value:
         case str():
-            return _MARK.sub(r"{values.\1}", escape(value))
+            return as_template(value)
         case Mapping():
             return {key: escaped(item) for key, item in value.items()}
         case list() | tuple():

@@ -1,3 +1,7 @@
+terraform {
+  required_version = ">= 1.5"
+}
+
 variable "environment" { type = string }
 variable "network_id" { type = string }
 variable "zones" { type = list(string) }

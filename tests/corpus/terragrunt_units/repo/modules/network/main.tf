@@ -1,3 +1,7 @@
+terraform {
+  required_version = ">= 1.5"
+}
+
 variable "environment" { type = string }
 variable "zones" { type = list(string) }
 resource "terraform_data" "network" { input = { id = "net-${var.environment}-${local.owner}", zones = var.zones } }
