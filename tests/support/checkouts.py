@@ -70,7 +70,7 @@ class MemoryCode(Code):
         self._bytes = files
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
-        return self._bytes.get(path)
+        return self._bytes.get(self.tree.real(path) or path)
 
 
 def configuration(text: str = ONE_STACK) -> Config:

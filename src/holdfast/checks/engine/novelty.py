@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from holdfast.checks.model.baseline import BaselineEntry, RemainingEntries, line
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import BaselineUse, Novelty, Report, ReportedFinding
 from holdfast.checks.model.subjects import Checkout
+from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.nodes import File
 
 ABOUT_SETTINGS = frozenset({"HF901", "HF902", "HF903", "HF907"})
@@ -37,6 +37,7 @@ def entry_of(finding: ReportedFinding) -> BaselineEntry:
         stack=finding.stack if finding.file is None else None,
         address=finding.address,
         message=line_independent(finding.message),
+        count=max(1, len(finding.paths)),
     )
 
 
@@ -54,7 +55,7 @@ def mark_known(
     def marked(finding: ReportedFinding) -> ReportedFinding:
         if finding.waived:
             return finding
-        known = can_be_known(finding) and remaining.take(entry_of(finding))
+        known = can_be_known(finding) and remaining.take_whole(entry_of(finding))
         return replace(finding, novelty=Novelty.KNOWN if known else Novelty.NEW)
 
     return [marked(finding) for finding in findings], remaining.left()
@@ -64,9 +65,17 @@ def compare_with_baseline(
     report: Report, entries: Iterable[BaselineEntry], checkout: Checkout, coverage: Coverage
 ) -> Report:
     findings, left = mark_known(report.findings, entries)
+    new = {entry_of(finding).identity for finding in findings if finding.novelty is Novelty.NEW}
+    known = {entry_of(finding).identity for finding in findings if finding.novelty is Novelty.KNOWN}
     unreadable = {finding.file for finding in findings if finding.rule.id == _UNREADABLE}
-    checked = (entry for entry in left if checkout.whole and _is_checked(entry, checkout, coverage))
-    fixed = tuple(entry for entry in checked if entry.file is None or entry.file not in unreadable)
+    # What occurs more often than known is reported as new; what occurs less often is fixed.
+    left = tuple(entry for entry in left if entry.identity not in new)
+    fixed = tuple(
+        entry
+        for entry in left
+        if entry.identity in known
+        or (checkout.whole and entry.file not in unreadable and _is_checked(entry, checkout, coverage))
+    )
     unchecked = tuple(entry for entry in left if entry not in fixed)
     return replace(report, findings=tuple(findings), baseline=BaselineUse(fixed=fixed, unchecked=unchecked))
 
@@ -104,7 +113,8 @@ def next_baseline(report: Report, clean: Callable[[str], str]) -> tuple[list[Bas
 # The base of a change
 
 _Key = tuple[str | bytes | None, ...]
-_Severities = dict[_Key, list[Severity]]
+_Base = dict[_Key, list[tuple[Severity, frozenset[str]]]]
+"""By what identifies a finding: how severe it is, and under which links to its file it was found."""
 
 
 def mark_existing(
@@ -116,8 +126,9 @@ def mark_existing(
     """The report of a change, compared with the findings of its base. Of those, `entries` are known.
 
     `bases` are its findings with the settings of the change and with its own: a finding exists if either has
-    it, at least as severe and on an unchanged line. It may have moved to another file of the folder, which is
-    one module. An external tool reads only the current files: of its findings, the baseline decides.
+    it, at least as severe, on an unchanged line and under the same links. It may have moved to another file
+    of the folder, which is one module. An external tool reads only the current files: of its findings, the
+    baseline decides.
     """
     remaining = _united([_by_key(base, old) for base, old in bases])
     keys = {
@@ -126,9 +137,9 @@ def mark_existing(
         if not finding.waived and finding.rule.id in _OWN
     }
     existing = _take(keys, report, remaining)
-    moved: _Severities = {}
-    for key, severities in remaining.items():
-        moved.setdefault(_in_folder(key), []).extend(severities)
+    moved: _Base = {}
+    for key, found in remaining.items():
+        moved.setdefault(_in_folder(key), []).extend(found)
     missing = {number: _in_folder(key) for number, key in keys.items() if number not in existing}
     existing |= _take(missing, report, moved)
 
@@ -139,42 +150,43 @@ def mark_existing(
             return finding
         if number not in existing:
             return replace(finding, novelty=Novelty.NEW)
-        known = can_be_known(finding) and accepted.take(entry_of(finding))
+        known = can_be_known(finding) and accepted.take_whole(entry_of(finding))
         return replace(finding, novelty=Novelty.KNOWN if known else Novelty.EXISTING)
 
     findings = tuple(marked(number, finding) for number, finding in enumerate(report.findings))
     return replace(report, findings=findings)
 
 
-def _by_key(report: Report, checkout: Checkout) -> _Severities:
-    severities: _Severities = {}
+def _by_key(report: Report, checkout: Checkout) -> _Base:
+    found: _Base = {}
     for finding in report.findings:
-        severities.setdefault(_key(finding, checkout), []).append(finding.severity)
-    for found in severities.values():
-        found.sort(key=lambda severity: severity.rank)
-    return severities
+        found.setdefault(_key(finding, checkout), []).append((finding.severity, finding.links))
+    return found
 
 
-def _united(bases: Iterable[_Severities]) -> _Severities:
-    """What both show is one finding."""
-    united: _Severities = {}
+def _united(bases: Iterable[_Base]) -> _Base:
+    """What both show is one finding: of each key, those of the base that has more or more severe ones."""
+    united: _Base = {}
     for base in bases:
-        for key, severities in base.items():
-            pairs = itertools.zip_longest(united.get(key, ()), severities)
-            united[key] = [min(filter(None, pair), key=lambda severity: severity.rank) for pair in pairs]
+        for key, found in base.items():
+            united[key] = min(united.get(key, found), found, key=_weight)
     return united
 
 
-def _take(keys: Mapping[int, _Key], report: Report, remaining: _Severities) -> set[int]:
+def _weight(found: list[tuple[Severity, frozenset[str]]]) -> tuple[int, list[int]]:
+    return -len(found), sorted(severity.rank for severity, _ in found)
+
+
+def _take(keys: Mapping[int, _Key], report: Report, remaining: _Base) -> set[int]:
     """The numbers of the findings that remain in the base; each there is used once."""
     taken = set()
     for number, key in keys.items():
-        known = remaining.get(key, [])
-        severity = report.findings[number].severity
-        match = next((other for other in known if other.is_at_least(severity)), None)
-        if match is not None:
-            known.remove(match)
-            taken.add(number)
+        finding, known = report.findings[number], remaining.get(key, [])
+        for match in known:
+            if match[0].is_at_least(finding.severity) and finding.links <= match[1]:
+                known.remove(match)
+                taken.add(number)
+                break
     return taken
 
 
@@ -187,7 +199,8 @@ def _key(finding: ReportedFinding, checkout: Checkout) -> _Key:
 
 
 def _in_folder(key: _Key) -> _Key:
-    return key[0], *key[2:]
+    """Without the name of the file, if it is code of a module: variables files do not belong together."""
+    return (key[0], *key[2:]) if is_code(str(key[1])) else key
 
 
 def _content(finding: ReportedFinding, checkout: Checkout) -> str | bytes | None:

@@ -144,6 +144,7 @@ class _ReportBuilder:
             address=finding.address,
             stacks=(finding.stack,) if finding.stack else tuple(stack_.name for stack_ in evaluation.stacks),
             id=finding_id(rule.id, finding, stack),
+            paths=(path,) if path is not None else (),
         )
         yield path, reported
 
@@ -294,5 +295,6 @@ def merge_findings(findings: Iterable[ReportedFinding]) -> Iterator[ReportedFind
                 severity=min(first.severity, finding.severity, key=lambda severity: severity.rank),
                 stack=finding.stack if finding.stack == first.stack else None,
                 stacks=tuple(dict.fromkeys((*first.stacks, *finding.stacks))),
+                paths=tuple(dict.fromkeys((*first.paths, *finding.paths))),
             )
     return iter(merged.values())

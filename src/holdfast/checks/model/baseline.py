@@ -36,6 +36,11 @@ class BaselineEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     address: str | None = None
     message: str
     count: int = 1
+    """How often, under every path that links give its file."""
+
+    @property
+    def identity(self) -> tuple[str | None, ...]:
+        return self.file, self.stack, self.rule, self.address, self.message
 
 
 class _Baseline(Struct, frozen=True, kw_only=True):
@@ -79,11 +84,7 @@ def _joined(entries: Iterable[BaselineEntry]) -> list[BaselineEntry]:
     for entry in entries:
         counts[structs.replace(entry, count=1)] += entry.count
     joined = (structs.replace(entry, count=count) for entry, count in counts.items() if count > 0)
-    return sorted(joined, key=lambda entry: (*(part or "" for part in _identity(entry)), entry.severity.rank))
-
-
-def _identity(entry: BaselineEntry) -> tuple[str | None, ...]:
-    return entry.file, entry.stack, entry.rule, entry.address, entry.message
+    return sorted(joined, key=lambda entry: (*(part or "" for part in entry.identity), entry.severity.rank))
 
 
 def common_entries(
@@ -101,11 +102,11 @@ class RemainingEntries:
     def __init__(self, entries: Iterable[BaselineEntry]) -> None:
         self._by_identity: dict[tuple[str | None, ...], list[BaselineEntry]] = {}
         for entry in _joined(entries):
-            self._by_identity.setdefault(_identity(entry), []).append(entry)
+            self._by_identity.setdefault(entry.identity, []).append(entry)
 
     def take(self, entry: BaselineEntry) -> int:
         """Uses entries like this one that are at least as severe: as many as there are, at most its count."""
-        known = self._by_identity.get(_identity(entry), [])
+        known = self._by_identity.get(entry.identity, [])
         missing = entry.count
         for number, other in enumerate(known):
             if other.severity.is_at_least(entry.severity):
@@ -113,6 +114,12 @@ class RemainingEntries:
                 known[number] = structs.replace(other, count=other.count - used)
                 missing -= used
         return entry.count - missing
+
+    def take_whole(self, entry: BaselineEntry) -> bool:
+        """Whether there are as many as its count; otherwise none is used."""
+        known = self._by_identity.get(entry.identity, [])
+        available = sum(other.count for other in known if other.severity.is_at_least(entry.severity))
+        return available >= entry.count and self.take(entry) > 0
 
     def left(self) -> tuple[BaselineEntry, ...]:
         return tuple(_joined(entry for entries in self._by_identity.values() for entry in entries))

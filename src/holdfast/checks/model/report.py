@@ -57,6 +57,8 @@ class ReportedFinding(Struct, frozen=True, kw_only=True):
     """All stacks that it concerns: several may share the code. Empty: no stack in particular."""
     id: str = ""
     """Identifies the finding in every report of one change, also after redaction."""
+    paths: tuple[str, ...] = ()
+    """Its file, and links to it, as far as it was found under them."""
     novelty: Novelty | None = None
     """None: it was compared with nothing."""
 
@@ -68,6 +70,10 @@ class ReportedFinding(Struct, frozen=True, kw_only=True):
     def active(self) -> bool:
         """Whether it counts: not waived, and neither known nor existing."""
         return self.waiver is None and self.novelty in (None, Novelty.NEW)
+
+    @property
+    def links(self) -> frozenset[str]:
+        return frozenset(self.paths) - {self.file or ""}
 
 
 class NotEvaluated(Struct, frozen=True, kw_only=True):

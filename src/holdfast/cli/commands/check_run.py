@@ -207,12 +207,10 @@ def run_check(invocation: Invocation, selection: Selection, options: CheckOption
 def _write_baseline(invocation: Invocation, repository: Repository, report: Report) -> Report:
     """Write the baseline of this report, and compare the report with it."""
     entries, left_out = next_baseline(report, invocation.console.redactor.clean)
-    path = repository.config.root / BASELINE
-    existed = path.exists()
-    files.write(path, write_baseline(entries), mode=0o644)
+    files.write(repository.config.root / BASELINE, write_baseline(entries), mode=0o644)
     say = invocation.console.say
-    fixed = report.baseline.fixed_count if report.baseline is not None else 0
-    added = report.count_novelty(Novelty.NEW) - left_out if existed else len(entries)
+    fixed = len(report.baseline.fixed) if report.baseline is not None else 0
+    added = report.count_novelty(Novelty.NEW) - left_out
     say(f" wrote {BASELINE}: {plural(len(entries), 'known finding')} ({added} added, {fixed} removed)")
     secrets = sum(finding.rule.secret and not finding.waived for finding in report.findings)
     if secrets:

@@ -103,6 +103,9 @@ def test_what_is_fixed_is_distinguished_from_what_was_not_checked() -> None:
     assert [entry.rule for entry in report.baseline.unchecked] == ["HF208"]
     kept, _ = next_baseline(report, str)
     assert [entry.rule for entry in kept] == ["HF208"]
+    once = of(RESOURCE, inputs=CheckInputs(baseline=(*entries(of(RESOURCE)[0]),) * 2))[0]
+    assert once.baseline is not None
+    assert once.baseline.fixed_count == 1
     broken = of("locals {\n", WRONG, HF904, inputs=CheckInputs(baseline=known))[0]
     assert broken.baseline is not None
     assert not broken.baseline.fixed
@@ -155,6 +158,20 @@ def test_what_the_base_has_on_the_same_line_of_code_is_known() -> None:
     assert compared("", RESOURCE) == [Novelty.NEW]
     empty = {"main.tf": "locals {}\n"}
     assert compared({**empty, "x/a.tf": RESOURCE}, {**empty, "y/a.tf": RESOURCE}) == [Novelty.NEW]
+
+
+def test_code_that_is_used_under_another_link_is_new() -> None:
+    """A link to a known file brings its findings to where they were not."""
+    files = {"main.tf": "locals {}\n", "old/a.tf": RESOURCE}
+    linked = {**files, "new/a.tf": "-> /repository/old/a.tf"}
+    assert [one.file for one in of(linked)[0].findings] == ["old/a.tf"]
+    assert compared(files, linked) == [Novelty.NEW]
+    assert compared(linked, linked) == compared(linked, files) == [Novelty.KNOWN]
+    known = entries(of(files)[0])
+    assert novelties(of(linked, inputs=CheckInputs(baseline=known))[0]) == [Novelty.NEW]
+    known = entries(of(linked)[0])
+    assert [entry.count for entry in known] == [2]
+    assert novelties(of(linked, inputs=CheckInputs(baseline=known))[0]) == [Novelty.KNOWN]
 
 
 def test_another_secret_at_the_same_address_is_new() -> None:
