@@ -57,6 +57,16 @@ def test_a_prerelease_is_never_chosen_by_accident(version: Version, base: str, o
         assert not Constraint.parse(f"{operator} {base}").allows(version)
 
 
+@given(versions, versions, numbers, operators)
+def test_a_constraint_reaches_what_it_allows(
+    version: Version, later: Version, base: str, operator: str
+) -> None:
+    """What allows a version at or above another reaches that one, so no hint is withheld by mistake."""
+    constraint = Constraint.parse(f"{operator} {base}")
+    if later >= version and constraint.allows(later):
+        assert constraint.reaches(version)
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_a_constraint_or_a_mistake(text: str) -> None:
     """Whatever stands in a file, the answer is a constraint or an error with a code."""

@@ -46,7 +46,7 @@ class MemoryTree(Worktree):
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(ROOT)
         self._tree = ListedTree(files)
-        self._all = frozenset(files)
+        self._all = files
         self._links = {path: text[3:].decode() for path, text in files.items() if text.startswith(b"-> ")}
 
     def _names(self, folder: str) -> tuple[str, ...]:
@@ -57,6 +57,9 @@ class MemoryTree(Worktree):
         if path in self._all:
             return PathKind.FILE
         return PathKind.FOLDER if self._tree.listing(path) is not None else PathKind.MISSING
+
+    def read_bytes(self, path: str, limit: int = -1) -> bytes:
+        return self._all[path] if limit < 0 else self._all[path][:limit]
 
     def _follow_links(self, path: str) -> str:
         target = self._links.get(path)

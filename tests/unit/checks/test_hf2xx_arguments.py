@@ -55,8 +55,8 @@ def found_in(code: str) -> list[tuple[str, str, Severity]]:
         ("kubernetes_secret_v1", 'data_wo = { token = "summer" }', "data_wo.token"),
         (
             "azurerm_container_group",
-            'container {\nsecure_environment_variables = { X = "summer" }\n}',
-            "container.secure_environment_variables.X",
+            'container {\nsecure_environment_variables = { DB_PASSWORD = "summer" }\n}',
+            "container.secure_environment_variables.DB_PASSWORD",
         ),
         (
             "aws_secretsmanager_secret_version",

@@ -197,41 +197,49 @@ def _is_unencrypted(method: Expression | None) -> bool:
 BackendCheck = Callable[[BackendView], Iterable[CheckResult]]
 
 
-def for_stacks(check: BackendCheck) -> CheckFunction[CheckedStack]:
+def for_stacks(check: BackendCheck, *, literals_only: bool = True) -> CheckFunction[CheckedStack]:
     def check_stack(stack: CheckedStack) -> Iterator[CheckResult]:
         backend = backend_of_stack(stack)
         if backend.type != MANAGED:
-            yield from check(backend)
+            # An empty block: a wrapper or an option of `init` adds the settings.
+            yield from _check(check, backend, literals_only=literals_only or bool(backend.settings))
 
     return check_stack
 
 
 def for_unused_modules(check: BackendCheck, *, literals_only: bool = False) -> CheckFunction[Module]:
-    """Checks root modules that no stack uses; settings that are not in the code may come from elsewhere.
-
-    `literals_only`: the rule only checks settings that are in the code, so missing ones do not matter.
-    """
+    """Checks root modules that no stack uses."""
 
     def check_module(module: Module) -> Iterator[CheckResult]:
         backend = None if has_stack(module) else backend_of_module(module)
-        if backend is None:
-            return
-        missing = [name for name in backend.kind.needs if not backend.has(name)]
-        if missing and not literals_only:
-            yield Skipped(
-                reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
-                file=backend.place.file,
-                expected=True,
-            )
-            return
-        yield from check(backend)
+        if backend is not None:
+            yield from _check(check, backend, literals_only=literals_only)
 
     return check_module
 
 
+def _check(check: BackendCheck, backend: BackendView, *, literals_only: bool) -> Iterator[CheckResult]:
+    """Where a setting that the backend needs is missing, this and others may come from elsewhere.
+
+    `literals_only`: the rule only checks settings that are in the code, so missing ones do not matter.
+    """
+    missing = [name for name in backend.kind.needs if not backend.has(name)]
+    if missing and not literals_only:
+        yield Skipped(
+            reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
+            file=backend.place.file,
+            expected=True,
+        )
+    else:
+        yield from check(backend)
+
+
 def for_backends(check: BackendCheck, *, literals_only: bool = False) -> dict[str, Any]:
     """The functions of a `Rule` about backends of stacks, and of root modules that no stack uses."""
-    return {"stack": for_stacks(check), "source": for_unused_modules(check, literals_only=literals_only)}
+    return {
+        "stack": for_stacks(check, literals_only=literals_only),
+        "source": for_unused_modules(check, literals_only=literals_only),
+    }
 
 
 def has_stack(module: Module) -> bool:

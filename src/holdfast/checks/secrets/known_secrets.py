@@ -42,12 +42,17 @@ _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "l
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
-    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256)$"
+    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
 )
-"""Metadata options, idempotency tokens, Kubernetes names, key digests."""
+"""Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters."""
+_NAME_OF_ONE = pattern(
+    r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
+    r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token)[\])=]*"
+)
+"""In a sample: `ftp://user[:password]@host`, `postgres://USER:DB_PASSWORD@host`."""
 _VARIABLE = ("$", "{{", "%{", "<")
 """What follows a word is filled in: `Authorization: Token token=${TOKEN}`."""
-_EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=]\s*[\"'[{]*[^\n:]*$")
+_EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=][^\n]*$")
 """The example of an API description."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
@@ -103,6 +108,8 @@ def known_in(text: str) -> Iterator[KnownSecret]:
 
 def _counts(text: str, start: int, end: int) -> bool:
     secret = text[start:end]
+    if _NAME_OF_ONE.fullmatch(secret) is not None:
+        return False
     known = "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
     return known and not text.startswith(_VARIABLE, end) and _EXAMPLE.search(text, start - 80, start) is None
 

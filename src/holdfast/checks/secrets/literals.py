@@ -155,8 +155,6 @@ _VALUES = frozenset(
     )
 )  # fmt: skip
 """Elsewhere a marked `value` may be anything: a setting, a header, a document."""
-_EVERY = frozenset(("secure_environment_variables", "sensitive_environment_variables", "custom_keys"))
-"""Maps in which every value is a secret; in other maps the names decide."""
 _FLAGS = ("sensitive", "is_secret", "is_value_secret", "masked", "encrypted", "secret")
 """Next to a `value`, these say that it is a secret."""
 _GITHUB = pattern(r"github_\w+_secret")
@@ -201,7 +199,7 @@ def _all(module: Module, resource: Resource) -> Iterator[_Text]:
             if value_.expression is not None:
                 for text in _texts(module, value_.steps, value_.expression, value_.place):
                     direct = text.steps == value_.steps
-                    if is_secret if direct else _is_secret_entry(steps, text):
+                    if is_secret if direct else _is_secret_entry(text):
                         yield text
     for body in bodies(resource.block) if _may_flag(module, resource.block.file) else ():
         argument = body.attribute("value")
@@ -227,7 +225,7 @@ def _listed(resource: Resource) -> Iterator[tuple[str, ...]]:
 
 def _is_secret(resource: Resource, steps: tuple[str, ...]) -> bool:
     """Whether every text in this argument is a secret; content may also be harmless."""
-    if len(steps) == 1 and _is_about(resource.body):
+    if len(steps) == 1 and (_is_about(resource.body) or is_about(resource.name)):
         return False
     name = steps[-1].removesuffix("_wo")
     if resource.type == "aws_ssm_parameter":
@@ -249,9 +247,9 @@ def _is_about(body: Body) -> bool:
     return name is not None and is_about(name.rpartition("/")[2])
 
 
-def _is_secret_entry(listed: tuple[str, ...], entry: _Text) -> bool:
+def _is_secret_entry(entry: _Text) -> bool:
     """A text below the argument, unless it is a placeholder or a name (`password = "db_password"`)."""
-    named = listed[-1] in _EVERY or names_secret(entry.steps[-1])
+    named = names_secret(entry.steps[-1])
     return named and not is_placeholder(entry.text) and not names_a_secret(entry.text)
 
 

@@ -19,7 +19,7 @@ from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name, looks_random
 
 _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[a-z]Pass$|MYSQL_PWD$")
-_IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_.-]*")
+_IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
 _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["

@@ -43,10 +43,11 @@ def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
     if encrypt is None:
         yield backend.unknown("encrypt")
     elif not encrypt and backend.type == "s3" and not backend.has("encrypt"):
+        elsewhere = backend.has("endpoint") or backend.has("endpoints")
         yield finding(
             backend.place_of("encrypt"),
             "without `encrypt = true` only the default encryption of the bucket protects the state",
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if elsewhere else Severity.NOTE,
         )
     elif not encrypt:
         yield finding(

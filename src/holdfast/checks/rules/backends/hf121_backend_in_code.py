@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from holdfast.checks.backends.backends import BackendView, for_backends
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import UNKNOWN
 
+_CONVENTION: Final[dict[str, Any]] = {
+    "needs": "a severity in `checks.rules`",
+    "configured": lambda _: False,
+}
 _KEY_FILES: Final = {"gcs": ("credentials",)}
 """Settings that are the path of a key file or its content; HF120 reports the content."""
 
@@ -25,6 +29,7 @@ HF121 = Rule(
     fix="Move it to the stack's entry in holdfast.yaml (`backend: { settings: … }` or `credentials:`); "
     "Holdfast passes it to `init`.",
     severity=Severity.NOTE,
+    **_CONVENTION,
     **for_backends(_check_identity, literals_only=True),
 )
 
@@ -46,5 +51,6 @@ HF122 = Rule(
     fix="Copy the settings to the stack's entry in holdfast.yaml (`backend: { settings: … }`), check "
     'that the plan has no changes, then empty the block: `backend "s3" {}`.',
     severity=Severity.NOTE,
+    **_CONVENTION,
     **for_backends(_check_location, literals_only=True),
 )

@@ -10,7 +10,7 @@ from holdfast.checks.code.required import (
     lock_path,
     required_by_root,
 )
-from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
+from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.eval.evaluate import evaluate
@@ -114,8 +114,10 @@ def _check_versions(module: Module) -> Iterator[CheckResult]:
                     address=f"provider.{provider.name}",
                 )
             missing.add(provider.source)
-        else:
-            yield from _version_mismatch(lock, provider, locked)
+        elif locked.address not in missing:
+            mismatch = tuple(_version_mismatch(lock, provider, locked))
+            missing.update(locked.address for result in mismatch if isinstance(result, Finding))
+            yield from mismatch
 
 
 def _version_mismatch(

@@ -8,7 +8,11 @@ from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import File
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
+
+_FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
+"""Folders that a program fills before Terraform runs."""
 
 
 def _module(module: Module) -> Iterator[CheckResult]:
@@ -36,7 +40,10 @@ def _calls(module: Module) -> Iterator[CheckResult]:
         else:
             what = f"the module `{name}` has no code in {folder}"
             hint = "Fix the path. If it is a Git submodule: git submodule update --init"
-        yield finding(block.body.attribute("source") or block, what, hint=hint, address=f"module.{name}")
+        fetched = folder is not None and (_FETCHED.search(folder) or not module.stacks)
+        severity = Severity.NOTE if fetched else None
+        where, address = block.body.attribute("source") or block, f"module.{name}"
+        yield finding(where, what, hint=hint, address=address, severity=severity)
 
 
 def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:

@@ -50,10 +50,10 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
 
 
 def _only_reads(statement: Statement) -> bool:
-    """Whether it only allows reading objects, as for downloads and web sites."""
+    """Whether it only allows reading a bucket, as for downloads and web sites."""
     words = statement.actions.words
     known = bool(words) and not statement.actions.unsure and statement.not_action is None
-    return known and all(word.lower().startswith(("s3:getobject", "s3:listbucket")) for word in words)
+    return known and all(word.lower().startswith(("s3:get", "s3:list")) for word in words)
 
 
 def _is_search_domain(statement: Statement) -> bool:

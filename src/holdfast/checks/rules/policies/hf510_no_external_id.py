@@ -42,7 +42,7 @@ RULE = Rule(
     fix="Add a condition: `StringEquals` on `sts:ExternalId`. If the account is yours, list it in "
     "`checks.accounts`.",
     severity=Severity.WARNING,
-    needs="`checks.accounts`, or the accounts of stacks",
-    configured=lambda checkout: bool(own_accounts(checkout)),
+    needs="`checks.accounts`",
+    configured=lambda checkout: bool(checkout.config.checks.accounts),
     **for_policies(_check),
 )

@@ -32,6 +32,8 @@ _ANONYMOUS: Final = (
     *("aws:tokenissuetime", "sts:rolesessionname", "aws:useragent", "aws:referer"),
 )
 """Keys that do not identify the caller."""
+_ASSUMES: Final = ("sts:AssumeRoleWithWebIdentity", "sts:AssumeRoleWithSAML", "sts:AssumeRole")
+"""`sts:TagSession` alone lets nobody in."""
 _PODS: Final = "system:serviceaccount:"
 
 
@@ -39,7 +41,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
     if policy.kind not in (PolicyKind.TRUST, PolicyKind.UNCLEAR):
         return
     for statement in policy.allowing:
-        if statement.conditions.unsure:
+        if statement.conditions.unsure or not any(map(statement.matching_action, _ASSUMES)):
             continue
         keys = [test.key for test in statement.conditions.tests]
         for principal in statement.principals:

@@ -9,6 +9,7 @@ from holdfast.checks.secrets.known_secrets import known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 
 _BESIDE = (
     ".json", ".yaml", ".yml", ".tpl", ".tftpl", ".tmpl", ".sh", ".ps1", ".hcl", ".tfbackend", ".ini", ".conf",
@@ -17,7 +18,8 @@ _BESIDE = (
 _VARIABLES = (".tfvars", ".tfvars.json")
 _LARGEST = 5_000_000
 _KEY_ID = "AWS access key ids"
-"""Under a name such as `access_key_id`: useless without the secret access key, which has its own finding."""
+_NAMES_ID = pattern(r"(?i)key_?id|access_?key|user")
+"""Under such a name a key id is useless without the secret access key, which has its own finding."""
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -45,7 +47,7 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
         if (secret.what, secret.line) not in reported:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
-            is_id = secret.what.startswith(_KEY_ID) and "key_id" in lines[secret.line - 1].lower()
+            is_id = secret.what.startswith(_KEY_ID) and _NAMES_ID.search(lines[secret.line - 1])
             yield finding(
                 place, f"secret in plain text ({secret.what})", severity=Severity.NOTE if is_id else None
             )

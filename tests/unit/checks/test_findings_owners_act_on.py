@@ -1,0 +1,387 @@
+"""What real repositories have and their owners would not change is a note, or no finding at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from checkouts import check, messages, of
+
+from holdfast.checks.engine.catalogue import rule as rule_of
+from holdfast.checks.formats.interface import partly_evaluated_text
+from holdfast.checks.model.interface import Rule, Severity
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+TWO = "version: 1\nstacks:\n  - { name: a, module: a }\n  - { name: b, module: b }\n"
+
+
+def the(id_: str) -> Rule:
+    found = rule_of(id_)
+    assert found is not None
+    return found
+
+
+def levels(id_: str, files: dict[str, str], config: str | None = None) -> list[Severity]:
+    """The severities of what one rule reports, as a repository with these settings has it."""
+    return [one.severity for one in of(check(the(id_), files, config=config, only_configured=True), the(id_))]
+
+
+# Building blocks.
+
+UNPINNED = 'module "m" {\n  source = "acme/vpc/aws"\n}\n'
+NEEDS = 'variable "name" {}\n'
+
+
+@pytest.mark.parametrize(
+    ("code", "config", "severity"),
+    [
+        (UNPINNED, None, WARNING),
+        (UNPINNED + NEEDS, None, NOTE),
+        (UNPINNED + NEEDS + 'provider "aws" {}\n', None, WARNING),
+        (UNPINNED + NEEDS + 'terraform {\n  backend "s3" {}\n}\n', None, WARNING),
+        (UNPINNED + NEEDS, "version: 1\nstacks: [{ name: a, module: ., variables: { name: x } }]\n", WARNING),
+        (
+            UNPINNED + NEEDS,
+            "version: 1\nstacks: [{ name: a, module: ., env: { TF_VAR_name: x } }]\n",
+            WARNING,
+        ),
+        (UNPINNED, "", NOTE),
+    ],
+)
+def test_a_building_block_gets_notes(code: str, config: str | None, severity: Severity) -> None:
+    """Without a backend, a provider and the values that it needs, it is not applied on its own."""
+    assert levels("HF304", {"main.tf": code}, config) == [severity]
+
+
+def test_what_a_stack_calls_counts_in_full() -> None:
+    """The module lacks values, but its caller has them."""
+    files = {"main.tf": 'module "a" {\n  source = "./a"\n  name = "x"\n}\n', "a/main.tf": UNPINNED + NEEDS}
+    assert levels("HF304", files) == [WARNING]
+
+
+def test_several_calls_of_one_source_are_one_finding() -> None:
+    """They are pinned together."""
+    code = UNPINNED + UNPINNED.replace('"m"', '"n"') + UNPINNED.replace('"m"', '"o"').replace("vpc", "dns")
+    found = messages(check(the("HF304"), {"main.tf": code}), the("HF304"))
+    assert found == [
+        "the module `m` (and 1 other call of it) has no `version`, so it is always the newest",
+        "the module `o` has no `version`, so it is always the newest",
+    ]
+
+
+# Conventions.
+
+HELM = 'resource "helm_release" "a" {}\n'
+ARGO = "kind: Application\napiVersion: argoproj.io/v1alpha1\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ("apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\n", [NOTE]),
+        (ARGO, [NOTE]),
+        ("---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n", [NOTE]),
+        ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n", []),
+        ("text: argoproj.io\n", []),
+    ],
+)
+def test_the_boundary_is_off_unless_the_repository_uses_gitops(
+    manifest: str, expected: list[Severity]
+) -> None:
+    """Manifests turn it on, as notes; workflows of Argo are no GitOps."""
+    assert levels("HF101", {"main.tf": HELM, "apps/a.yaml": manifest}) == expected
+
+
+def test_a_configured_boundary_counts_in_full() -> None:
+    """Whether there are manifests or not."""
+    config = "version: 1\nstacks: [{ name: a, module: . }]\nchecks: { boundary: {} }\n"
+    assert levels("HF101", {"main.tf": HELM}, config) == [ERROR]
+    assert levels("HF101", {"main.tf": HELM}) == []
+    assert levels(
+        "HF101", {"main.tf": HELM}, config.replace("boundary: {}", "rules: { HF101: warning }")
+    ) == [WARNING]
+
+
+def test_names_of_states_are_off_until_configured() -> None:
+    """HF125 needs the environment in the bucket's name."""
+    files = {
+        "a/main.tf": 'terraform {\n  backend "s3" {\n    bucket = "s"\n    key = "a"\n  }\n}\n',
+        "b/main.tf": 'terraform {\n  backend "s3" {\n    bucket = "s"\n    key = "b"\n  }\n}\n',
+    }
+    config = "version: 1\nenvironments: { dev: { match: [x] } }\nstacks:\n"
+    config += "  - { name: a, module: a, environment: dev }\n  - { name: b, module: b, environment: prod }\n"
+    for id_ in ("HF123", "HF125"):
+        assert levels(id_, files, config) == []
+        assert levels(id_, files, config + "checks: { backend: {} }\n")
+    assert levels("HF125", files, config + "checks: { backend: { bucket: any } }\n") == []
+
+
+# Backends.
+
+
+def backend(settings: str, type_: str = "s3") -> str:
+    return f'terraform {{\n  backend "{type_}" {{\n    {settings}\n  }}\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ('bucket = "s"\n    key = "k"\n    encrypt = true', []),
+        ('bucket = "s"\n    key = "k"\n    encrypt = false', [ERROR]),
+        ('bucket = "s"\n    key = "k"', [NOTE]),
+        ('bucket = "s"\n    key = "k"\n    endpoint = "https://s3.acme.internal"', [WARNING]),
+        ("", []),
+    ],
+)
+def test_s3_encrypts_by_default(settings: str, expected: list[Severity]) -> None:
+    """Only other servers may not. An empty block is completed elsewhere."""
+    assert levels("HF116", {"main.tf": backend(settings)}) == expected
+
+
+def test_an_empty_backend_block_is_not_called_unlocked() -> None:
+    """A wrapper adds the settings, and the lock with them."""
+    report = check(the("HF114"), {"main.tf": backend("")})
+    assert not report.findings
+    assert [skip.expected for skip in report.skipped] == [True]
+    assert levels("HF114", {"main.tf": backend('bucket = "s"\n    key = "k"')}) == [ERROR]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ('key = "k"', 'key = "k"', [NOTE]),
+        ('key = "k"\n    workspace_key_prefix = "a"', 'key = "k"\n    workspace_key_prefix = "b"', []),
+        ('key = "k"\n    workspace_key_prefix = "a"', 'key = "k"\n    workspace_key_prefix = "a"', [NOTE]),
+        ('key = "UPDATE_ME"', 'key = "UPDATE_ME"', []),
+    ],
+)
+def test_root_modules_without_a_stack_may_share_a_location(
+    one: str, other: str, expected: list[Severity]
+) -> None:
+    """Their workspaces keep them apart, or a person who copies a template."""
+    files = {
+        "a/main.tf": backend(f'bucket = "s"\n    {one}'),
+        "b/main.tf": backend(f'bucket = "s"\n    {other}'),
+    }
+    assert levels("HF124", files, "") == expected
+
+
+def test_a_placeholder_in_a_backend_is_no_secret() -> None:
+    """It says that somebody else sets it."""
+    assert levels("HF120", {"main.tf": backend('secret_key = "<YOUR_SECRET_KEY>"')}) == []
+    assert levels("HF120", {"main.tf": backend('secret_key = "summer-holiday"')}) == [ERROR]
+
+
+def test_an_unclear_environment_crosses_no_boundary() -> None:
+    """Whether it is production is a guess."""
+    read = (
+        'data "terraform_remote_state" "a" {\n  backend = "s3"\n  config = { bucket = "s", key = "a" }\n}\n'
+    )
+    files = {
+        "a/main.tf": backend('bucket = "s"\n    key = "a"'),
+        "b/main.tf": backend('bucket = "s"\n    key = "b"') + read,
+    }
+    config = "version: 1\nenvironments: { dev: { match: [x] } }\nstacks:\n"
+    config += "  - { name: b, module: b, environment: dev }\n  - { name: a, module: a%s }\n"
+    assert levels("HF127", files, config % "") == []
+    assert levels("HF127", files, config % ", environment: prod") == [WARNING]
+
+
+# Secrets.
+
+PLAN = '{"format_version": "1.2", "planned_values": {}}'
+STATE = '{"lineage": "a", "serial": 1, "terraform_version": "1.9.0"}'
+
+
+@pytest.mark.parametrize("folder", ["tests", "modules/a/testdata", "test/fixtures", "mocks"])
+def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
+    """A plan as JSON is not reported, a state is a note; `test` alone may be an environment."""
+    assert levels("HF202", {f"{folder}/plan.json": PLAN}, "") == []
+    assert levels("HF201", {f"{folder}/a.tfstate": STATE}, "") == [NOTE]
+    assert levels("HF202", {"environments/test/plan.json": PLAN}, "") == [WARNING]
+    assert levels("HF201", {"environments/test/a.tfstate": STATE}, "") == [ERROR]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("curl -H 'Authorization: Token token=${TOKEN}'", []),
+        ("curl -H 'Authorization: Token q7Zk2mXw9TpL4rVb8sNd'", [ERROR]),
+        ("# ftp://user[:password]@host/folder", []),
+        ("# postgres://ADMIN_USER:ADMIN_PASSWORD@db.acme.io/app", []),
+        ("psql postgres://app:winter-sports-7@db.acme.io/app", [ERROR]),
+        ("example: 'Authorization: Bearer q7Zk2mXw9TpL4rVb8sNd'", []),
+        ("aws_access_key_id: " + "AKIA" + "Z7QK2M4XWPL6RTVB", [NOTE]),
+        ("value: " + "AKIA" + "Z7QK2M4XWPL6RTVB", [ERROR]),
+    ],
+)
+def test_samples_and_variables_are_no_secrets(line: str, expected: list[Severity]) -> None:
+    """What a script fills in, what a comment shows, and the public half of a credential."""
+    assert levels("HF207", {"run.sh": line + "\n"}, "") == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (
+            'resource "aws_secretsmanager_secret_version" "a" {\n  secret_string = "replace me"\n}\n',
+            [],
+        ),
+        (
+            'resource "aws_secretsmanager_secret_version" "a" {\n  secret_string = "summer-holiday"\n}\n',
+            [ERROR],
+        ),
+        ('resource "aws_secretsmanager_secret_version" "username" {\n  secret_string = "root"\n}\n', []),
+        ('resource "aws_secretsmanager_secret_version" "a" {}\n', []),
+        ('resource "aws_secretsmanager_secret_version" "a" {\n  secret_string = var.a\n}\n', []),
+        ('resource "aws_db_instance" "a" {\n  password = "changeme"\n}\n', [ERROR]),
+    ],
+)
+def test_a_placeholder_in_a_secret_store_is_no_secret(code: str, expected: list[Severity]) -> None:
+    """As the password of a database it is one."""
+    assert levels("HF209", {"main.tf": code}) == expected
+
+
+def test_the_comment_of_a_public_key_is_no_secret() -> None:
+    """However random it looks."""
+    key = "ssh-rsa AAAA" + "B3NzaC1yc2EAAAADAQAB" * 6 + " root@581cd475-e455-4ce0-b137-a4772722a5cc"
+    assert levels("HF208", {"a.json": json.dumps({"items": [{"key": "ssh-keys", "value": key}]})}, "") == []
+
+
+# Write-only arguments.
+
+SECRET = 'resource "aws_db_instance" "a" {\n  password = var.p\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("pins", "expected"),
+    [
+        ("", [NOTE]),
+        ('required_version = ">= 1.3"', [NOTE]),
+        ('required_version = "~> 1.10.0"', []),
+        ('required_version = "< 1.11"', []),
+        ('required_version = "1.12.3"', [NOTE]),
+        ("required_version = local.v", [NOTE]),
+        ('required_providers {\n    aws = { source = "hashicorp/aws", version = "~> 5.0" }\n  }', []),
+        ('required_providers {\n    aws = { source = "hashicorp/aws", version = "~> 6.1" }\n  }', [NOTE]),
+        ('required_providers {\n    aws = { source = "hashicorp/aws", version = local.v }\n  }', [NOTE]),
+    ],
+)
+def test_write_only_arguments_need_versions_that_know_them(pins: str, expected: list[Severity]) -> None:
+    """Of the engine and of the provider; what is not known may be any version."""
+    assert levels("HF212", {"main.tf": f"terraform {{\n  {pins}\n}}\n{SECRET}"}) == expected
+
+
+@pytest.mark.parametrize(("locked", "expected"), [("5.99.0", []), ("6.2.0", [NOTE])])
+def test_a_lock_file_says_which_version_it_is(locked: str, expected: list[Severity]) -> None:
+    """It wins over the constraint."""
+    lock = f'provider "registry.terraform.io/hashicorp/aws" {{\n  version = "{locked}"\n}}\n'
+    assert levels("HF212", {"main.tf": SECRET, ".terraform.lock.hcl": lock}) == expected
+
+
+def test_a_locked_version_that_does_not_fit_is_one_finding() -> None:
+    """However many modules ask for another one."""
+    aws = 'aws = { source = "hashicorp/aws", version = "~> 6.0" }'
+    pin = f"terraform {{\n  required_providers {{\n    {aws}\n  }}\n}}\n"
+    lock = 'provider "registry.terraform.io/hashicorp/aws" {\n  version = "5.0.0"\n}\n'
+    files = {
+        "main.tf": pin + 'module "a" {\n  source = "./a"\n}\n',
+        "a/main.tf": pin,
+        ".terraform.lock.hcl": lock,
+    }
+    assert levels("HF307", files) == [ERROR]
+
+
+# Policies.
+
+
+def policy(type_: str, *statements: dict[str, object]) -> dict[str, str]:
+    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    return {"main.tf": f'resource "{type_}" "a" {{\n  policy = {json.dumps(document)}\n}}\n'}
+
+
+def public(action: str, **more: object) -> dict[str, object]:
+    return {"Effect": "Allow", "Principal": "*", "Action": action, "Resource": "*", **more}
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (public("s3:PutObject"), [ERROR]),
+        (public("s3:*"), [ERROR]),
+        (public("s3:GetObject"), [WARNING]),
+        (public("s3:GetObject", Sid="PublicRead"), [NOTE]),
+        (public("s3:PutObject", Sid="PublicWrite"), [ERROR]),
+        (public("es:*"), [WARNING]),
+    ],
+)
+def test_reading_is_less_than_writing(statement: dict[str, object], expected: list[Severity]) -> None:
+    """HF508: a name only counts where everyone may read."""
+    assert levels("HF508", policy("aws_s3_bucket_policy", statement)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("$${topic_arn}", []), ("$${aws:username}", [ERROR]), ("*", [ERROR])]
+)
+def test_a_variable_of_a_template_restricts(value: str, expected: list[Severity]) -> None:
+    """HF508: `${topic_arn}` is filled in before AWS sees it, `${aws:username}` is not."""
+    condition = {"ArnEquals": {"aws:SourceArn": value}}
+    assert levels("HF508", policy("aws_sqs_queue_policy", public("sqs:*", Condition=condition))) == expected
+
+
+def test_dangerous_actions_of_a_statement_are_one_finding() -> None:
+    """HF505: the worst of each kind is named, the others are counted."""
+    actions = ["iam:PassRole", "iam:PutRolePolicy", "kms:Decrypt"]
+    files = policy("aws_iam_policy", {"Effect": "Allow", "Action": actions, "Resource": "*"})
+    found = of(check(the("HF505"), files), the("HF505"))
+    assert [one.severity for one in found] == [WARNING, NOTE]
+    assert "so is 1 other dangerous action" in found[0].message
+
+
+def test_tags_of_a_session_let_nobody_in() -> None:
+    """HF512: only assuming the role does."""
+    federated = {"Federated": "arn:aws:iam::111122223333:oidc-provider/id.acme.io"}
+    statement: dict[str, object] = {"Effect": "Allow", "Principal": federated, "Action": "sts:TagSession"}
+    code = policy("aws_iam_role", statement)["main.tf"].replace("policy =", "assume_role_policy =")
+    assert levels("HF512", {"main.tf": code}) == []
+    assert levels("HF512", {"main.tf": code.replace("sts:TagSession", "sts:AssumeRoleWithWebIdentity")}) == [
+        ERROR
+    ]
+
+
+def test_an_action_that_is_listed_twice_counts_once() -> None:
+    """HF502: the provider writes a set, and its size is what AWS counts."""
+    actions = ", ".join(['"athena:GetTableMetadata"'] * 400)
+    statement = f'statement {{\n    actions = [{actions}]\n    resources = ["*"]\n  }}'
+    code = f'data "aws_iam_policy_document" "a" {{\n  {statement}\n}}\n'
+    use = 'resource "aws_iam_policy" "a" {\n  policy = data.aws_iam_policy_document.a.json\n}\n'
+    assert levels("HF502", {"main.tf": code + use}) == []
+
+
+# Missing code, and what is counted.
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "expected"),
+    [
+        ("./lost", None, [ERROR]),
+        ("./vendor/a", None, [NOTE]),
+        ("./.tools/a", None, [NOTE]),
+        ("./lost", "", [NOTE]),
+    ],
+)
+def test_modules_that_are_fetched_first_are_notes(
+    source: str, config: str | None, expected: list[Severity]
+) -> None:
+    """Another program fills `vendor` before Terraform runs."""
+    assert levels("HF904", {"main.tf": f'module "a" {{\n  source = "{source}"\n}}\n'}, config) == expected
+
+
+def test_what_nobody_asked_for_is_not_counted() -> None:
+    """`check` has no plan: the report says so, its last line does not."""
+    code = 'resource "aws_db_instance" "a" {\n  deletion_protection = %s\n}\n'
+    report = check(the("HF708"), {"main.tf": code % "true"})
+    assert report.skipped
+    assert partly_evaluated_text(report) == ""
+    report = check(the("HF708"), {"main.tf": code % "data.a.b.c"})
+    assert partly_evaluated_text(report) == "1 rule was only partly evaluated"
