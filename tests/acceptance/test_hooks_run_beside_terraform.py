@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -128,6 +130,66 @@ def test_a_failing_hook_fails_its_stack(
     repository_without = (holdfast.folder / "holdfast.yaml").read_text().replace(f", {hook}", "")
     holdfast.write("holdfast.yaml", repository_without)
     assert holdfast.results("plan")["dev/app"]["status"] == left
+
+
+@pytest.mark.parametrize("more", ["", "guard: {deletions: {per_change: 5}}\n"], ids=["ready", "by wave"])
+def test_a_hook_that_failed_after_an_apply_runs_again(holdfast: Program, more: str) -> None:
+    """A plan says that it is due, and an apply without changes runs it until it succeeds once."""
+    hook = "{when: after_apply, run: [sh, -c, 'cat ../works && echo hook-ran'], files: [works]}"
+    repository(holdfast, hook, 'resource "terraform_data" "a" {}\n')
+    with (holdfast.folder / "holdfast.yaml").open("a") as file:
+        file.write(more)
+    assert "hooks are due" not in holdfast.ok("plan").text
+    first = holdfast.results("apply", "--yes", code=1)["dev/app"]
+    assert first["error"]["code"] == "HF-HOOK-1"
+    assert "holdfast apply dev/app" in first["error"]["hint"]
+    note = f"the after_apply hooks did not succeed in run {first['run']}; the next apply runs them"
+    planned = holdfast.results("plan")["dev/app"]
+    assert (planned["status"], note in planned["notes"]) == ("unchanged", True)
+    assert "no changes after_apply hooks are due: the next apply runs them" in holdfast.ok("plan").text
+    again = holdfast.results("apply", "--yes", code=1)["dev/app"]
+    assert (again["status"], again["error"]["code"]) == ("failed", "HF-HOOK-1")
+    holdfast.write("works", "")
+    done = holdfast.ok("apply", "--yes", "--json")
+    result = json.loads(done.out)["stacks"][0]
+    assert "dev/app: sh: hook-ran" in done.err
+    assert result["status"] == "unchanged"
+    note = f"ran the after_apply hooks again, which did not succeed in run {first['run']}"
+    assert note in result["notes"]
+    assert holdfast.json("runs", "show", result["run"])["run"]["hooks"][0]["code"] == 0
+    # Once is enough.
+    assert "hook-ran" not in holdfast.ok("apply", "--yes").text
+    assert "hooks are due" not in holdfast.ok("plan").text
+
+
+def test_a_hook_is_due_after_a_kill(holdfast: Program, tmp_path: Path) -> None:
+    """The apply is done and recorded; Holdfast is killed before its hook ended."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    wait = f"echo $$ > {marks}/new; mv {marks}/new {marks}/pid; exec sleep 300"
+    script = f"if test ! -e {marks}/again; then {wait}; fi"
+    repository(
+        holdfast,
+        f"{{when: after_apply, run: [sh, -c, '{script}']}}",
+        'resource "terraform_data" "a" {}\n',
+    )
+    process = holdfast.start("apply", "--yes")
+    eventually((marks / "pid").exists, what="the hook runs")
+    process.kill()
+    process.communicate(timeout=60)
+    os.kill(int((marks / "pid").read_text()), signal.SIGKILL)
+    (marks / "again").touch()
+    result = holdfast.results("apply", "--yes")["dev/app"]
+    assert result["status"] == "unchanged"
+    assert "ran the after_apply hooks again" in result["notes"][-1]
+
+
+def test_a_destroy_leaves_no_hook_due(holdfast: Program) -> None:
+    """What the hook manages is gone."""
+    repository(holdfast, "{when: after_apply, run: ['false']}", 'resource "terraform_data" "a" {}\n')
+    holdfast.results("apply", "--yes", code=1)
+    holdfast.ok("destroy", "dev/app", "--yes-destroy", "dev/app")
+    assert "hooks are due" not in holdfast.ok("plan").text
 
 
 def test_a_state_can_be_read_in_spite_of_a_failing_hook(holdfast: Program) -> None:

@@ -354,7 +354,8 @@ async def _apply_by_wave(
             for run in ready:
                 run.decline()
             continue
-        await gather_all(run.apply() for run in ready)
+        # Also those without changes: hooks may be due.
+        await gather_all(run.apply() for run in started)
 
 
 def _may_start(context: ChangeContext, run: RunExecutor, needed: Iterable[RunExecutor]) -> bool:

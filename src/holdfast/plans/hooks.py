@@ -137,7 +137,7 @@ class Hooks:
         last = next((line.strip() for line in reversed(lines) if line.strip()), None)
         fix = f"Fix it, then plan again: holdfast plan {name}"
         if hook.when == "after_apply":
-            fix = "Fix it and run it yourself: it runs again only after an apply with changes."
+            fix = f"Fix it, then apply again, which runs it also without changes: holdfast apply {name}"
         return Failed(
             "HF-HOOK-1",
             f"{what} exited with {code}{so_far}" + (f". Its last line: {last}" if last else ""),

@@ -94,6 +94,11 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
         return self.parts.digest()
 
     @property
+    def hooks_follow(self) -> bool:
+        """Whether hooks run after its apply; not after a destroy: what they manage is gone."""
+        return not self.destroy and self.terraform.hooks.has("after_apply")
+
+    @property
     def gone(self) -> bool:
         """A destroy whose resources no longer exist: it only empties the state."""
         return self.destroy and self.changes and not self.plan.has_changes

@@ -77,12 +77,12 @@ async def apply_plan(
         digests = tuple(used for used in (planned.replaces, digest) if used is not None)
         await asyncio.to_thread(_prepare_apply, context, run.id, stack, plan_file, digests)
     except BaseException:
-        context.store.claims.release(stack.name, run.id)
+        _withdraw(context, run.id, plan_file)
         raise
     try:
         done = await _apply_marked(context, planned, plan_file, run.id, watch)
     except NotStarted:
-        context.store.claims.release(stack.name, run.id)
+        _withdraw(context, run.id, plan_file)
         raise
     except UnknownOutcome:
         raise
@@ -98,6 +98,16 @@ async def apply_plan(
     return done
 
 
+def _withdraw(context: ChangeContext, run: str, plan_file: PlanFile) -> None:
+    """Terraform was not started: no hook is due, and the stack is free."""
+    stack = plan_file.terraform.workdir.stack.name
+    try:
+        if plan_file.hooks_follow:
+            context.store.due_hooks.clear(stack, run)
+    finally:
+        context.store.claims.release(stack, run)
+
+
 def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile, lineage: str) -> None:
     """What the stack was applied as: less than that needs an override from now on."""
     store, declared = context.store, context.project.stacks.get(stack.name, stack)
@@ -106,6 +116,7 @@ def _remember(context: ChangeContext, stack: Stack, plan_file: PlanFile, lineage
         lineage = seen.lineage
     if plan_file.destroy and not plan_file.targeted:
         store.applied.forget(stack.name, state, lineage)
+        store.due_hooks.clear(stack.name)
     else:
         store.applied.record(stack.name, state, lineage, applied_as(context.project.config, declared))
 
@@ -127,6 +138,9 @@ def _prepare_apply(
     for used in digests:
         if not store.mark_used(used, run=run, stack=name, who=who):
             raise already_applied(name, store.used(used) or {})
+    if plan_file.hooks_follow:
+        # Before Terraform starts: whatever happens then, they are not forgotten.
+        store.due_hooks.mark(name, run)
     if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
         # The first apply may fail or be killed: what it creates is protected from the start.
         _remember(context, stack, plan_file, plan_file.prior.lineage)

@@ -28,6 +28,7 @@ from holdfast.runs import audit_trail
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
 from holdfast.runs.apply_watch import known_outcomes
 from holdfast.runs.auto_replan import may_replan
+from holdfast.runs.hooks_after_apply import HooksAfterApply
 from holdfast.runs.outcome import UnknownRun, require_previous_finished
 from holdfast.runs.replan import allowed_replan, nothing_left
 from holdfast.runs.restored_plan import RestoredPlan, result_of_used_plan
@@ -71,6 +72,7 @@ class RunExecutor:
         self._notes: tuple[str, ...] = ()
         self._previous: tuple[str, ...] = ()
         """Notes on the previous run of the stack, if its outcome was proved from its journal just now."""
+        self._hooks_after = HooksAfterApply(context.store, stack.name)
         self._outcomes: dict[str, str] = {}
         """Of the changes that Terraform started, by address."""
         self._recorded = False
@@ -83,10 +85,7 @@ class RunExecutor:
         return new_run(self.stack.name, self.operation, self.context.identity)
 
     async def close(self) -> None:
-        """Release the work directory, and record the outcome if that was not done yet.
-
-        For an interrupted apply none is recorded: its claim and journal are the evidence.
-        """
+        """Release the work directory. Record the outcome, except of an interrupted apply."""
         await self._held.aclose()
         self._record()
 
@@ -169,8 +168,12 @@ class RunExecutor:
             return error
 
     async def apply(self) -> StackResult:
-        """Apply the plan; without an allowed plan, the result does not change."""
+        """Apply the plan, or run the hooks that are due; the result of a plan that is not allowed stays."""
         planned, plan_file = self.result, self.plan_file
+        if plan_file is not None and planned.status is Status.UNCHANGED and self._hooks_after.due_since:
+            await self._finish_with(self._run_due_hooks(planned, plan_file))
+            self.context.control.tell(StackFinished(result=self.result))
+            return self.result
         allowed = planned.status is Status.PLANNED and isinstance(planned.decision, Allow)
         if not allowed or plan_file is None:
             return planned
@@ -184,6 +187,10 @@ class RunExecutor:
         self._record()
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
+
+    async def _run_due_hooks(self, unchanged: StackResult, plan_file: PlanFile) -> StackResult:
+        self._refuse_when_stopping()
+        return await self._hooks_after.run_again(unchanged, plan_file)
 
     def _set(self, result: StackResult) -> None:
         self.run = self._with_hooks(self.run.with_result(result))
@@ -209,15 +216,14 @@ class RunExecutor:
         if planned.replaces is not None:
             # Before anything is changed: approvals of the one count for the other.
             audit_trail.record_replan(self.context.identity.audit, planned, what=self.operation)
-        hooks = plan_file.terraform.hooks
         if not plan_file.destroy:
-            await hooks.run("before_apply")
+            await plan_file.terraform.hooks.run("before_apply")
             self.run = self._with_hooks(self.run)
         done = await self._apply_with_replans(planned, plan_file)
         self._checks.check_outputs(self.stack, done.outputs)
-        if not plan_file.destroy and hooks.has("after_apply"):
+        if plan_file.hooks_follow:
             self._recorded = False
-            await hooks.run("after_apply")
+            await self._hooks_after.run(plan_file)
         return done
 
     async def _apply_with_replans(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
@@ -282,6 +288,7 @@ class RunExecutor:
         """The result of a new or saved plan, with the guard's decision."""
         restored = self._restored
         replaced = restored.replaced if restored is not None else None
+        self._hooks_after.read(plan_file)
         result = StackResult(
             stack=self.stack,
             status=Status.PLANNED if plan_file.changes else Status.UNCHANGED,
@@ -295,6 +302,8 @@ class RunExecutor:
             remark=restored.remark if restored is not None else next(iter(plan_file.limits), None),
             replaces=replaced,
         )
+        if self.operation == "plan":
+            result = self._hooks_after.in_plan(result)
         decision = await decide(
             *(self.context.project, self.context.store, self._checks, self.stack, plan_file),
             approvals=self.approvals(plan_file.digest),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.store.applied import AppliedRecords
     from holdfast.store.approvals import Approvals
     from holdfast.store.changes import ChangeRecords
+    from holdfast.store.due_hooks import DueHooks
     from holdfast.store.kept_files import KeptFileStore
     from holdfast.store.leases import Leases
     from holdfast.store.pull_requests import RequestPlans
@@ -157,6 +158,12 @@ class RunStore:
         from holdfast.store.changes import ChangeRecords  # noqa: PLC0415 - the supervisor needs no msgspec
 
         return ChangeRecords(self.encrypted)
+
+    @functools.cached_property
+    def due_hooks(self) -> DueHooks:
+        from holdfast.store.due_hooks import DueHooks  # noqa: PLC0415 - only needed for stacks with hooks
+
+        return DueHooks(self.encrypted)
 
     @functools.cached_property
     def names(self) -> StackNames:

@@ -11,9 +11,10 @@ import functools
 from holdfast.kernel.errors import Busy
 from holdfast.store.applied import applied_name
 from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
+from holdfast.store.due_hooks import due_hooks_name
 
 _MOVED = ("states", "backups", "errored", "files")
-"""What is stored of a stack by name and moves with it, beside its record and what it was applied as."""
+"""What is stored of a stack by name and moves with it, beside what `_pairs` adds and its record."""
 
 
 class StackNames:
@@ -80,4 +81,4 @@ class StackNames:
             for folder in _MOVED
             for name in self._encrypted.names(f"{folder}/{encode_name(old)}")
         )
-        return (applied_name(old), applied_name(new)), *moved
+        return (applied_name(old), applied_name(new)), (due_hooks_name(old), due_hooks_name(new)), *moved
