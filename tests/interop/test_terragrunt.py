@@ -46,6 +46,20 @@ def test_an_estate_of_terragrunt_has_no_changes_after_its_translation(
     assert not list(holdfast.folder.glob(".holdfast/states/*")), "no state of Holdfast's own"
 
 
+def test_units_of_explicit_stacks_have_no_changes_after_their_translation(
+    holdfast: Program, terraform_folder: Path
+) -> None:
+    """Stack files generate units from templates; their states are where Terragrunt generated them."""
+    shutil.copytree(ROOT / "examples/services", holdfast.folder, dirs_exist_ok=True)
+    (holdfast.folder / "holdfast.yaml").unlink()
+    subprocess.run(["git", "init", "-q"], cwd=holdfast.folder, check=True)
+    _apply(holdfast.folder / "terragrunt/live", holdfast, terraform_folder)
+    assert holdfast.json("init")["held_back"] == []
+    results = holdfast.results("plan")
+    assert len(results) == 12
+    assert {one["status"] for one in results.values()} == {"unchanged"}
+
+
 def test_both_make_the_same_of_the_services_example(
     holdfast: Program, terraform_folder: Path, tmp_path: Path
 ) -> None:

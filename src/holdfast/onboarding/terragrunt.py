@@ -17,6 +17,7 @@ from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.starter_entries import unused_name, valid_name
 from holdfast.onboarding.terragrunt_files import CHECKOUT, UNIT_FILES
 from holdfast.onboarding.terragrunt_inputs import read_arguments, read_inputs
+from holdfast.onboarding.terragrunt_stacks import GENERATED, find_units
 from holdfast.onboarding.terragrunt_state import read_backend, read_generated
 from holdfast.onboarding.terragrunt_unit import Draft, Unit, texts
 from holdfast.onboarding.translation import TranslatedStack, Translation, marked_variables
@@ -27,20 +28,22 @@ _KEYS: Final = ("variables_files", "inputs", "backend", "generate", "credentials
 
 def translate_terragrunt(code: Code, paths: Iterable[str]) -> Translation:
     """`paths`: the files of the repository. Never raises because of their content."""
-    files = [path for path in paths if posixpath.basename(path) in UNIT_FILES]
-    all_units = [unit for path in files if (unit := Unit(code, path)).is_unit]
+    found = find_units(code, paths)
+    all_units = [unit for place in found.places if (unit := Unit(code, place)).is_unit]
     units = [unit for unit in all_units if not unit.is_excluded]
     names = _names([unit.folder for unit in units])
     stacks = tuple(_stack(Draft(unit, names)) for unit in units)
-    notes: tuple[str, ...] = ()
-    if excluded := [unit.path for unit in all_units if unit.is_excluded]:
-        notes = (f"{first_names(excluded, 3)}: excluded in Terragrunt, so not a stack.",)
+    notes: list[str] = []
+    if excluded := [unit.folder for unit in all_units if unit.is_excluded]:
+        notes.append(f"{first_names(excluded, 3)}: excluded in Terragrunt, so not a stack.")
+    if found.unknown:
+        notes.append(f"{first_names(found.unknown, 3)}: only Terragrunt can find the unit; write its entry.")
     return Translation(
         tool="Terragrunt",
         found=f"Terragrunt with {plural(len(all_units), 'unit')}",
         stacks=stacks,
-        notes=notes,
-        folders=tuple({stack.module for stack in stacks} | {unit.folder for unit in all_units}),
+        notes=tuple(notes),
+        folders=tuple({stack.module for stack in stacks} | {unit.source_folder for unit in all_units}),
     )
 
 
@@ -51,7 +54,8 @@ def _names(folders: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     used: set[str] = set()
     for folder in folders:
-        names[folder] = unused_name(valid_name(posixpath.relpath(folder, common or ROOT)), used)
+        path = posixpath.relpath(folder, common or ROOT).replace(f"{GENERATED}/", "")
+        names[folder] = unused_name(valid_name(path), used)
         used.add(names[folder])
     return names
 
@@ -73,7 +77,7 @@ def _stack(draft: Draft) -> TranslatedStack:
     for variable in sorted(set(marked_variables(draft.keys))):
         draft.hold_back(f"It reads {variable} from the environment. Set `values: {{ {variable}: … }}`.")
     return TranslatedStack(
-        original=draft.unit.path,
+        original=draft.unit.place.original,
         name=draft.names[draft.unit.folder],
         module=draft.module,
         keys={key: draft.keys[key] for key in _KEYS if draft.keys.get(key)},
@@ -84,7 +88,7 @@ def _stack(draft: Draft) -> TranslatedStack:
 
 
 def _read_module(draft: Draft) -> None:
-    tree, unit = draft.code.tree, draft.unit.folder
+    tree, unit = draft.code.tree, draft.unit.source_folder
     found = draft.layers.source()
     if found is None:
         draft.add_part(f"the code in {unit}", f"module: {unit}")

@@ -17,6 +17,7 @@ from holdfast.onboarding.terragrunt_files import (
     missing,
     object_items,
 )
+from holdfast.onboarding.terragrunt_stacks import UnitPlace
 from holdfast.onboarding.translation import Part
 from holdfast.stacks.listing import ROOT
 
@@ -24,9 +25,9 @@ from holdfast.stacks.listing import ROOT
 class Layers:
     """The file of a unit and those that it includes, the strongest last."""
 
-    def __init__(self, code: Code, path: str, *, environment: bool) -> None:
-        folder = posixpath.dirname(path) or ROOT
-        self.own = Config(code, path, Place(unit=folder, folder=folder), environment=environment)
+    def __init__(self, code: Code, unit: UnitPlace, *, environment: bool) -> None:
+        place = Place(unit=unit.folder, folder=unit.folder, values=unit.values)
+        self.own = Config(code, unit.path, place, environment=environment)
         included = [include for include in self.own.includes if include.strategy != "no_merge"]
         self.deep = [include.strategy == "deep" for include in included]
         self.configs = [*(include.config for include in included), self.own]
@@ -108,10 +109,12 @@ class Layers:
 
 
 class Unit:
-    def __init__(self, code: Code, path: str) -> None:
-        self.code, self.path = code, path
-        self.folder = posixpath.dirname(path) or ROOT
-        self.layers = Layers(code, path, environment=True)
+    def __init__(self, code: Code, place: UnitPlace) -> None:
+        self.code, self.place = code, place
+        self.folder = place.folder
+        self.source_folder = posixpath.dirname(place.path) or ROOT
+        """Where its files are; Terragrunt copies them to `folder` if that is another one."""
+        self.layers = Layers(code, place, environment=True)
         self._certain: Layers | None = None
 
     @property
@@ -120,7 +123,7 @@ class Unit:
         if not self.layers.own.place.shared.variables:
             return self.layers
         if self._certain is None:
-            self._certain = Layers(self.code, self.path, environment=False)
+            self._certain = Layers(self.code, self.place, environment=False)
         return self._certain
 
     @property

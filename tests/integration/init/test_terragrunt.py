@@ -248,3 +248,24 @@ def test_plain_root_modules_beside_units_are_stacks(tmp_path: Path) -> None:
         },
     )
     assert set(stacks) == {"a", "plain"}
+
+
+def test_stack_files_generate_units_from_templates(tmp_path: Path) -> None:
+    """A template is no unit itself; a unit that cannot be found is named."""
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/dev/terragrunt.stack.hcl": 'unit "a" {\n  source = "../../units/app"\n  path = "a"\n'
+            '  values = { name = "x" }\n}\n'
+            'unit "b" {\n  source = "git::https://example.com/b"\n  path = "b"\n}\n',
+            "units/app/terragrunt.hcl": 'include "root" {\n  path = find_in_parent_folders("root.hcl")\n}\n'
+            + SOURCE
+            + "inputs = { name = values.name }\n",
+        },
+    )
+    assert set(stacks) == {"a"}
+    assert stacks["a"].variables == {"name": "x"}
+    backend = stacks["a"].backend
+    assert backend is not None
+    assert backend.settings["key"] == "dev/.terragrunt-stack/a/terraform.tfstate"
+    assert any("live/dev/terragrunt.stack.hcl:6" in guess for guess in made.guesses)
