@@ -20,9 +20,12 @@ def main() -> None:
 
     # A command lives for seconds: to look for rings among all that it loads costs more than they do.
     gc.set_threshold(100_000, 20, 50)
-    from holdfast.cli.app import run  # noqa: PLC0415 - the whole command line
+    try:
+        from holdfast.cli.app import run  # noqa: PLC0415 - the whole command line
 
-    code = run(arguments)
+        code = run(arguments)
+    except KeyboardInterrupt:
+        sys.exit("cancelled")
     # At the exit, Python would look for rings once more.
     gc.freeze()
     sys.exit(code)

@@ -12,6 +12,7 @@ import inspect
 import json
 import keyword
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -273,13 +274,14 @@ def _run(handler: Handler, common: dict[str, Any], values: dict[str, Any]) -> in
     invocation = open_invocation(**common)
     console = invocation.console
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # The same as Ctrl-C.
         exit_ = handler(invocation, **values)
         sys.stdout.flush()  # A full disk is an error now; at interpreter exit it could get lost.
     except HoldfastError as error:
         show_error(invocation, error)
         return int(error.exit)
     except KeyboardInterrupt:
-        console.warn("stopped")
+        show_error(invocation, Failed("HF-RUN-2", "cancelled"))
         return int(Exit.FAILED)
     except BrokenPipeError:
         standard_streams.give_up_output()

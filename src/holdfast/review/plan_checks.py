@@ -17,6 +17,7 @@ from holdfast.checks.boundary.contracts import in_outputs
 from holdfast.checks.engine.catalogue import rules
 from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.engine.limits import RuleLimit
 from holdfast.checks.engine.report_builder import merge_findings
 from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
 from holdfast.checks.model.baseline import BaselineEntry
@@ -33,6 +34,7 @@ from holdfast.guard.policy import Policy
 from holdfast.hcl.eval.code import Code, is_code
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
+from holdfast.kernel.work_limit import WorkLimitError
 from holdfast.plans.context import Control, Engines, Project
 from holdfast.plans.errors import Cancelled
 from holdfast.plans.events import PhaseStarted
@@ -99,6 +101,8 @@ class PlanChecks:
         known = baseline if baseline is not None else counting_baseline(project.code, project.base)
         # A finding without a place in the code is that of this plan: the baseline cannot have it.
         self._baseline = known and tuple(entry for entry in known if entry.file is not None)
+        self._limit = RuleLimit(stopped=lambda: control.stop.level > 0, fail_closed=True)
+        self._building: asyncio.Future[Checkout] | None = None
         self._base = self._by_base(form=form)
         self._tools = tuple(self._wanted_tools())
         self._tool_batcher = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
@@ -117,6 +121,8 @@ class PlanChecks:
             return PlanFindings(own, base)
         except HoldfastError:
             raise
+        except WorkLimitError:
+            raise _stopped(stack) from None
         except Exception as error:
             raise Failed(
                 "HF-CHECK-6",
@@ -149,6 +155,7 @@ class PlanChecks:
         )
 
     async def _errors(self, stack: Stack, plan_file: PlanFile) -> tuple[StackFinding, ...]:
+        await self._build()
         code = self._begin_code()
         self._begin_format(plan_file)
         report = self._plans[stack.name] = await self._planned(stack, plan_file)
@@ -161,10 +168,10 @@ class PlanChecks:
         form = self._formats.get(plan_file.terraform.identity)
         if form is not None and decisive and self._format_can_be_error:
             errors += errors_for(await form, self._checked[stack.name])
-        if self._control.stop.level and any(finding.rule.id == NO_TOOL_ANSWER for finding in errors):
-            # The tool was stopped with everything else; it did not fail.
-            what = f"{stack.name}: stopped during the checks; this plan was not applied"
-            raise Cancelled("HF-RUN-2", what)
+        tool_failed = any(finding.rule.id == NO_TOOL_ANSWER for finding in errors)
+        if self._limit.interrupted or (self._control.stop.level and tool_failed):
+            # The rules and the tools were stopped with everything else; they did not fail.
+            raise _stopped(stack)
         return tuple(dict.fromkeys(map(guard_finding, errors)))
 
     def _policies(self, name: str) -> tuple[Policy, ...]:
@@ -194,6 +201,7 @@ class PlanChecks:
         `so_far`: some stacks are not planned yet.
         """
         try:
+            await self._build()
             code = self._begin_code()
             parts = [self._without_planned(await code)] if code is not None else []
             parts += await asyncio.gather(*self._formats.values())
@@ -227,10 +235,18 @@ class PlanChecks:
 
     # The code
 
+    async def _build(self) -> None:
+        """Once, and in a thread: with many stacks it takes seconds, in which Ctrl-C must work."""
+        if self._building is None:
+            self._building = asyncio.ensure_future(asyncio.to_thread(self._stoppable_checkout))
+        await asyncio.shield(self._building)
+
+    def _stoppable_checkout(self) -> Checkout:
+        with self._limit.on(self, timed=False):
+            return self._checkout
+
     def _begin_code(self) -> asyncio.Future[Report] | None:
         if self._code is None and self._with_code:
-            # Built here: the thread would build a second one.
-            _ = self._checkout
             self._code = asyncio.ensure_future(asyncio.to_thread(self._or_crash_report, self._code_report))
         return self._code
 
@@ -243,7 +259,7 @@ class PlanChecks:
             if getattr(result, "reason", None) != NO_PLAN
         )
         inputs = CheckInputs(tool_results=results, baseline=self._baseline)
-        return run_checks(checkout, _rules(), inputs, targets=_CODE)
+        return run_checks(checkout, _rules(), inputs, targets=_CODE, limit=self._limit)
 
     def _begin_format(self, plan_file: PlanFile) -> None:
         """Once per engine, for the files of all its stacks."""
@@ -298,7 +314,9 @@ class PlanChecks:
             tool_results=await self._tool_batcher.check(plan),
             baseline=self._baseline,
         )
-        check = functools.partial(run_checks, self._bare((checked,)), _plan_rules(), inputs, targets=_PLAN)
+        check = functools.partial(
+            run_checks, self._bare((checked,)), _plan_rules(), inputs, targets=_PLAN, limit=self._limit
+        )
         return await asyncio.to_thread(check) if len(plan_file.json) > _LARGE else check()
 
     # Shared
@@ -370,6 +388,10 @@ class PlanChecks:
             entry for entry in code.skipped if entry.rule not in on_plans or entry.stack not in self._plans
         )
         return structs.replace(code, skipped=tuple(skipped))
+
+
+def _stopped(stack: Stack) -> Cancelled:
+    return Cancelled("HF-RUN-2", f"{stack.name}: stopped during the checks; this plan was not applied")
 
 
 def _rule(id_: str) -> Rule:

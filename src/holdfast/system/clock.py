@@ -19,6 +19,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def thread_seconds() -> float:
+    """The processor time of this thread."""
+    return time.thread_time()
+
+
 def pause(seconds: float) -> None:
     """Before a retry. Waiting for processes uses asyncio."""
     time.sleep(seconds)

@@ -39,6 +39,8 @@ class Coverage:
         self.findings: list[tuple[Evaluation, Finding]] = []
         self.skipped: dict[NotEvaluated, None] = {}
         self.crashes: list[tuple[Evaluation, str]] = []
+        self.unfinished: list[tuple[Evaluation, str]] = []
+        """Rules that ran into a limit, where this counts as an error."""
         self._files: dict[str, set[str]] = {}
         self._skipped_files: dict[str, set[str]] = {}
         self._partly_evaluated: set[str] = set()
@@ -74,6 +76,12 @@ class Coverage:
     def record_crash(self, evaluation: Evaluation, how: str) -> None:
         self.crashes.append((evaluation, how))
         self._record_skip(evaluation, None)
+
+    def record_unfinished(self, evaluation: Evaluation, reason: str, *, failed: bool) -> None:
+        """Nothing of the subject counts as evaluated. `failed`: it counts as an error, too."""
+        self.add(evaluation, Skipped(reason=reason))
+        if failed:
+            self.unfinished.append((evaluation, reason))
 
     def _record_skip(self, evaluation: Evaluation, file: str | None) -> None:
         self._partly_evaluated.add(evaluation.rule.id)

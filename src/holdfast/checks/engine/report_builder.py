@@ -103,13 +103,23 @@ class _ReportBuilder:
         for evaluation, finding in self._coverage.findings:
             yield from self._reported(evaluation, finding)
         for evaluation, where in self._coverage.crashes:
-            in_file = evaluation.files and not evaluation.whole_repository
-            crash = Finding(
-                message=f"{evaluation.rule.id} crashed here: {where}",
-                place=Place(file=evaluation.files[0]) if in_file else None,
-                stack=evaluation.stack,
-            )
-            yield from self._own_finding("HF905", crash)
+            yield from self._not_evaluated(evaluation, f"crashed here: {where}")
+        for evaluation, reason in self._coverage.unfinished:
+            # It might have reported an error, unless the configuration rates it lower.
+            file, environments = next(iter(evaluation.files), None), self._environments(evaluation)
+            own, rule = Severity.ERROR, evaluation.rule
+            severity = severity_of(self._settings, rule, own=own, file=file, environments=environments)
+            if severity is Severity.ERROR:
+                yield from self._not_evaluated(evaluation, f"was not evaluated: {reason}")
+
+    def _not_evaluated(self, evaluation: Evaluation, why: str) -> Iterator[LocatedFinding]:
+        in_file = evaluation.files and not evaluation.whole_repository
+        finding = Finding(
+            message=f"{evaluation.rule.id} {why}",
+            place=Place(file=evaluation.files[0]) if in_file else None,
+            stack=evaluation.stack,
+        )
+        yield from self._own_finding("HF905", finding)
 
     def _own_finding(self, id_: str, finding: Finding) -> Iterator[LocatedFinding]:
         rule = self._rules.get(id_)
@@ -148,8 +158,8 @@ class _ReportBuilder:
         )
         yield path, reported
 
-    def _environments(self, evaluation: Evaluation, finding: Finding) -> tuple[str | None, ...]:
-        named = self._stacks.get(finding.stack or "")
+    def _environments(self, evaluation: Evaluation, finding: Finding | None = None) -> tuple[str | None, ...]:
+        named = self._stacks.get((finding.stack if finding is not None else None) or "")
         stacks = (named,) if named is not None else evaluation.stacks
         return tuple(stack.stack.environment for stack in stacks)
 

@@ -12,13 +12,24 @@ from msgspec import Struct
 from holdfast.checks.code.building_blocks import is_building_block
 from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import is_enabled
+from holdfast.checks.engine.limits import RuleLimit
 from holdfast.checks.engine.novelty import compare_with_baseline
 from holdfast.checks.engine.report_builder import build_report
 from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
-from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Checkout, EngineOutput, History
+from holdfast.checks.model.subjects import (
+    CheckedPlan,
+    CheckedStack,
+    CheckedState,
+    Checkout,
+    EngineOutput,
+    History,
+    Module,
+    VariablesFile,
+)
 from holdfast.kernel.errors import Problem
+from holdfast.kernel.work_limit import WorkLimitError, check_work_limit
 
 T = TypeVar("T")
 
@@ -60,17 +71,18 @@ def run_checks(
     inputs: CheckInputs = _NOTHING,
     *,
     targets: frozenset[CheckTarget] = frozenset(CheckTarget),
+    limit: RuleLimit | None = None,
 ) -> Report:
-    """All findings of these rules, and everything that they could not evaluate. Pure.
+    """All findings of these rules, and everything that they could not evaluate. Pure, but for the time limit.
 
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
-    coverage = Coverage()
+    coverage, limit = Coverage(), limit or RuleLimit()
     enabled = tuple(rule for rule in rules if is_enabled(checkout, rule))
     for rule in enabled:
         for target in rule.targets:
             if target in targets:
-                _run_rule(rule, target, checkout, inputs, coverage)
+                _run_rule(rule, target, checkout, inputs, coverage, limit)
             else:
                 coverage.record_left_out(rule)
     by_id = {rule.id: rule for rule in rules}
@@ -88,7 +100,12 @@ def run_checks(
 
 
 def _run_rule(
-    rule: Rule, target: CheckTarget, checkout: Checkout, inputs: CheckInputs, coverage: Coverage
+    rule: Rule,
+    target: CheckTarget,
+    checkout: Checkout,
+    inputs: CheckInputs,
+    coverage: Coverage,
+    limit: RuleLimit,
 ) -> None:
     check: Callable[[Any], Iterable[CheckResult]] = getattr(rule, target)
     for evaluation, subject in _subjects(rule, target, checkout, inputs):
@@ -97,12 +114,32 @@ def _run_rule(
             continue
         coverage.record_evaluated(evaluation)
         try:
-            for result in check(subject):
-                coverage.add(evaluation, result)
-            if rule.extra_files is not None:
-                coverage.record_evaluated(evaluation, rule.extra_files(subject))
+            with limit.on(subject):
+                for result in check(subject):
+                    coverage.add(evaluation, result)
+                    check_work_limit()
+                if rule.extra_files is not None:
+                    coverage.record_evaluated(evaluation, rule.extra_files(subject))
+        except WorkLimitError as error:
+            failed = limit.fail_closed and not limit.interrupted
+            coverage.record_unfinished(evaluation, f"{_name_of(subject)}: {error}", failed=failed)
         except Exception as error:  # noqa: BLE001 - one rule that crashes must not silence the others
             coverage.record_crash(evaluation, crash_location(error))
+
+
+def _name_of(subject: object) -> str:
+    """What a rule was evaluated on."""
+    match subject:
+        case Module():
+            return subject.folder
+        case VariablesFile():
+            return subject.path
+        case CheckedStack():
+            return subject.name
+        case CheckedPlan() | CheckedState() | EngineOutput():
+            return subject.stack.name
+        case _:
+            return "the repository"
 
 
 def crash_location(error: Exception) -> str:

@@ -39,6 +39,7 @@ from holdfast.hcl.nodes import (
 )
 from holdfast.hcl.nodes import Traversal as Reference
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
+from holdfast.kernel.work_limit import check_work_limit
 
 _MOST_ELEMENTS: Final = 30
 _MOST_WAYS: Final = 8
@@ -110,6 +111,7 @@ class PartialEvaluator:
 
     def node(self, expression: Expression) -> Node:  # noqa: C901, PLR0911 - one line for each kind of expression
         """A value with the places of its parts, if they are where the value is."""
+        check_work_limit()
         line, column = expression.line, expression.column
         if type(expression) is Literal:
             return Node(expression.value, line, column)

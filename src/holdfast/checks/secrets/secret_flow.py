@@ -32,6 +32,7 @@ from holdfast.hcl.nodes import (
 )
 from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
+from holdfast.kernel.work_limit import check_work_limit
 from holdfast.secrets.entropy import is_secret_name
 
 _MOST_STEPS = 24
@@ -123,6 +124,7 @@ class _Flow:
 
     def carried(self, expression: Expression, file: str, steps: Steps = ()) -> Carried:  # noqa: C901, PLR0911 - one row per kind of expression
         """`steps`: only that part of the value."""
+        check_work_limit()
         match expression:
             case Literal():
                 return ()

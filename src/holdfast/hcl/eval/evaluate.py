@@ -47,6 +47,7 @@ from holdfast.hcl.nodes import (
     Unary,
 )
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, Unknown
+from holdfast.kernel.work_limit import check_work_limit
 
 Listing = Callable[[str, str], object]
 """`fileset`: the files below a folder that match a pattern, as a set, or unknown."""
@@ -100,6 +101,7 @@ def evaluate(expression: Expression, scope: Scope) -> object:
     """A value, possibly with unknown parts, or an unknown; a huge value is unknown. Never raises."""
     if type(expression) is Literal:
         return expression.value
+    check_work_limit()
     scope.budget.start()
     try:
         value = _value(expression, scope)

@@ -28,7 +28,7 @@ HF903 = Rule(
 
 HF905 = Rule(
     id="HF905",
-    title="Rule that crashed",
+    title="Rule that crashed or was not finished",
     fix="Report it with the code that caused it; until then you can turn off that rule for this path.",
     severity=Severity.ERROR,
 )
