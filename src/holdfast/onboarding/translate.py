@@ -11,7 +11,6 @@ from holdfast.onboarding.atmos import translate_atmos
 from holdfast.onboarding.atmos_files import CONFIG_FILES
 from holdfast.onboarding.terragrunt import translate_terragrunt
 from holdfast.onboarding.translation import Translation, complete
-from holdfast.stacks.backend import code_backend
 
 _TRANSLATORS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Code, Sequence[str]], Translation]]]] = {
     "atmos": (CONFIG_FILES, translate_atmos),
@@ -25,5 +24,5 @@ def translate(code: Code, paths: Sequence[str], *, tool: str | None) -> Translat
     names = {posixpath.basename(path) for path in paths}
     for name, (files, translator) in _TRANSLATORS.items():
         if (tool is None or tool == name) and names.intersection(files):
-            return complete(translator(code, paths), lambda module: code_backend(code, module))
+            return complete(translator(code, paths), code)
     return None

@@ -11,10 +11,14 @@ from msgspec.structs import replace
 
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
+from holdfast.hcl.eval.code import Code
+from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place, Problem
 from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.starter_entries import StackEntry, single_entry
-from holdfast.stacks.backend import ReadBackend, state_location
+from holdfast.secrets.entropy import is_secret_name
+from holdfast.secrets.redact import Redactor, clean_value
+from holdfast.stacks.backend import code_backend, state_location
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
 from holdfast.stacks.stack import Stack
 
@@ -67,12 +71,14 @@ class TranslatedStack(Struct, frozen=True, kw_only=True):
     """Why it is held back and what to do, in sentences."""
 
     @property
-    def needs(self) -> Iterator[tuple[str, str]]:
-        """The stacks that it reads outputs of, each with the input."""
-        inputs = self.keys.get("inputs", {})
-        for name, value in inputs.items() if isinstance(inputs, Mapping) else ():
-            if isinstance(value, Mapping) and isinstance(value.get("output"), str):
-                yield value["output"].rpartition(".")[0], name
+    def reads(self) -> set[str]:
+        """The stacks whose outputs are its inputs."""
+        inputs = self.keys.get("inputs")
+        values = inputs.values() if isinstance(inputs, Mapping) else ()
+        outputs = (
+            str(value["output"]) for value in values if isinstance(value, Mapping) and "output" in value
+        )
+        return {output.rpartition(".")[0] for output in outputs}
 
 
 class Translation(Struct, frozen=True, kw_only=True):
@@ -90,10 +96,43 @@ class Translation(Struct, frozen=True, kw_only=True):
         return tuple(_entry(stack) for stack in self.stacks)
 
 
-def complete(translation: Translation, backend_of: ReadBackend) -> Translation:
-    """With what only all stacks together show: shared states, and dependencies on held-back stacks."""
-    stacks = _hold_back_dependents(_hold_back_shared_states(translation.stacks, backend_of))
-    return replace(translation, stacks=stacks)
+def complete(translation: Translation, code: Code) -> Translation:
+    """Without secrets in plain text, and with what only all stacks show: shared states, dependencies."""
+    redactor = Redactor()
+    stacks = [_without_secrets(stack, code, redactor) for stack in translation.stacks]
+    return replace(translation, stacks=_hold_back_dependents(_hold_back_shared_states(stacks, code)))
+
+
+def _without_secrets(stack: TranslatedStack, code: Code, redactor: Redactor) -> TranslatedStack:
+    """holdfast.yaml is committed; a file that the value comes from may not be."""
+    variables = code.module(stack.module).blocks("variable")
+    sensitive = {
+        block.labels[0]
+        for block in variables
+        if block.labels and (mark := block.body.attribute("sensitive")) and constant(mark.expression) is True
+    }
+
+    def is_secret(name: str, value: object) -> bool:
+        if not value or (isinstance(value, Mapping) and {"output", "secret"} & set(value)):
+            return False
+        named = name in sensitive or (isinstance(value, str) and is_secret_name(name))
+        return named or clean_value(redactor, name, value) != value
+
+    keys = dict(stack.keys)
+    reasons = list(stack.reasons)
+    for key in ("inputs", "env"):
+        values = keys.get(key)
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if is_secret(name, value):
+                keys[key] = {**keys[key], name: {"secret": f"env:{name}"}}  # type: ignore[dict-item] # see above
+                reasons.append(
+                    f"`{key}.{name}` is a secret. Say where it comes from, if not from `env:{name}`."
+                )
+    generated = keys.get("generate")
+    if generated and clean_value(redactor, "generate", generated) != generated:
+        del keys["generate"]
+        reasons.append("A generated file contains a secret. Write it with a variable, under `generate`.")
+    return replace(stack, keys=keys, reasons=tuple(reasons))
 
 
 def share_keys(translation: Translation) -> Translation:
@@ -135,11 +174,9 @@ def _why(stack: TranslatedStack) -> str:
     return f"{stack.original} → {stack.name}"
 
 
-def _hold_back_shared_states(
-    stacks: Sequence[TranslatedStack], backend_of: ReadBackend
-) -> tuple[TranslatedStack, ...]:
+def _hold_back_shared_states(stacks: Sequence[TranslatedStack], code: Code) -> tuple[TranslatedStack, ...]:
     states: dict[object, list[str]] = {}
-    identities = [_identity(stack, backend_of) if not stack.reasons else None for stack in stacks]
+    identities = [_identity(stack, code) if not stack.reasons else None for stack in stacks]
     for stack, identity in zip(stacks, identities, strict=True):
         states.setdefault(identity, []).append(stack.name)
     return tuple(
@@ -157,7 +194,7 @@ def _other(names: Sequence[str], name: str) -> str:
     return next((each for each in names if each != name), name)
 
 
-def _identity(stack: TranslatedStack, backend_of: ReadBackend) -> object:
+def _identity(stack: TranslatedStack, code: Code) -> object:
     backend = stack.keys.get("backend")
     settings = backend if isinstance(backend, Mapping) else {}
     location = state_location(
@@ -171,7 +208,7 @@ def _identity(stack: TranslatedStack, backend_of: ReadBackend) -> object:
             else None,
             workspace=str(stack.keys.get("workspace") or "default"),
         ),
-        backend_of(stack.module),
+        code_backend(code, stack.module),
     )
     return location.identity if location is not None else None
 
@@ -184,7 +221,7 @@ def _hold_back_dependents(stacks: Iterable[TranslatedStack]) -> tuple[Translated
         waiting = False
         held = {name for name, stack in by_name.items() if stack.reasons}
         for name, stack in by_name.items():
-            missing = sorted({other for other, _ in stack.needs if other in held})
+            missing = sorted(stack.reads & held)
             if missing and not stack.reasons:
                 why = (
                     f"It reads outputs of {', '.join(missing)}, held back itself. Complete that entry first."

@@ -195,6 +195,25 @@ def test_a_value_from_the_environment_is_written_once(tmp_path: Path) -> None:
     assert "x-{values.TEAM}" in made.text
 
 
+def test_a_secret_is_not_written(tmp_path: Path) -> None:
+    """Not by its name, nor if the variable is sensitive, nor in a generated file."""
+    made, stacks = started(
+        tmp_path,
+        {
+            "modules/app/extra.tf": 'variable "password" {}\nvariable "pin" {\n  sensitive = true\n}\n',
+            "live/a/terragrunt.hcl": INCLUDE
+            + SOURCE
+            + 'generate "p" {\n  path = "p.tf"\n  contents = "locals { a = \\"ghp_'
+            + 'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8\\" }"\n}\n'
+            + 'inputs = {\n  name = "x"\n  password = "hunter2"\n  pin = "1234"\n}\n',
+        },
+    )
+    assert stacks == {}
+    assert "A generated file contains a secret." in made.text
+    assert "password: { secret: env:password }" in made.text.replace('"', "")
+    assert not any(secret in made.text for secret in ("hunter2", "1234", "ghp_"))
+
+
 def test_nothing_reads_the_output_of_a_held_back_stack(tmp_path: Path) -> None:
     dependency = 'dependency "a" {\n  config_path = "../a"\n}\ninputs = { name = dependency.a.outputs.id }\n'
     made, stacks = started(
