@@ -68,7 +68,10 @@ class _ReportBuilder:
         rule_findings = one_per_broken_file(list(self._rule_findings()))
         lines, invalid = self._line_waivers(finding.file for _, finding in rule_findings)
         # A waiver may be for one stack only, so it applies before findings of several stacks are merged.
-        findings = list(merge_findings(self._apply_waivers(*located, lines) for located in rule_findings))
+        by_file: dict[str | None, list[LineWaiver]] = {}
+        for waiver in lines:
+            by_file.setdefault(waiver.file, []).append(waiver)
+        findings = list(merge_findings(self._apply_waivers(*located, by_file) for located in rule_findings))
         if waivers:
             findings += (finding for _, finding in self._waiver_findings(lines, invalid))
             findings += (finding for _, finding in self._unknown_rules(invalid))
@@ -189,9 +192,10 @@ class _ReportBuilder:
         return lines, invalid
 
     def _apply_waivers(
-        self, path: str | None, finding: ReportedFinding, lines: Sequence[LineWaiver]
+        self, path: str | None, finding: ReportedFinding, by_file: Mapping[str | None, Sequence[LineWaiver]]
     ) -> ReportedFinding:
-        waiver = waiver_for(finding, path, lines, self._settings.waivers, self._checkout.today)
+        lines, today = by_file.get(finding.file, ()), self._checkout.today
+        waiver = waiver_for(finding, path, lines, self._settings.waivers, today)
         if waiver is None:
             return finding
         self._used_waivers.add(id(waiver))

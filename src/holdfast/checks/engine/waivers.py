@@ -53,13 +53,11 @@ class LineWaiver(Struct, frozen=True, kw_only=True):
         return self.waiver.place.file
 
     def applies_to(self, finding: ReportedFinding) -> bool:
-        if (
-            finding.file != self.file
-            or finding.line is None
-            or not is_rule(self.waiver.rule, finding.rule.id)
-        ):
+        first = finding.line
+        if first is None or finding.file != self.file:
             return False
-        return finding.line <= self.line <= (finding.end_line or finding.line) or finding.line == self.block
+        here = first <= self.line <= (finding.end_line or first) or first == self.block
+        return here and is_rule(self.waiver.rule, finding.rule.id)
 
 
 class InvalidWaiver(Struct, frozen=True, kw_only=True):
