@@ -53,7 +53,8 @@ def stacks(
     else:
         _show(invocation, selection, removed)
         for name, files in repository.ignored_changes(selection).items() if invocation.verbose else ():
-            invocation.console.line(("    ", ""), (f"{name}: `ignores` matches {', '.join(files)}", "dim"))
+            ignored = f"{name}  not counted, because `ignores` matches: {', '.join(files)}"
+            invocation.console.line(("  - ", ""), (ignored, "dim"))
     return Exit.DONE
 
 

@@ -200,9 +200,9 @@ def _known_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
     if path in inputs.reads or path in inputs.above:
         yield InputKind.READ, ""
     yield from ((InputKind.FOLDER, fileset.folder) for fileset in inputs.filesets if fileset.holds(path))
-    yield from _named(inputs, path)
     if any(glob.fullmatch(path) for glob in inputs.listed):
         yield InputKind.LISTED, ""
+    yield from _named(inputs, path)
 
 
 def _named(inputs: StackInputs, path: str) -> Iterator[InputChange]:

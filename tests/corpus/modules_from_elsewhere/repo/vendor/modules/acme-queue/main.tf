@@ -1,0 +1,7 @@
+terraform {
+  required_version = "~> 1.10"
+}
+
+output "queue" {
+  value = "queue"
+}
