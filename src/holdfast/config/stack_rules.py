@@ -66,7 +66,8 @@ DEFAULT_IGNORES: Final = (
 """These count only for a stack whose code names them, or whose `reads` list them."""
 GLOBS: Final = ListOf(
     path_text(
-        f"{INSIDE_EXPECTED}, or a glob with `*`, `?` and `**`",
+        "a path or glob inside the repository, relative to holdfast.yaml, without `..`, `[` and `]`, and "
+        "with `**` only between slashes",
         rf"(?!.*[\[\]])(?!.*[^/]\*\*)(?!.*\*\*[^/]){INSIDE}",
         fill=True,
     )

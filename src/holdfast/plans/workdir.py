@@ -194,7 +194,7 @@ async def open_workdir(
                 outside_reads=inputs.outside_reads,
                 not_passed=frozenset(project.environment.variables) - environment.keys(),
                 notes=(
-                    *(inputs.reasons if inputs.everything else ()),
+                    *(f"{reason}: its work directory contains every file" for reason in inputs.reasons),
                     *inputs.outside,
                     *(f"{link} leads out of the repository and was not copied" for link in layout.links_out),
                     *unrelated_states(project.root, stack, home),
