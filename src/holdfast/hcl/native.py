@@ -53,20 +53,18 @@ def read_native(data: bytes, path: str, seconds: float = _SECONDS) -> File:
     return file
 
 
-_latest: deque[tuple[File, int]] = deque()
-"""The last files that were read, with their sizes."""
+_latest: deque[tuple[File, int, int]] = deque()
+"""The last files that were read, each with the number of bytes read before and after it."""
 
 
 def _keep_tree(file: File, size: int) -> None:
     """Builds older files completely, so that their trees are freed: these are 60 times as large as the text,
     and what is built only 7 times.
     """
-    _latest.append((file, size))
-    kept = sum(size for _, size in _latest)
-    while kept > _MOST_BYTES and len(_latest) > 1:
-        oldest, size = _latest.popleft()
-        kept -= size
-        _build_all(oldest.body)
+    before = _latest[-1][2] if _latest else 0
+    _latest.append((file, before, before + size))
+    while before + size - _latest[0][1] > _MOST_BYTES and len(_latest) > 1:
+        _build_all(_latest.popleft()[0].body)
 
 
 def _build_all(body: Body) -> None:
