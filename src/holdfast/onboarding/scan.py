@@ -44,8 +44,9 @@ _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
 _EXAMPLES: Final = EXAMPLES - {"test", "docs"}
-_WORKSPACE: Final = re.compile(
-    r"^(?!\s*(?:#|//)).*(?<![!=]= )\bterraform\.workspace\b(?!\s*[!=]=\s*\"default\")", re.MULTILINE
+_WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
+_DEFAULT_WORKSPACE: Final = re.compile(
+    r"terraform\.workspace\s*[!=]=\s*\"default\"|\"default\"\s*[!=]=\s*terraform\.workspace\b"
 )
 """Code that only compares with the default workspace is meant for it."""
 
@@ -312,7 +313,7 @@ def _modules(
                     if variable.default is None and name not in auto_loaded[folder]
                 )
             ),
-            uses_workspace=any(_WORKSPACE.search(text) for _, text in texts),
+            uses_workspace=any(_WORKSPACE.search(_DEFAULT_WORKSPACE.sub("", text)) for _, text in texts),
             variables=frozenset(module.variables),
             states=tuple(states[folder]),
             locked=folder in locked,

@@ -161,7 +161,7 @@ def _signs_in_text(path: str, text: str) -> Iterator[Sign]:
         if not any(word in line for word in _WORDS) or _COMMENT.match(line):
             continue
         options += [
-            (number, (match.group(1) or match.group()).strip("\"'),")) for match in _OPTION.finditer(line)
+            (number, (match.group(1) or match.group()).strip("\"'),]")) for match in _OPTION.finditer(line)
         ]
         if _WORKSPACE.search(line):
             found.setdefault(SignKind.WORKSPACE, number)

@@ -209,6 +209,68 @@ def test_a_script_that_writes_the_backend(tmp_path: Path) -> None:
     assert ".github/workflows/plan.yml:4" in made.text
 
 
+REMOTE = 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n  }\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (
+            {".terraform/terraform.tfstate": '{"backend": {"type": "s3", "config": {"bucket": "b"}}}'},
+            "bucket b",
+        ),
+        ({".terraform.lock.hcl": ""}, "initialised before"),
+        ({"variables.tf": 'variable "size" {}\nprovider "x" {}\n'}, "no file sets size"),
+        ({"other/main.tf": REMOTE}, "other code here has one (other/main.tf:2:3)"),
+        ({"broken.tf": 'resource "a" {'}, "cannot be read completely"),
+        ({"Makefile": "apply:\n\tterraform apply\n"}, "Makefile:2 runs Terraform"),
+        ({"backends/dev.conf": 'bucket = "b"\nkey = "k"\n'}, "backends/dev.conf has settings for one"),
+        (
+            {".gitlab-ci.yml": "plan:\n  script: [gitlab-terraform plan]\n"},
+            ".gitlab-ci.yml:2 passes backend settings",
+        ),
+        (
+            {"main.tf": REMOTE.replace('"k"', '"{{ env }}"') + CODE},
+            "another tool replaces the backend's `key",
+        ),
+        (
+            {"main.tf": REMOTE + 'output "w" {\n  value = terraform.workspace\n}\n'},
+            "each workspace has its own state",
+        ),
+    ],
+)
+def test_a_state_that_may_be_elsewhere(tmp_path: Path, files: Mapping[str, str], reason: str) -> None:
+    """No sign of an existing state is replaced by an empty one: the stack waits, and the reason is named."""
+    root = lay(tmp_path / "shop", {"main.tf": CODE, **files})
+    made, stacks = started(root)
+    assert "shop" in made.held_back
+    assert "shop" not in stacks
+    assert reason in next(step.what for step in made.steps if step.what.startswith("shop: "))
+
+
+def test_a_comparison_with_the_default_workspace(tmp_path: Path) -> None:
+    """Code that only asks whether it runs in the default workspace is meant for that one."""
+    text = 'output "w" {\n  value = terraform.workspace == "default"\n}\n'
+    root = lay(tmp_path / "shop", {"main.tf": REMOTE + text})
+    assert started(root)[1]["shop"].workspace == "default"
+
+
+def test_every_variables_file_is_accounted_for(tmp_path: Path) -> None:
+    """A file that no stack reads is listed with the reason."""
+    files = dict.fromkeys(
+        ("dev.tfvars", "terraform.tfvars", "example.tfvars", "modules/a/x.tfvars", "examples/b/y.tfvars"), ""
+    )
+    code = dict.fromkeys(("modules/a/main.tf", "examples/b/main.tf"), CODE)
+    call = 'module "a" {\n  source = "./modules/a"\n}\n'
+    made, stacks = started(lay(tmp_path, {"main.tf": REMOTE + call, **code, **files}))
+    assert set(stacks) == {"dev"}
+    assert {step.file: step.what.split()[0] for step in made.steps if "no stack uses" in step.title} == {
+        "example.tfvars": "It",
+        "examples/b/y.tfvars": "examples/b",
+        "modules/a/x.tfvars": "modules/a",
+    }
+
+
 def test_what_to_fix_in_order(tmp_path: Path) -> None:
     """States come before locks, locks before habits, each with its file and line."""
     lay(

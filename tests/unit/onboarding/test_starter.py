@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -225,6 +226,25 @@ def test_many_odd_names_become_one() -> None:
         seen(ScannedModule(folder="a b"), ScannedModule(folder="a{b"), ScannedModule(folder="a}b"))
     )
     assert len(stacks) == 3
+
+
+def test_the_starter_takes_linear_time() -> None:
+    """Four times as many modules take about four times as long, whatever their layout."""
+
+    def seconds(count: int) -> float:
+        modules = [
+            ScannedModule(folder=f"live/team{index % 7}/service{index}", backend=S3) for index in range(count)
+        ]
+        signs = tuple(
+            Sign(kind=SignKind.RUN, place=Place(file=f"{module.folder}/run.sh"), what="runs")
+            for module in modules
+        )
+        start = time.process_time()
+        starter_from_scan(seen(*modules, signs=signs))
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(1200) < 10 * seconds(300) + 0.2
 
 
 @pytest.mark.parametrize(
