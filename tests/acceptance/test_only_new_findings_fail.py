@@ -39,7 +39,7 @@ def main(holdfast: Program) -> Program:
     assert holdfast.run("check").code == 3
     written = holdfast.ok("check", "--baseline", "write")
     assert "wrote holdfast.baseline.json: 2 known findings (2 added, 0 removed)" in written.text
-    assert "1 known finding about secrets: rotate" in written.text
+    assert "1 known error about secrets: rotate" in written.text
     holdfast.commit_all()
     holdfast.git("switch", "--quiet", "--create", "change")
     return holdfast

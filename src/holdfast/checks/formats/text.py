@@ -51,7 +51,10 @@ def finding_lines(inputs: FormatInput) -> Iterator[Line]:
     for group in group_findings(report.findings if inputs.verbose else report.active, few=few):
         yield from _full_group(group) if full else _group(group)
     if not few:
-        yield (("", ""), (" Findings are grouped by folder. To see all of them, add --full.", "bold"))
+        once = (
+            "" if report.compared else " To count only new ones from now on: holdfast check --baseline write"
+        )
+        yield ((f" Findings are grouped by folder. To see all of them, add --full.{once}", "bold"),)
         yield ()
     if inputs.verbose:
         yield from _skipped(report)

@@ -212,9 +212,10 @@ def _write_baseline(invocation: Invocation, repository: Repository, report: Repo
     fixed = len(report.baseline.fixed) if report.baseline is not None else 0
     added = report.count_novelty(Novelty.NEW) - left_out
     say(f" wrote {BASELINE}: {plural(len(entries), 'known finding')} ({added} added, {fixed} removed)")
-    secrets = sum(finding.rule.secret and not finding.waived for finding in report.findings)
+    errors = [finding for finding in report.findings if finding.severity is Severity.ERROR]
+    secrets = sum(finding.rule.secret and not finding.waived for finding in errors)
     if secrets:
-        say(f" {plural(secrets, 'known finding')} about secrets: rotate them, whether reported or not")
+        say(f" {plural(secrets, 'known error')} about secrets: rotate them, whether reported or not")
     if left_out:
         why = "about waivers, policies or what was not checked, or with a secret in its name"
         say(f" {plural(left_out, 'finding')} cannot be in a baseline ({why})")
@@ -259,17 +260,13 @@ def _checkouts(
     if base is not None and base.sealed.checks:
         judged, all_judged = ([base.judged(stack) for stack in some] for some in (chosen, repository.stacks))
         by_base = build(base.config, base.code, stacks=judged, all_stacks=all_judged)
+    before_checks = None
+    if before is not None:
+        before_checks = BaseChecks(repository=repository, before=before, rules=base, selected=chosen)
     return _Checkouts(
         now=build(repository.config, repository.code, stacks=chosen, all_stacks=repository.stacks),
         by_base=by_base,
-        before=None
-        if before is None
-        else BaseChecks(
-            repository=repository,
-            before=before,
-            rules=base,
-            selected=chosen,
-        ),
+        before=before_checks,
         base=base,
     )
 
