@@ -376,8 +376,7 @@ def _deep(below: object, above: object) -> object:
         case _ if isinstance(below, tuple | Mapping | Unknown) and isinstance(above, Unknown):
             return UNKNOWN
         case _:
-            # Terragrunt does not let an empty value win.
-            return above or below
+            return above
 
 
 def _plain(value: object) -> object:
