@@ -203,6 +203,32 @@ def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "id_", "expected"),
+    [
+        ("policies/test/a/mock-tfplan-pass.sentinel", "HF202", []),
+        ("app/truststore.jks", "HF205", []),
+        ("app/src/test/resources/client.p12", "HF205", [NOTE]),
+        ("app/client.p12", "HF205", [ERROR]),
+        ("app/local.env", "HF206", [NOTE]),
+        ("app/.env.development", "HF206", [NOTE]),
+        ("app/.env", "HF206", [ERROR]),
+    ],
+)
+def test_what_belongs_to_tests_and_local_containers_is_no_leak(
+    path: str, id_: str, expected: list[Severity]
+) -> None:
+    """Mocks of policies, certificates of others, passwords of this machine."""
+    assert levels(id_, {path: "DB_PASSWORD=winter-sports\n"}, "") == expected
+
+
+def test_tokens_in_an_api_description_are_examples() -> None:
+    """However they are laid out."""
+    token = "Authorization: Bearer q7Zk2mXw9TpL4rVb8sNd"
+    assert levels("HF207", {"api.yaml": f"openapi: 3.0.0\nexample: >-\n  {token}\n"}, "") == [NOTE]
+    assert levels("HF207", {"api.yaml": f"a: >-\n  {token}\n"}, "") == [ERROR]
+
+
+@pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("curl -H 'Authorization: Token token=${TOKEN}'", []),
@@ -313,6 +339,8 @@ def public(action: str, **more: object) -> dict[str, object]:
         (public("s3:GetObject", Sid="PublicRead"), [NOTE]),
         (public("s3:PutObject", Sid="PublicWrite"), [ERROR]),
         (public("es:*"), [WARNING]),
+        (public("execute-api:Invoke"), [NOTE]),
+        (public("%s"), [ERROR]),
     ],
 )
 def test_reading_is_less_than_writing(statement: dict[str, object], expected: list[Severity]) -> None:
@@ -336,6 +364,23 @@ def test_dangerous_actions_of_a_statement_are_one_finding() -> None:
     found = of(check(the("HF505"), files), the("HF505"))
     assert [one.severity for one in found] == [WARNING, NOTE]
     assert "so is 1 other dangerous action" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("effect", "resource", "expected"),
+    [
+        ("Allow", "%TOPIC_ARN%", []),
+        ("Allow", "topic", [ERROR]),
+        ("allow", "*", [WARNING]),
+        ("Alow", "*", [ERROR]),
+    ],
+)
+def test_a_template_of_a_policy_is_not_a_mistake(
+    effect: str, resource: str, expected: list[Severity]
+) -> None:
+    """HF501: code replaces `%TOPIC_ARN%`. Another case is accepted more often than documented."""
+    statement: dict[str, object] = {"Effect": effect, "Action": "sqs:SendMessage", "Resource": resource}
+    assert levels("HF501", policy("aws_iam_policy", statement)) == expected
 
 
 def test_tags_of_a_session_let_nobody_in() -> None:

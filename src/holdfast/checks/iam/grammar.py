@@ -170,7 +170,8 @@ def _effect(statement: Node) -> Iterator[Issue]:
     elif effect.known and effect.content not in _EFFECTS:
         near = same_word(str(effect.content), _EFFECTS)
         hint = f"Write `{near}`." if near else None
-        yield Issue(f"`Effect` is `{_display(effect)}`; it must be Allow or Deny", effect, hint)
+        message = f"`Effect` is `{_display(effect)}`; it must be Allow or Deny"
+        yield Issue(message, effect, hint, severe=near is None)
 
 
 def _one_of(
@@ -252,7 +253,7 @@ def _resources(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issu
 def _resource(text: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
     arn = parse_arn(text)
     if arn is None:
-        if kind is not PolicyKind.UNCLEAR and not _may_be_resource(text, kind):
+        if kind is not PolicyKind.UNCLEAR and "%" not in text and not _may_be_resource(text, kind):
             hint = "arn:partition:service:region:account:resource"
             yield Issue(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
         return

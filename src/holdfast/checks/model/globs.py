@@ -7,8 +7,8 @@ import functools
 import re
 
 _FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|mocks?|__tests__|spec|localhost)/"
-    r"|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$"
+    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|mocks?|__tests__|spec|localhost"
+    r"|src/test)/|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$"
 )
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 

@@ -22,8 +22,8 @@ NO_GIT = "not a Git working tree, so the tracked files are not known"
 _LARGEST = 5_000_000
 _NOT_THESE = (
     ".tf", ".tofu", ".tfvars", ".md", ".rst", ".adoc", ".py", ".go", ".js", ".ts", ".rb", ".sh", ".ps1",
-    ".rego", ".yaml", ".yml", ".hcl", ".tpl", ".tftpl", ".tfbackend", ".example", ".sample", ".png", ".svg",
-    ".html",
+    ".rego", ".sentinel", ".yaml", ".yml", ".hcl", ".tpl", ".tftpl", ".tfbackend", ".example", ".sample",
+    ".png", ".svg", ".html",
 )  # fmt: skip
 
 Content = Callable[[], bytes | None]

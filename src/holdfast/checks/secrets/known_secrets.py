@@ -18,7 +18,7 @@ _PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
     r"|your[-_ ]|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b|set[-_ ]?(?:me|manually|later)\b"
     r"|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real"
-    r"|not[-_ ]?used|x{4,}|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
+    r"|not[-_ ]?used|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
@@ -45,6 +45,7 @@ _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters."""
+_API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:")
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
     r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token)[\])=]*"
@@ -93,6 +94,11 @@ def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
 def is_placeholder(text: str) -> bool:
     """A placeholder: `changeme`, `<token>`, AWS's own examples."""
     return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
+
+
+def is_api_description(text: str) -> bool:
+    """OpenAPI: its tokens are examples."""
+    return _API.search(text, 0, 1000) is not None
 
 
 def known_in(text: str) -> Iterator[KnownSecret]:

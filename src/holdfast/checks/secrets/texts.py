@@ -11,6 +11,7 @@ from typing import NamedTuple
 from holdfast.checks.model.interface import Skipped
 from holdfast.checks.model.subjects import Checkout
 from holdfast.checks.secrets.known_secrets import (
+    is_api_description,
     is_known,
     is_placeholder,
     known_in,
@@ -94,7 +95,7 @@ def may_name(path: str, checkout: Checkout) -> bool:
 def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
-    if len(text) > _LARGEST or '"sops"' in text:
+    if len(text) > _LARGEST or '"sops"' in text or is_api_description(text):
         return
     if not may_have_passwords(text) and not may_name(path, checkout):
         return

@@ -29,7 +29,8 @@ class Stateful(msgspec.Struct, frozen=True):
     """Those of both whose default is the safe value."""
     note: str | None = None
     transient: bool = False
-    """Machines, queues, caches, logs: their data passes through, or is a copy."""
+    """Its data passes through or is a copy (machines, queues, caches, logs), or it is part of a resource that
+    is protected as a whole."""
 
     @property
     def loss(self) -> str:

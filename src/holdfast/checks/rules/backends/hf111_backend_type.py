@@ -43,7 +43,12 @@ def _check_local(stack: CheckedStack) -> Iterator[Finding]:
     why = why_shared(stack)
     if where is not None and (why is not None or backend.type == "inmem"):
         because = f", but {why}" if why is not None else ""
-        yield finding(backend.where, f"with the {backend.type} backend the state {where}{because}")
+        unclear = backend.type == "local" and stack.stack.environment_unclear
+        yield finding(
+            backend.where,
+            f"with the {backend.type} backend the state {where}{because}",
+            severity=Severity.NOTE if unclear else None,
+        )
 
 
 HF112 = Rule(

@@ -44,22 +44,26 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
                     f"{policy.kind} allows everyone{' to read' if reads else ''}, "
                     "and no condition restricts it",
                     principal.at,
-                    severe=not reads and not _is_search_domain(statement),
-                    is_note=reads and _is_called_public(policy, statement),
+                    severe=not reads and not _all_actions(statement, "es:"),
+                    is_note=(reads and _is_called_public(policy, statement))
+                    or _all_actions(statement, "execute-api:"),
                 )
 
 
 def _only_reads(statement: Statement) -> bool:
     """Whether it only allows reading a bucket, as for downloads and web sites."""
+    return _all_actions(statement, "s3:get", "s3:list")
+
+
+def _all_actions(statement: Statement, *starts: str) -> bool:
+    """Whether all its actions are known and start so.
+
+    Requests to an API and OpenSearch (`es:`) are usually restricted by what the policy does not show: a
+    network, users of its own.
+    """
     words = statement.actions.words
     known = bool(words) and not statement.actions.unsure and statement.not_action is None
-    return known and all(word.lower().startswith(("s3:get", "s3:list")) for word in words)
-
-
-def _is_search_domain(statement: Statement) -> bool:
-    """OpenSearch: a network or its own users usually restrict access, which the policy does not show."""
-    words = statement.actions.words
-    return bool(words) and all(word.lower().startswith("es:") for word in words)
+    return known and all(word.lower().startswith(starts) for word in words)
 
 
 def _is_called_public(policy: IamPolicy, statement: Statement) -> bool:

@@ -128,6 +128,8 @@ _OTHER_KEY_NAME = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|ovpn|pub|bak|old)
 
 def _classify_key(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path)
+    if "trust" in name.lower():  # Certificates of others.
+        return None
     if _KEY_NAME.search(name):
         return Suspect("a private key or key store")
     perhaps = _POSSIBLE_KEY_NAME.search(name)

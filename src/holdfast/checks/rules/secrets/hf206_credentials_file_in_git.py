@@ -16,6 +16,8 @@ _ENV = pattern(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IG
 _MODEL = pattern(
     r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
 )
+_LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
+"""Meant to be in Git: its passwords are those of a container on this machine."""
 _SEALED = pattern(rb"sops_version|ENC\[AES|DOTENV_PUBLIC_KEY|-----BEGIN AGE|^\$ANSIBLE_VAULT", re.MULTILINE)
 _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
 
@@ -82,7 +84,8 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
         return None
     pairs = _SET.findall(inside.decode(errors="replace"))
     if any(value and not value.startswith(("$", "<")) and is_secret_name(key) for key, value in pairs):
-        return Suspect("an environment file with secrets")
+        local = Severity.NOTE if _LOCAL.search(name) else None
+        return Suspect("an environment file with secrets", severity=local)
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
     return Suspect("an environment file", severity=Severity.NOTE) if plain and pairs else None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.checks.model.contents import ContentKind, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, History, Module
-from holdfast.checks.secrets.known_secrets import known_in
+from holdfast.checks.secrets.known_secrets import is_api_description, known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
@@ -48,9 +48,8 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
             is_id = secret.what.startswith(_KEY_ID) and _NAMES_ID.search(lines[secret.line - 1])
-            yield finding(
-                place, f"secret in plain text ({secret.what})", severity=Severity.NOTE if is_id else None
-            )
+            severity = Severity.NOTE if is_id or is_api_description(text) else None
+            yield finding(place, f"secret in plain text ({secret.what})", severity=severity)
 
 
 def _history(history: History) -> Iterator[CheckResult]:
