@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.hcl.eval.code import Code
@@ -16,7 +17,6 @@ from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place, Problem
 from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.starter_entries import StackEntry, single_entry
-from holdfast.secrets.entropy import is_secret_name
 from holdfast.secrets.redact import Redactor, clean_value
 from holdfast.stacks.backend import code_backend, state_location
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
@@ -115,7 +115,7 @@ def _without_secrets(stack: TranslatedStack, code: Code, redactor: Redactor) -> 
     def is_secret(name: str, value: object) -> bool:
         if not value or (isinstance(value, Mapping) and {"output", "secret"} & set(value)):
             return False
-        named = name in sensitive or (isinstance(value, str) and is_secret_name(name))
+        named = name in sensitive or (isinstance(value, str) and names_secret(name))
         return named or clean_value(redactor, name, value) != value
 
     keys = dict(stack.keys)

@@ -135,6 +135,12 @@ def test_a_local_state_that_is_not_here_holds_the_stack_back(tmp_path: Path) -> 
     assert stacks["core-dev/net/vpc"].backend is not None
 
 
+def test_an_incomplete_backend_in_the_code_holds_the_stack_back(tmp_path: Path) -> None:
+    code = {"components/terraform/net/vpc/main.tf": 'terraform {\n  backend "s3" {}\n}\n' + CODE}
+    made, stacks = started(tmp_path, {**code, "stacks/a.yaml": STACK + component()})
+    assert (stacks, made.held_back) == ({}, ("core-dev/net/vpc",))
+
+
 def test_components_that_no_stack_uses_are_no_stacks(tmp_path: Path) -> None:
     """Their state, if there is one, belongs to Atmos."""
     made, stacks = started(tmp_path, {"stacks/a.yaml": STACK + component("{ metadata: { type: abstract } }")})
