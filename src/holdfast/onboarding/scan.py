@@ -7,22 +7,26 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.hcl.eval.code import LOCK_FILE, Code, ModuleCode, is_auto_loaded, is_code
-from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Expression, Literal, Template
-from holdfast.hcl.reader import constant, read, values
+from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
 from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
-from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, SignKind, commented_backend, find_signs
+from holdfast.onboarding.scan_settings import (
+    BackendFile,
+    backend_file,
+    initialised,
+    is_backend_file,
+    json_keys,
+)
+from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, commented_backend, find_signs
 from holdfast.onboarding.translate import translate
 from holdfast.onboarding.translation import Translation
 from holdfast.stacks.backend import CodeBackend, code_backend
@@ -32,14 +36,7 @@ from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_r
 _CI_FOLDERS: Final = (".github", ".circleci", ".buildkite", ".azuredevops", ".spacelift")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
 _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
-_BACKEND_FILE: Final = re.compile(
-    r"\.(?:tfbackend|backend)$|(?:backend|tfstate|remote[-_]?state|state[-_]?config)[^/]*(?:/[^/]+)?"
-    r"\.(?:hcl|conf|config|cfg|properties|tfvars|tfvars\.json|json|ini|env)$"
-)
-"""Names that suggest a file for `-backend-config`; its content decides."""
-_LOCATIONS: Final = frozenset(name for backend in BACKEND_TYPES.values() for name in backend.places)
 _TERRAGRUNT: Final = re.compile(r"(?:^|/)(?:terragrunt(?:\.stack)?\.hcl(?:\.json)?|root\.hcl)$")
-_SHOWN: Final = ("bucket", "key", "prefix", "storage_account_name", "container_name", "path")
 _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
@@ -94,15 +91,6 @@ class VariablesFile(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
 
 
-class BackendFile(Struct, frozen=True, kw_only=True):
-    """A file for `-backend-config`."""
-
-    path: str
-    settings: Mapping[str, object] = field(default_factory=dict)
-    module: str | None = None
-    """The module whose folder, or a folder below it, contains the file."""
-
-
 class LocalProgram(Struct, frozen=True, kw_only=True):
     """A program that Terraform runs on the local machine."""
 
@@ -144,7 +132,13 @@ def scan_repository(
     read_values = variables_reader(code.tree)
     signs = find_signs(paths, lambda path: _text(root / path))
     named = {posixpath.basename(option) for sign in signs for option in sign.options}
-    backend_files = tuple(file for path in paths if (file := _backend_file(root, path, named)) is not None)
+    backend_files = tuple(
+        file
+        for path in paths
+        if is_backend_file(path, named)
+        and not _TERRAGRUNT.search(path)
+        and (file := backend_file(path, _text(root / path))) is not None
+    )
     settings_only = {file.path for file in backend_files}
     variables_files = {
         path: _variables_file(read_values, path)
@@ -221,17 +215,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _backend_file(root: Path, path: str, named: set[str]) -> BackendFile | None:
-    """`named`: the names of the files that scripts pass to `init`."""
-    if not (_BACKEND_FILE.search(path) or posixpath.basename(path) in named) or _TERRAGRUNT.search(path):
-        return None
-    file = read(_text(root / path), "settings.json" if path.endswith(".json") else "settings.hcl")
-    settings = {name: value for name, value in values(file).items() if known(value)}
-    if file.problems or file.body.blocks or not _LOCATIONS & settings.keys():
-        return None
-    return BackendFile(path=path, settings=settings)
-
-
 def _json_variables(
     root: Path, paths: tuple[str, ...], modules: Mapping[str, ScannedModule], others: set[str]
 ) -> dict[str, VariablesFile]:
@@ -244,17 +227,10 @@ def _json_variables(
         module = modules.get(folder) or modules.get(posixpath.dirname(folder) or ROOT)
         if module is None or not module.variables or not environment_word(posixpath.basename(path)):
             continue
-        names = _json_keys(_text(root / path))
+        names = json_keys(_text(root / path))
         if names and names <= module.variables:
             files[path] = VariablesFile(path=path, sets=names)
     return files
-
-
-def _json_keys(text: str) -> frozenset[str]:
-    try:
-        return frozenset(msgspec.json.decode(text, type=dict[str, Any]))
-    except msgspec.DecodeError:
-        return frozenset()
 
 
 def _variables_file(read_values: ReadValues, path: str) -> VariablesFile:
@@ -293,6 +269,7 @@ def _modules(
     modules: dict[str, ScannedModule] = {}
     for folder in folders:
         module = code.module(folder)
+        record = join_path(folder, ".terraform/terraform.tfstate")
         texts = [
             (file.path, (code.content(file.path) or b"").decode(errors="replace")) for file in module.files
         ]
@@ -317,7 +294,7 @@ def _modules(
             variables=frozenset(module.variables),
             states=tuple(states[folder]),
             locked=folder in locked,
-            initialised=_initialised(root, folder),
+            initialised=initialised(record, _text(root / record)),
             commented=next(
                 (sign for path, text in texts if (sign := commented_backend(text, path)) is not None), None
             )
@@ -340,30 +317,6 @@ def _owner_of_state(path: str) -> str | None:
 
 def _is_remote(module: ModuleCode) -> bool:
     return module.cloud is not None or (module.backend is not None and module.backend.type != "local")
-
-
-class _Initialised(Struct):
-    """`.terraform/terraform.tfstate`: Terraform's record of the backend."""
-
-    class Backend(Struct):
-        type: str = ""
-        config: dict[str, Any] | None = None
-
-    backend: Backend | None = None
-
-
-def _initialised(root: Path, folder: str) -> Sign | None:
-    path = join_path(folder, ".terraform/terraform.tfstate")
-    try:
-        backend = msgspec.json.decode(_text(root / path), type=_Initialised).backend
-    except msgspec.DecodeError:
-        return None
-    if backend is None or not backend.type:
-        return None
-    config = backend.config or {}
-    shown = ", ".join(f"{name} {config[name]}" for name in _SHOWN if isinstance(config.get(name), str))
-    what = f"records a backend of type {backend.type}{f' ({shown})' if shown else ''}"
-    return Sign(kind=SignKind.TEMPLATE, place=Place(file=path), what=what, backend=backend.type)
 
 
 def _is_example(folder: str, tops: set[str]) -> bool:

@@ -20,7 +20,8 @@ from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
-from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, listed_entry, single_entry
 from holdfast.onboarding.state_evidence import HeldBack, StateEvidence, filled_in, missing_settings
 from holdfast.stacks.backend import CodeBackend, state_location

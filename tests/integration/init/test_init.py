@@ -255,6 +255,15 @@ def test_a_comparison_with_the_default_workspace(tmp_path: Path) -> None:
     assert started(root)[1]["shop"].workspace == "default"
 
 
+def test_variables_of_a_module_called_backend(tmp_path: Path) -> None:
+    """What sets more than a backend is a variables file, whatever its folder is called."""
+    main = REMOTE + 'variable "region" {}\nvariable "size" {}\n'
+    values = {f"backend/{name}.tfvars": 'region = "r"\nsize = 1\n' for name in ("dev", "prod")}
+    made, _ = started(lay(tmp_path, {"backend/main.tf": main, **values}))
+    assert made.held_back == ("dev", "prod")
+    assert "backend/{environment}.tfvars" in made.text
+
+
 def test_every_variables_file_is_accounted_for(tmp_path: Path) -> None:
     """A file that no stack reads is listed with the reason."""
     files = dict.fromkeys(

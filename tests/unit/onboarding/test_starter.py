@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.config.read import parse
 from holdfast.kernel.errors import Place
-from holdfast.onboarding.scan import BackendFile, RepositoryScan, ScannedModule, VariablesFile
+from holdfast.onboarding.scan import RepositoryScan, ScannedModule, VariablesFile
+from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.scan_signs import Sign, SignKind
 from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.onboarding.starter_text import yaml_value
