@@ -34,7 +34,8 @@ class FolderBlobs:
 
     def read(self, name: str) -> StoredBlob | None:
         try:
-            data = self.path(name).read_bytes()
+            with open(f"{self.folder}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - called very often
+                data = file.readall()
         except FileNotFoundError:
             return None
         except OSError as error:

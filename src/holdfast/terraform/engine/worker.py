@@ -212,6 +212,13 @@ class Worker:
     def serve(self, confinement: dict[str, object]) -> None:
         """Until the caller has ended and its last command is done."""
         self.send({"ready": True, "confinement": confinement})
+        try:
+            self._receive()
+        finally:
+            # Whatever ended it: this process must not end before its last command.
+            self._commands.call(lambda: None)
+
+    def _receive(self) -> None:
         pending = b""
         descriptors: list[int] = []
         while True:
@@ -233,8 +240,6 @@ class Worker:
                     self._commands.send(functools.partial(self._execute, message, out, err))
                 elif "cancel" in message:
                     self._interrupt(message["cancel"])
-        # After the last command.
-        self._commands.call(lambda: None)
 
     def _interrupt(self, name: str) -> None:
         self._interrupts[name] = self._interrupts.get(name, 0) + 1
