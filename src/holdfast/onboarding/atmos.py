@@ -285,8 +285,8 @@ class _Draft:
                     self.reasons.append(f"It has no backend, and {file} is not here. {_SET_BACKEND}")
                 self._add("no backend", "backend: local")
                 return {"type": "local"}
-            needs = BACKEND_TYPES[in_code.type].needs if in_code.type in BACKEND_TYPES else ()
-            if in_code.computed or set(needs) - set(in_code.settings):
+            known = BACKEND_TYPES.get(in_code.type)
+            if known is None or in_code.computed or set(known.needs) - set(in_code.settings):
                 self.reasons.append(f"The backend in {self.module} is not complete. {_SET_BACKEND}")
             self._add(f"the backend in {self.module}", "stays in the code")
             return None

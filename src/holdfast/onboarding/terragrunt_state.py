@@ -81,8 +81,9 @@ def _has_backend_in_code(draft: Draft) -> bool:
     backend = code_backend(draft.code, draft.module)
     if backend is None:
         return False
-    needs = BACKEND_TYPES[backend.type].needs if backend.type in BACKEND_TYPES else ()
-    if backend.type == "local" or backend.computed or set(needs) - set(backend.settings):
+    known_type = BACKEND_TYPES.get(backend.type)
+    missing = known_type is None or set(known_type.needs) - set(backend.settings)
+    if backend.type == "local" or backend.computed or missing:
         draft.hold_back(f"The backend in {draft.module} does not say where its state is. {_SET_BACKEND}")
     draft.add_part(f"the backend in {draft.module}", "stays in the code")
     return True

@@ -135,8 +135,12 @@ def test_a_local_state_that_is_not_here_holds_the_stack_back(tmp_path: Path) -> 
     assert stacks["core-dev/net/vpc"].backend is not None
 
 
-def test_an_incomplete_backend_in_the_code_holds_the_stack_back(tmp_path: Path) -> None:
-    code = {"components/terraform/net/vpc/main.tf": 'terraform {\n  backend "s3" {}\n}\n' + CODE}
+@pytest.mark.parametrize("type_", ["s3", ""])
+def test_an_incomplete_backend_in_the_code_holds_the_stack_back(tmp_path: Path, type_: str) -> None:
+    """Atmos also leaves files with a backend without a type."""
+    code = {
+        "components/terraform/net/vpc/backend.tf.json": f'{{"terraform": {{"backend": {{"{type_}": {{}}}}}}}}'
+    }
     made, stacks = started(tmp_path, {**code, "stacks/a.yaml": STACK + component()})
     assert (stacks, made.held_back) == ({}, ("core-dev/net/vpc",))
 
