@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.config import read as config_read
 from holdfast.config.settings import Config
 from holdfast.config.stack_rules import RuleKind
-from holdfast.hcl.eval.code import Code
+from holdfast.hcl.eval.code import LARGEST, Code
 from holdfast.hcl.eval.old_tree import OldFiles, OldTree
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import HoldfastError, UsageError
@@ -20,7 +20,7 @@ from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import OldListing
 from holdfast.stacks.pattern import compile_pattern
 from holdfast.stacks.reads.remote_states import called_folders, derived_dependencies
-from holdfast.stacks.scope import LARGEST, parse_values, variables_reader
+from holdfast.stacks.scope import parse_values, variables_reader
 from holdfast.stacks.stack import Stack, name_from_path
 from holdfast.system.git import Git, OldVersion
 

@@ -153,6 +153,14 @@ class Console:
         many = f"{usage_errors} mistakes; nothing was run. " if usage_errors > 1 else ""
         self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
 
+    def stack_problems(self, problems: tuple[Problem, ...]) -> None:
+        """In a list of stacks, below the one that they concern."""
+        for problem in problems:
+            where = f"{problem.place}  " if problem.place is not None else ""
+            self.line(("    ✗ ", "red"), (problem.code, "bold"), f"  {where}{problem.message}")
+            if problem.hint:
+                self.line(("      ", ""), (problem.hint, "dim"))
+
     def trace(self, error: BaseException) -> None:
         """Print a traceback for a bug report, without secrets."""
         self._err.write(self._clean(["".join(traceback.format_exception(error))]), end="")

@@ -34,6 +34,10 @@ class Problems:
         for problem in problems:
             self.add(problem.code, problem.message, place=problem.place or place, hint=problem.hint)
 
+    def add_all(self, other: Problems) -> None:
+        for problem in other._problems:
+            self.add(problem.code, problem.message, place=problem.place or Place(file=""), hint=problem.hint)
+
     def sorted(self) -> tuple[Problem, ...]:
         """In the order of the file."""
         more = [

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.hcl.nodes import Expression, File, Literal, Object, Template, Traversal, Tuple, Unary
+from holdfast.hcl.nodes import Body, Expression, File, Literal, Object, Template, Traversal, Tuple, Unary
+from holdfast.kernel.errors import Place, Problem
 
 _BOM = b"\xef\xbb\xbf"
+ENCRYPTED: Final = "HF-HCL-6"
+_GIT_CRYPT = b"\0GITCRYPT\0"
 
 
 class Unknown:
@@ -34,6 +37,8 @@ def read(text: str | bytes, path: str) -> File:
     """Never raises because of the text. `path` is used in places, and its ending selects the syntax."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     data = data.removeprefix(_BOM)
+    if is_encrypted(data):
+        return File(path=path, body=Body(), problems=(encrypted(path),))
     try:
         decoded = data.decode()
     except UnicodeDecodeError:
@@ -47,6 +52,20 @@ def read(text: str | bytes, path: str) -> File:
     from holdfast.hcl.native import read_native  # noqa: PLC0415 - loads the parser, which not all need
 
     return read_native(data, path)
+
+
+def is_encrypted(head: bytes) -> bool:
+    """Whether a file with this beginning is encrypted with git-crypt, as in a clone that is locked."""
+    return head.startswith(_GIT_CRYPT)
+
+
+def encrypted(path: str) -> Problem:
+    return Problem(
+        code=ENCRYPTED,
+        message="the file is encrypted with git-crypt",
+        hint="Unlock the repository first: git-crypt unlock",
+        place=Place(file=path),
+    )
 
 
 def values(file: File) -> dict[str, object]:

@@ -116,5 +116,24 @@ class Failed(HoldfastError):  # noqa: N818
     exit = Exit.FAILED
 
 
+def internal_error(error: Exception, during: str) -> Failed:
+    """A mistake in Holdfast, as the error of what it was doing: one stack never stops another.
+
+    It names the type of the exception and the line of code, not its text, which may contain file contents.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = trace.tb_frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2] if trace else "?"
+    line = trace.tb_lineno if trace else 0
+    failed = Failed(
+        "HF-BUG-1",
+        f"unexpected error in Holdfast while {during}: {type(error).__name__} in {file}, line {line}",
+        hint="Please report this line. Other stacks are not affected.",
+    )
+    failed.__cause__ = error
+    return failed
+
+
 class EngineError(Failed):
     """Terraform, or the process it runs in, gave no usable answer."""

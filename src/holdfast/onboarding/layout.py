@@ -26,8 +26,7 @@ from holdfast.onboarding.starter_entries import (
     root_entry,
     single_entry,
 )
-from holdfast.stacks.discover import has_root_module
-from holdfast.stacks.listing import ROOT, ListedTree, join_path
+from holdfast.stacks.listing import ROOT, ListedTree, has_root_module, join_path
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.stack import name_from_path
 

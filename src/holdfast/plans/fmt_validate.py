@@ -240,10 +240,12 @@ async def _diagnostics(terraform: Terraform) -> Sequence[Diagnostic]:
 async def check_format(terraform: Terraform, paths: Sequence[str], *, fix: bool) -> Format:
     """Copies have new names, because `fmt` skips folders whose name starts with a dot.
 
-    Files with the same content share one copy: those of many stacks do.
+    Files with the same content share one copy: those of many stacks do. Unreadable ones are left out: they
+    are reported as such.
     """
-    root = terraform.context.project.root
-    before = {path: content for path in paths if (content := files.content_of(root / path)) is not None}
+    root, code = terraform.context.project.root, terraform.context.project.code
+    readable = (path for path in paths if code.unreadable(path) is None)
+    before = {path: content for path in readable if (content := files.content_of(root / path)) is not None}
     if not before:
         return Format()
     folder = files.private_folder(terraform.context.engines.scratch / f"fmt-{clock.random_token(6)}")

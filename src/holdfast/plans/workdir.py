@@ -36,6 +36,7 @@ from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.inputs import OutsideRead, StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import Stack
+from holdfast.stacks.unreadable import UnreadableFiles, require_readable
 from holdfast.store.kept_files import KeptFiles
 from holdfast.store.run_store import RunStore
 from holdfast.system import files
@@ -124,6 +125,8 @@ async def open_workdir(
     init is not complete.
     """
     project = context.project
+    # An encrypted file may contain the backend: then even the place of the state is unknown.
+    require_readable(project.code, stack, only_encrypted=True)
     bare_home = stateless_home(stack, project.code_backend(stack.module)) if stateless else None
     if bare_home is not None:
         stack = replace(stack, backend=None, workspace="default")
@@ -147,13 +150,8 @@ async def open_workdir(
         _register_read_outputs(context, stack)
     _register_variables(code_of(project.code, stack), context.redactor, stack, environment, inline)
     inputs = stack_inputs(project.code, stack, terraform_variables(environment))
-    if inputs.broken and not for_state:
-        raise Refused(
-            "HF-WORK-3",
-            f"{stack.name}: {inputs.broken[0]}",
-            hint="Put holdfast.yaml at the root, name the file by an absolute path, or replace the link with "
-            "what it leads to.",
-        )
+    if not for_state:
+        _require_files(project, stack, inputs)
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
     with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
         layout = _copy_sources(project, stack, work, inputs, home)
@@ -213,16 +211,28 @@ async def open_workdir(
                 remove_files(work, (".terraform/terraform.tfstate",))
 
 
+def _require_files(project: Project, stack: Stack, inputs: StackInputs) -> None:
+    if inputs.broken:
+        raise Refused(
+            "HF-WORK-3",
+            f"{stack.name}: {inputs.broken[0]}",
+            hint="Put holdfast.yaml at the root, name the file by an absolute path, or replace the link with "
+            "what it leads to.",
+        )
+    require_readable(project.code, stack, inputs.files)
+
+
 def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
     """Raise every engine or backend error of all stacks at once, before anything runs. Reads no secret."""
     problems: list[Problem] = []
     for stack in stacks:
         try:
+            require_readable(context.project.code, stack, only_encrypted=True)
             context.engines.choose(stack)
             home_of(context.project, stack)
         except UsageError as error:
             problems += error.problems
-        except EngineError:
+        except (EngineError, UnreadableFiles):
             # Only this stack fails, when its run starts.
             continue
     if problems:

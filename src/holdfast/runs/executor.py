@@ -12,7 +12,7 @@ from msgspec import structs
 
 from holdfast.audit.entry import What
 from holdfast.guard.decision import Allow, Decision, Deny
-from holdfast.kernel.errors import Exit, HoldfastError, Problem
+from holdfast.kernel.errors import Exit, HoldfastError, Problem, internal_error
 from holdfast.plans.context import ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled, status_of
 from holdfast.plans.events import StackFinished
@@ -208,6 +208,10 @@ class RunExecutor:
                 result = await work
             except (HoldfastError, OSError) as error:
                 result = self._failed(error)
+            except Exception as error:  # a mistake in Holdfast must not hide the results of other stacks
+                if self.run.status is not Status.PLANNING:
+                    raise  # what the apply did is unknown: its claim and journal are the evidence
+                result = self._failed(internal_error(error, f"planning {self.stack.name}"))
             self._set(structs.replace(result, duration=spent + clock.monotonic() - began))
 
     async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:

@@ -20,13 +20,13 @@ from holdfast.config.settings import Config, Target
 from holdfast.config.stack_entries import add_missing_keys
 from holdfast.config.stack_rules import Backend, RuleKind, StackRule
 from holdfast.hcl.eval.code import is_auto_loaded
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, Problem
 from holdfast.stacks import order
 from holdfast.stacks.backend import ReadBackend, settings_in_files
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
-from holdfast.stacks.duplicates import check_names, check_states
+from holdfast.stacks.duplicates import check_files, check_names, check_states
 from holdfast.stacks.generated import GenerateError, ReadContent, generated_files, no_content
-from holdfast.stacks.listing import Listing, Tree, has_file
+from holdfast.stacks.listing import Tree, has_root_module
 from holdfast.stacks.matrix import combinations
 from holdfast.stacks.pattern import compile_pattern, matching_paths
 from holdfast.stacks.scope import (
@@ -39,15 +39,17 @@ from holdfast.stacks.scope import (
 )
 from holdfast.stacks.stack import Derived, GeneratedFile, Stack, name_problem, printable
 
-_CODE: Final = (".tf", ".tofu", ".tf.json", ".tofu.json")
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 """Most stacks have most keys empty, and a repository may have thousands."""
 
 T = TypeVar("T")
 
 
-DeriveDependencies = Callable[[Sequence[Stack]], Iterable[tuple[str, Derived]]]
-"""From all stacks to the dependencies that follow from the states they read, each with its stack's name."""
+DeriveDependencies = Callable[[Sequence[Stack]], Iterable[tuple[str, Derived | Problem]]]
+"""From all stacks to the dependencies that follow from the states they read, each with its stack's name.
+
+A problem, if those of a stack cannot be found.
+"""
 
 
 def _derive_none(_stacks: Sequence[Stack]) -> tuple[()]:
@@ -84,12 +86,6 @@ def discover(
     return stacks
 
 
-def has_root_module(listing: Listing | None) -> bool:
-    return listing is not None and any(
-        name.endswith(_CODE) and not name.startswith((".", "#")) for name in listing.files
-    )
-
-
 class _Discovery:
     def __init__(
         self,
@@ -112,6 +108,7 @@ class _Discovery:
         self.scopes: dict[str, PlaceholderScope] = {}
         self._broken: set[str | None] = set()
         """Names of stacks with a mistake; None for one whose name is unknown."""
+        self._reported: set[Problem] = set()
 
     def run(self, *, lenient: bool) -> tuple[Stack, ...]:
         drafts = [
@@ -120,11 +117,10 @@ class _Discovery:
             for scope in self._scopes(rule)
             if (draft := self._draft(scope)) is not None
         ]
-        for path, problems in self._files.problems:
-            self._problems.extend(problems, place=Place(file=path))
+        self._report_unread()
         stacks = [draft.stack for draft in drafts]
         check_names(stacks, self._problems)
-        check_states(stacks, self._code_backend, self._problems)
+        check_states([stack for stack in stacks if not stack.problems], self._code_backend, self._problems)
         finished = self._with_dependencies(drafts)
         if not lenient:
             self._problems.raise_any()
@@ -155,12 +151,35 @@ class _Discovery:
         folder, _, name = path.rpartition("/")
         return is_auto_loaded(name) and has_root_module(self._tree.listing(folder or "."))
 
+    def _report_unread(self) -> None:
+        """Files that define stacks, such as those of a matrix: without them, the stacks are unknown."""
+        for problem in self._files.take_problems():
+            if problem not in self._reported:
+                self._reported.add(problem)
+                self._problems.extend((problem,), place=Place(file=""))
+
     def _draft(self, scope: PlaceholderScope) -> _Draft | None:
-        before = len(self._problems)
+        """A mistake in the configuration stops everything; a file that cannot be read only its stacks."""
+        self._report_unread()
+        every, self._problems = self._problems, Problems()
+        try:
+            draft = self._draft_from(scope)
+        finally:
+            own, self._problems = self._problems, every
+        unread = self._files.take_problems()
+        if draft is None or (own and not unread):
+            self._broken.add(draft.stack.name if draft is not None else None)
+            every.add_all(own)
+            every.extend(unread, place=Place(file=""))
+            return None
+        self.scopes[draft.stack.name] = scope
+        # What else is missing follows from the file.
+        return replace(draft, stack=replace(draft.stack, problems=unread)) if unread else draft
+
+    def _draft_from(self, scope: PlaceholderScope) -> _Draft | None:
         rule = scope.rule
         name = self._try(scope, "name", lambda: scope.name)
         if name is None or not self._check_name(name, scope):
-            self._broken.add(None)
             return None
         module = self._try(scope, "module", lambda: scope.module)
         decision = self._try(scope, "environment", lambda: scope.environment)
@@ -202,7 +221,7 @@ class _Discovery:
             ignores=self._globs(scope, "ignores"),
         )
         if module is not None:
-            self._check_files(stack, rule)
+            check_files(stack, rule, self._tree, self._problems)
         if rule is not scope.entry:
             # Without defaults, the reader has already looked.
             add_missing_keys(rule.written, self._problems)
@@ -220,10 +239,6 @@ class _Discovery:
                 order.Dependency(stack=name, text=read.stack, place=place, shared=False, source=read.source)
                 for read in reads
             )
-        if len(self._problems) > before:
-            self._broken.add(name)
-            return None
-        self.scopes[name] = scope
         return _Draft(stack=stack, dependencies=dependencies, reads=reads)
 
     def _try(self, scope: PlaceholderScope, key: str, make: Callable[[], T]) -> T | None:
@@ -317,25 +332,6 @@ class _Discovery:
         )
         return False
 
-    def _check_files(self, stack: Stack, rule: StackRule) -> None:
-        listing = self._tree.listing(stack.module)
-        if not has_root_module(listing):
-            what = "does not exist" if listing is None else "contains no Terraform files"
-            self._problems.add(
-                "HF-STACK-4",
-                f"{stack.name}: the module {stack.module} {what}",
-                place=rule.place_of("module"),
-                hint="`module:` is the folder of a root module, relative to holdfast.yaml.",
-            )
-        for path in stack.variables_files:
-            if path != stack.own_file and not has_file(self._tree, path):
-                self._problems.add(
-                    "HF-STACK-5",
-                    f"{stack.name}: the variables file {path} does not exist",
-                    place=rule.place_of("variables_files"),
-                    hint="Paths are relative to holdfast.yaml.",
-                )
-
     def _with_dependencies(self, drafts: list[_Draft]) -> tuple[Stack, ...]:
         known = {draft.stack.name for draft in drafts}
         needs = order.resolve(
@@ -353,13 +349,22 @@ class _Discovery:
         places = {draft.stack.name: draft.stack.place for draft in drafts}
         order.report_cycles(needs, derived, places, self._problems)
         states: defaultdict[str, set[str]] = defaultdict(set)
+        failed: dict[str, tuple[Problem, ...]] = {}
         for name, dependency in self._derive([draft.stack for draft in drafts]):
+            if isinstance(dependency, Problem):
+                failed[name] = (dependency,)
+                continue
             derived[name] += (dependency,)
             states[name].add(dependency.stack)
         ordered = order.without_mutual_reads(needs, states)
         stacks = (
-            replace(draft.stack, depends_on=tuple(sorted(ordered.get(name, ()))), derived=derived[name])
-            if (name := draft.stack.name) in ordered
+            replace(
+                draft.stack,
+                depends_on=tuple(sorted(ordered.get(name, ()))),
+                derived=derived[name],
+                problems=(*draft.stack.problems, *failed.get(name, ())),
+            )
+            if (name := draft.stack.name) in ordered or name in failed
             else draft.stack
             for draft in drafts
         )

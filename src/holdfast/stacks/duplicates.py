@@ -1,4 +1,4 @@
-"""What two stacks must not have in common: their name and their state."""
+"""What must exist for a stack, and what two must not have in common: their name and their state."""
 
 from __future__ import annotations
 
@@ -6,9 +6,31 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from holdfast.config.problems import Problems
-from holdfast.config.stack_rules import RuleKind
+from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.stacks.backend import ReadBackend, state_location, type_mismatch
+from holdfast.stacks.listing import Tree, has_file, has_root_module
 from holdfast.stacks.stack import Stack
+
+
+def check_files(stack: Stack, rule: StackRule, tree: Tree, problems: Problems) -> None:
+    """A module or a variables file that does not exist."""
+    listing = tree.listing(stack.module)
+    if not has_root_module(listing):
+        what = "does not exist" if listing is None else "contains no Terraform files"
+        problems.add(
+            "HF-STACK-4",
+            f"{stack.name}: the module {stack.module} {what}",
+            place=rule.place_of("module"),
+            hint="`module:` is the folder of a root module, relative to holdfast.yaml.",
+        )
+    for path in stack.variables_files:
+        if path != stack.own_file and not has_file(tree, path):
+            problems.add(
+                "HF-STACK-5",
+                f"{stack.name}: the variables file {path} does not exist",
+                place=rule.place_of("variables_files"),
+                hint="Paths are relative to holdfast.yaml.",
+            )
 
 
 def check_names(stacks: Iterable[Stack], problems: Problems) -> None:

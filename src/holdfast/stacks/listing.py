@@ -131,3 +131,10 @@ class FolderTree:
             for count in range(len(parts) + 1)
         )
         return real not in above
+
+
+def has_root_module(listing: Listing | None) -> bool:
+    return listing is not None and any(
+        name.endswith((".tf", ".tofu", ".tf.json", ".tofu.json")) and not name.startswith((".", "#"))
+        for name in listing.files
+    )

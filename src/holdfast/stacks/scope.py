@@ -18,10 +18,10 @@ from holdfast.config.shapes import shortest_path
 from holdfast.config.stack_rules import RuleKind, StackRule
 from holdfast.config.yaml import ListNode, ScalarNode
 from holdfast.config.yaml import read as read_yaml
-from holdfast.hcl.eval.code import auto_loaded
+from holdfast.hcl.eval.code import LARGEST, auto_loaded
 from holdfast.hcl.eval.worktree import Worktree
 from holdfast.hcl.reader import read, values
-from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem
+from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem, internal_error
 from holdfast.kernel.text import plain_text
 from holdfast.stacks import environment
 from holdfast.stacks.listing import Tree, has_file, join_path
@@ -32,8 +32,6 @@ ENVIRONMENT_VARIABLES: Final = ("environment", "env")
 ITEMS: Final = ""
 """The key of the items of a file that contains a list."""
 _GLOB_CHARACTERS: Final = frozenset("*?[")
-
-LARGEST: Final = 16 * 1024 * 1024
 
 ReadValues = Callable[[str], Mapping[str, object]]
 """From a path relative to the root to the file's values; raises a HoldfastError."""
@@ -102,16 +100,36 @@ class VariablesFiles:
     def __init__(self, read_values: ReadValues, tree: Tree) -> None:
         self._read_values = read_values
         self._tree = tree
-        self.problems: list[tuple[str, tuple[Problem, ...]]] = []
-        self.values: Callable[[str], Mapping[str, object]] = cache(self._values)
+        self._unread: dict[str, tuple[Problem, ...]] = {}
+        self._missed: set[str] = set()
+        self._cached: Callable[[str], Mapping[str, object]] = cache(self._values)
         self.beside: Callable[[str], tuple[str, ...]] = cache(self._beside)
+
+    def values(self, path: str) -> Mapping[str, object]:
+        """Nothing if the file cannot be read; `take_problems` then has the reasons."""
+        values = self._cached(path)
+        if path in self._unread:
+            self._missed.add(path)
+        return values
+
+    def take_problems(self) -> tuple[Problem, ...]:
+        """Of the files that were needed since the last call and cannot be read."""
+        if not self._missed:
+            return ()
+        problems = tuple(problem for path in sorted(self._missed) for problem in self._unread[path])
+        self._missed.clear()
+        return problems
 
     def _values(self, path: str) -> Mapping[str, object]:
         try:
             return self._read_values(path)
         except HoldfastError as error:
-            self.problems.append((path, error.problems))
-            return {}
+            problems = error.problems
+        except Exception as error:  # noqa: BLE001 - only the stacks that need this file fail
+            problems = internal_error(error, f"reading {path}").problems
+        place = Place(file=path)
+        self._unread[path] = tuple(problem._replace(place=problem.place or place) for problem in problems)
+        return {}
 
     def _beside(self, module: str) -> tuple[str, ...]:
         """The files that Terraform loads by itself, in its order."""

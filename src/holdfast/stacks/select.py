@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import PathKind
+from holdfast.kernel.errors import internal_error
 from holdfast.stacks.reads.inputs import InputChange, InputKind, StackInputs, affecting_change, reason_text
 from holdfast.stacks.reads.walk import stack_inputs
 from holdfast.stacks.stack import RemovedStack, Selected, Stack
@@ -38,7 +39,12 @@ def select(
     selected: list[Selected] = []
     for stack in stacks:
         reasons = list(_config_reasons(stack, config_file, old_stacks)) if config_file in changed else []
-        reasons.extend(reasons_for(stack_inputs(code, stack, env_variables), changed))
+        try:
+            reasons.extend(reasons_for(stack_inputs(code, stack, env_variables), changed))
+        except Exception as error:  # noqa: BLE001 - it must not hide what the change affects besides
+            failed = internal_error(error, f"reading the code of {stack.name}")
+            reasons.append("its code cannot be followed, so every change counts")
+            stack = replace(stack, problems=(*stack.problems, failed.problem))  # noqa: PLW2901
         reasons.extend(_file_reasons(stack, changed))
         if reasons:
             selected.append(Selected(stack=stack, reasons=tuple(dict.fromkeys(reasons))))

@@ -14,7 +14,7 @@ from holdfast.config.output_refs import OutputRef
 from holdfast.config.secret_refs import Value, frozen
 from holdfast.config.settings import ContractUse, Target
 from holdfast.config.stack_rules import Backend, RuleKind
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.values import PlacedStruct
 
@@ -85,6 +85,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Globs of more files that it reads, those of the file included."""
     ignores: tuple[str, ...] = ()
     """Globs of files that never affect it."""
+    problems: tuple[Problem, ...] = ()
+    """Why it cannot be used: a file that its settings depend on cannot be read."""
 
     @property
     def lane(self) -> str:

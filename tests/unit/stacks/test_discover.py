@@ -269,22 +269,36 @@ def test_a_repeated_mistake_is_reported_a_few_times() -> None:
     assert "995 more" in problems[-1].message
 
 
-def test_an_unreadable_variables_file_is_reported_once() -> None:
-    """What the reader of the file says reaches the person, once, and not as an exception."""
+def test_an_unreadable_variables_file_is_the_problem_of_its_stacks() -> None:
+    """What the reader of the file says reaches those who use the stack; other stacks are not affected."""
 
     def broken(path: str) -> Mapping[str, object]:
+        if path == "v/b.tfvars":
+            return {}
+        if path == "v/c.tfvars":
+            raise RuntimeError("with a secret in its text")
         raise Failed("HF-HCL-1", f"{path} is broken")
 
     config = parse(
-        "version: 1\nstacks: [{ variables: 'v/{n}.tfvars', variables_files: [c.tfvars] }]",
+        "version: 1\nstacks:\n- { variables: 'v/{n}.tfvars', region: '{var.r}'}\n- variables: 'w/{n}.tfvars'",
         file="holdfast.yaml",
         root=Path("/r"),
         path=Path("/r/holdfast.yaml"),
     )
-    tree = ListedTree(["main.tf", "c.tfvars", "v/a.tfvars", "v/b.tfvars"])
+    tree = ListedTree(["main.tf", "w/x.tfvars", "v/a.tfvars", "v/c.tfvars"])
+    stacks = discover(config, files=tree, read_values=broken, code_backend=lambda _: None)
+    problems = {stack.name: [(one.code, str(one.place)) for one in stack.problems] for stack in stacks}
+    assert problems == {
+        "v/a": [("HF-HCL-1", "v/a.tfvars")],
+        "v/c": [("HF-BUG-1", "v/c.tfvars")],
+        "w/x": [("HF-HCL-1", "w/x.tfvars")],
+    }
+    assert all(stack.production for stack in stacks)
+    assert "secret" not in stacks[1].problems[0].message
+    missing = ListedTree(["main.tf", "v/a.tfvars", "v/b.tfvars"])
     with pytest.raises(ConfigError) as caught:
-        discover(config, files=tree, read_values=broken, code_backend=lambda _: None)
-    assert sorted(str(one.place) for one in caught.value.problems) == ["c.tfvars", "v/a.tfvars", "v/b.tfvars"]
+        discover(config, files=missing, read_values=broken, code_backend=lambda _: None)
+    assert [one.code for one in caught.value.problems] == ["HF-STACK-6"]
 
 
 def test_an_entry_that_matches_nothing_is_no_mistake() -> None:

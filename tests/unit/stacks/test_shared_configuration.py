@@ -167,7 +167,8 @@ stacks:
 
     assert codes(**{"b/prod.json": '{"bucket": "dev"}'}) == ["HF-STACK-2"]
     assert set(codes(**{"b/all.hcl": "bucket = var.x"})) == {"HF-STACK-16"}
-    assert "HF-STACK-13" in codes(**{"b/all.hcl": 'bucket = "x"\nworkspaces {\n}'})
+    broken = found(text, {**files, "b/all.hcl": 'bucket = "x"\nworkspaces {\n}'})
+    assert {stack.problems[0].code for stack in broken.values()} == {"HF-STACK-13"}
     del files["b/prod.json"]
     (problem,) = mistakes(text, files)
     assert (problem.code, problem.place and problem.place.line) == ("HF-STACK-16", 7)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.cli.command import Invocation, fields
 from holdfast.cli.parameters import Changed, Dependencies, Dependents, Since, Stacks
-from holdfast.kernel.errors import Exit, HoldfastError
+from holdfast.kernel.errors import Exit, HoldfastError, Problem
 
 if TYPE_CHECKING:
     from holdfast.changes.removed_stacks import RemovedStackReport
@@ -26,6 +26,7 @@ def stacks(
 ) -> Exit:
     """List stacks: all, the named ones, or those a change affects. Shows the reasons."""
     from holdfast.changes.repository import open_repository
+    from holdfast.stacks.unreadable import unreadable_files
 
     repository = open_repository(invocation.config, invocation.environment)
     repository.tune(invocation.console.redactor)
@@ -38,11 +39,18 @@ def stacks(
         from holdfast.cli.context import CommandContext
 
         removed = CommandContext(invocation).run(lambda context: inspect_removed(context, selection.removed))
+    errors = {
+        selected.stack.name: unreadable_files(repository.code, selected.stack)
+        for selected in selection.selected
+    }
     if invocation.as_json:
         invocation.document(
             {
                 "version": 1,
-                "stacks": [_document(repository, selected) for selected in selection.selected],
+                "stacks": [
+                    _document(repository, selected, errors[selected.stack.name])
+                    for selected in selection.selected
+                ],
                 "removed": [stack.document() for stack in removed],
                 "ignored": [
                     {"stack": name, "files": list(files)}
@@ -51,14 +59,16 @@ def stacks(
             }
         )
     else:
-        _show(invocation, selection, removed)
+        _show(invocation, selection, removed, errors)
         for name, files in repository.ignored_changes(selection).items() if invocation.verbose else ():
             ignored = f"{name}  not counted, because `ignores` matches: {', '.join(files)}"
             invocation.console.line(("  - ", ""), (ignored, "dim"))
-    return Exit.DONE
+    return Exit.FAILED if any(errors.values()) else Exit.DONE
 
 
-def _document(repository: Repository, selected: Selected) -> dict[str, object]:
+def _document(repository: Repository, selected: Selected, errors: tuple[Problem, ...]) -> dict[str, object]:
+    from holdfast.runs.document import error_document
+
     stack = selected.stack
     return {
         **fields(stack, "name", "environment", "production", "account", "region"),
@@ -79,6 +89,7 @@ def _document(repository: Repository, selected: Selected) -> dict[str, object]:
         ],
         "reasons": [*selected.reasons, *([stack.environment_reason] if stack.environment_reason else [])],
         **fields(stack, "lane", "workspace"),
+        "error": error_document(errors[0]) if errors else None,
     }
 
 
@@ -90,7 +101,12 @@ def _engine(repository: Repository, stack: Stack) -> dict[str, object] | None:
     return {"kind": engine.kind.value, "product": engine.product.value, "version": engine.version}
 
 
-def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedStackReport, ...]) -> None:
+def _show(
+    invocation: Invocation,
+    selection: Selection,
+    removed: tuple[RemovedStackReport, ...],
+    errors: Mapping[str, tuple[Problem, ...]],
+) -> None:
     console = invocation.console
     console.say(f" {selection.headline()}")
     if selection.selected:
@@ -109,6 +125,7 @@ def _show(invocation: Invocation, selection: Selection, removed: tuple[RemovedSt
         if stack.environment_unclear or invocation.verbose:
             style = "yellow" if stack.environment_unclear else "dim"
             console.line(("      ", ""), (stack.environment_reason, style))
+        console.stack_problems(errors[stack.name])
     if any(selected.stack.production for selected in selection.selected):
         console.say("")
         console.say((" * counts as production", "dim"))

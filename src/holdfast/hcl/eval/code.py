@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.hcl.eval.old_tree import OldTree
 from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
-from holdfast.hcl.reader import constant, read
+from holdfast.hcl.reader import constant, encrypted, is_encrypted, read
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 
@@ -29,6 +29,10 @@ _OVERRIDE = pattern(r"(?:^|_)override\.(?:tf|tofu)(?:\.json)?$")
 _FIRST_LOADED = ("terraform.tfvars", "terraform.tfvars.json")
 _AUTO = pattern(r"\.auto\.tfvars(?:\.json)?$")
 _META = frozenset(("source", "version", "for_each", "count", "providers", "depends_on", "enabled"))
+
+LARGEST = 16 * 1024 * 1024
+_NOT_REGULAR = "not a regular file"
+_TOO_LARGE = f"it is larger than {LARGEST // 1024 // 1024} MiB"
 
 TERRAFORM_VERSION = ".terraform-version"
 OPENTOFU_VERSION = ".opentofu-version"
@@ -141,9 +145,10 @@ class Code:
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is PathKind.OTHER:
             # Reading a pipe or a device may never end.
-            return OSError(errno.EINVAL, "not a regular file")
+            return OSError(errno.EINVAL, _NOT_REGULAR)
         try:
-            return self.tree.read_bytes(path)
+            content = self.tree.read_bytes(path, LARGEST + 1)
+            return content if len(content) <= LARGEST else OSError(errno.EFBIG, _TOO_LARGE)
         except ValueError:
             return None  # code may contain a path with characters that no file name can have
         except (FileNotFoundError, NotADirectoryError):
@@ -156,14 +161,23 @@ class Code:
         """A parsed HCL or JSON file; None if it does not exist."""
         content = self._content(path)
         if isinstance(content, OSError):
-            problem = Problem(
-                code="HF-HCL-5",
-                message=f"cannot read the file: {content.strerror}",
-                hint="Check that it is a regular file and that you may read it.",
-                place=Place(file=path),
-            )
-            return File(path=path, body=Body(), problems=(problem,))
+            return File(path=path, body=Body(), problems=(_cannot_read(path, content),))
         return None if content is None else read(content, path)
+
+    def unreadable(self, path: str, largest: int = LARGEST) -> Problem | None:
+        """Why an existing file cannot be read, without reading all of it."""
+        kind = self.tree.kind(path)
+        if kind is PathKind.OTHER:
+            return _cannot_read(path, OSError(errno.EINVAL, _NOT_REGULAR))
+        if kind is not PathKind.FILE:
+            return None
+        try:
+            size, head = self.tree.root.joinpath(path).stat().st_size, self.tree.read_bytes(path, 16)
+        except OSError as error:
+            return _cannot_read(path, error)
+        if size > largest:
+            return _cannot_read(path, OSError(errno.EFBIG, _TOO_LARGE))
+        return encrypted(path) if is_encrypted(head) else None
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Compute something from the code once and cache it; the key names what it is."""
@@ -214,6 +228,15 @@ class Code:
             if lines:
                 return Pin(version=lines[0], path=place)
         return None
+
+
+def _cannot_read(path: str, error: OSError) -> Problem:
+    return Problem(
+        code="HF-HCL-5",
+        message=f"cannot read the file: {error.strerror or error}",
+        hint="Check that it is a regular file and that you may read it.",
+        place=Place(file=path),
+    )
 
 
 class _CodeWithFiles(Code):

@@ -178,7 +178,9 @@ class InputCollector:
                 self._reads.update(alias for alias in self.tree.aliases(path) if alias != path)
                 self._add_file(path)
                 if self._is_broken_link(path):
-                    self._broken[f"{path} is a broken symbolic link"] = None
+                    other = self.tree.kind(path) is PathKind.OTHER
+                    what = "not a regular file" if other else "a broken symbolic link"
+                    self._broken[f"{path} is {what}"] = None
                 elif self.tree.leads_outside(path):
                     self._add_link_out(path)
                 elif self.tree.real(path) is None:

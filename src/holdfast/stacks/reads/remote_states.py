@@ -13,7 +13,7 @@ from holdfast.hcl.eval.evaluate import Scope, evaluate
 from holdfast.hcl.eval.values import pairs
 from holdfast.hcl.nodes import Block, Body, Expression, Literal, Opaque, Traversal, walk
 from holdfast.hcl.reader import constant
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, Problem, internal_error
 from holdfast.stacks.backend import NamedState, named_state, state_of_stack
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.reads.walk import is_local_source, module_instances
@@ -136,9 +136,17 @@ def _state(code: Code, stack: Stack, block: Block, scope: Scope) -> NamedState |
 
 def derived_dependencies(
     code_of: Callable[[Stack], Code], stacks: Sequence[Stack]
-) -> Iterator[tuple[str, Derived]]:
-    """The stacks whose state another stack reads, with that stack's name. Its own state does not count."""
-    reads = [(stack, read) for stack in stacks for read in remote_states(code_of(stack), stack)]
+) -> Iterator[tuple[str, Derived | Problem]]:
+    """The stacks whose state another stack reads, with that stack's name. Its own state does not count.
+
+    A problem, if the code of a stack cannot be followed.
+    """
+    reads: list[tuple[Stack, RemoteState]] = []
+    for stack in stacks:
+        try:
+            reads.extend((stack, read) for read in remote_states(code_of(stack), stack))
+        except Exception as error:  # noqa: BLE001 - only this stack's dependencies are unknown
+            yield stack.name, internal_error(error, f"reading the code of {stack.name}").problem
     owners = state_owners(code_of, stacks) if reads else {}
     for stack, read in reads:
         for owner in owners.get(read.state.key, ()) if read.state is not None else ():
