@@ -193,7 +193,9 @@ PLAN = '{"format_version": "1.2", "planned_values": {}}'
 STATE = '{"lineage": "a", "serial": 1, "terraform_version": "1.9.0"}'
 
 
-@pytest.mark.parametrize("folder", ["tests", "modules/a/testdata", "test/fixtures", "mocks"])
+@pytest.mark.parametrize(
+    "folder", ["tests", "a/testdata", "test/fixtures", "api-mock", "examples/b", "samples"]
+)
 def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
     """A plan as JSON is not reported, a state is a note; `test` alone may be an environment."""
     assert levels("HF202", {f"{folder}/plan.json": PLAN}, "") == []
@@ -258,6 +260,7 @@ def test_samples_and_variables_are_no_secrets(line: str, expected: list[Severity
             [ERROR],
         ),
         ('resource "aws_secretsmanager_secret_version" "username" {\n  secret_string = "root"\n}\n', []),
+        ('resource "azurerm_key_vault_secret" "a" {\n  name = "db-login"\n  value = "app"\n}\n', []),
         ('resource "aws_secretsmanager_secret_version" "a" {}\n', []),
         ('resource "aws_secretsmanager_secret_version" "a" {\n  secret_string = var.a\n}\n', []),
         ('resource "aws_db_instance" "a" {\n  password = "changeme"\n}\n', [ERROR]),

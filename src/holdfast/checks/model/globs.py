@@ -7,8 +7,9 @@ import functools
 import re
 
 _FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|mocks?|__tests__|spec|localhost"
-    r"|src/test)/|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$"
+    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|(?:[^/]*[-_])?mocks?|__tests__|spec"
+    r"|localhost|src/test|examples?|samples?)/"
+    r"|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$"
 )
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 

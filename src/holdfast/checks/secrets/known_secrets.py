@@ -16,9 +16,9 @@ from holdfast.secrets.redact import RedactionSettings, Redactor, layers
 
 _PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
-    r"|your[-_ ]|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b|set[-_ ]?(?:me|manually|later)\b"
-    r"|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real"
-    r"|not[-_ ]?used|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
+    r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b"
+    r"|set[-_ ]?(?:me|manually|later)\b|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]"
+    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
@@ -29,7 +29,7 @@ _ABOUT = frozenset(
         "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
         "backend", "bucket", "class", "cluster", "database", "days", "description", "domain", "duration",
         "email", "engine", "env", "environment", "fingerprint", "format", "group", "header", "host",
-        "hours", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location",
+        "hours", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location", "login",
         "manager", "method", "methods", "minutes", "mode", "namespace", "parameter", "period",
         "permissions", "port", "prefix", "prevention", "project", "provider", "registry", "repository",
         "required", "retention", "role", "rotation", "schedule", "scope", "scopes", "seconds", "server",

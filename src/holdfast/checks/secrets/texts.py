@@ -43,6 +43,8 @@ _QUOTED = pattern(r'"((?:[^"\\\n]|\\.)*+)("?)')
 _FILE = pattern(r'\b(?:template)?file(?:base64)?\(\s*"(?:\$\{path\.module\}/)?([^"$]+\.ya?ml)"')
 _PUBLIC_KEY = pattern(r"\bAAAA[A-Za-z0-9+/]{60,1100}={0,3} $")
 """Of SSH: what follows is its comment."""
+_CODE = pattern(r"^ENC\[|\w\(")
+"""Encrypted, or the call of a function."""
 _NOT_BLANK = pattern(r"[^\n]")
 
 
@@ -157,7 +159,7 @@ def _random_texts(
 ) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
-        harmless = is_placeholder(secret) or is_command(secret) or secret.startswith("ENC[")
+        harmless = is_placeholder(secret) or is_command(secret) or _CODE.search(secret) is not None
         if (
             not harmless
             and not is_known(secret)
