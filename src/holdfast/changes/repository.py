@@ -23,10 +23,12 @@ from holdfast.changes.selection import (
     select_named,
 )
 from holdfast.config import read as config_read
+from holdfast.config.held_back import held_back_entries
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.worktree import Worktree
 from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
 from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
@@ -59,6 +61,26 @@ class Repository(Struct, kw_only=True, dict=True):
     @functools.cached_property
     def by_name(self) -> Mapping[str, Stack]:
         return {stack.name: stack for stack in self.stacks}
+
+    @functools.cached_property
+    def held_back(self) -> str | None:
+        """How many entries are held back, and what to do; None if none are."""
+        file = self.config.file
+        count = held_back_entries((self.config.root / file.name).read_text(errors="replace"))
+        if not count:
+            return None
+        are, comments, them = ("is", "a comment", "it") if count == 1 else ("are", "comments", "them")
+        entries = f"{plural(count, 'entry', 'entries')} of {file.name} {are} held back as {comments}"
+        return f"{entries}: complete and uncomment {them} below `stacks`"
+
+    def require_stacks(self) -> None:
+        """A repository without stacks is fine; one in which all are held back is not finished."""
+        if not self.stacks and self.held_back is not None:
+            raise UsageError(
+                "HF-USE-42",
+                f"there is no stack: {self.held_back}",
+                hint="Each has a note with what is missing. Then: holdfast stacks",
+            )
 
     def tune(self, redactor: Redactor) -> None:
         """Apply the `redaction:` settings."""

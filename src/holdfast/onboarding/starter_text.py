@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from holdfast.config.held_back import HELD_BACK
 from holdfast.config.settings import Environment
 from holdfast.config.stack_rules import RuleKind
 from holdfast.config.yaml import resolve
@@ -33,8 +34,8 @@ stacks: []
 _ALL_HELD: Final = """
 stacks: [] # All stacks are held back, see below.
 """
-_HELD: Final = """
-# Held back: these stacks may have states that the code does not show. With an empty state, the first
+_HELD: Final = f"""
+{HELD_BACK} these stacks may have states that the code does not show. With an empty state, the first
 # apply would create every resource again. Follow the note of an entry, then uncomment it and move it up.
 """
 _WIDTH: Final = 108

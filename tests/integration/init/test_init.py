@@ -330,13 +330,12 @@ def test_nothing_is_written_when_the_starter_is_wrong(tmp_path: Path) -> None:
 
 
 def test_broken_variables_are_shown_as_they_are(tmp_path: Path) -> None:
-    """A variables file that cannot be read is shown with its own place, and nothing is written."""
-    lay(tmp_path, {"main.tf": CODE, "Accounts/a/b/c.tfvars": "x = = 1\n"})
-    with pytest.raises(ConfigError) as caught:
-        started(tmp_path)
-    assert caught.value.problem.place is not None
-    assert caught.value.problem.place.file == "Accounts/a/b/c.tfvars"
-    assert not (tmp_path / "holdfast.yaml").exists()
+    """A variables file that cannot be read is shown with its own place; the other stacks are found."""
+    lay(tmp_path, {"main.tf": CODE, "Accounts/a/b/c.tfvars": "x = = 1\n", "Accounts/a/d/c.tfvars": ""})
+    made, stacks = started(tmp_path)
+    assert made.steps[0].title == "Unreadable files"
+    assert (made.steps[0].file, made.steps[0].line) == ("Accounts/a/b/c.tfvars", 1)
+    assert [bool(stacks[name].problems) for name in sorted(stacks)] == [True, False]
 
 
 def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

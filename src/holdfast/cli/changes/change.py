@@ -72,6 +72,7 @@ class Change:
         self.console = invocation.console
         self.context = CommandContext(invocation, wait=wait)
         self.repository = self.context.repository
+        self.repository.require_stacks()
         preconditions.require_store_key(self.repository)
         self.selection = self.repository.select(
             *(stacks or [], changed or [], since), base=base, dependents=dependents, dependencies=dependencies

@@ -227,7 +227,10 @@ def _open(invocation: Invocation) -> tuple[Repository, tuple[Problem, ...]]:
     """A mistake in the stacks is a finding; the code is checked anyway."""
     config, environment = invocation.config, invocation.environment
     try:
-        return open_repository(config, environment), ()
+        repository = open_repository(config, environment)
+        if repository.held_back is not None:
+            invocation.console.warn(repository.held_back)
+        return repository, ()  # noqa: TRY300 - the other way is below
     except ConfigError as error:
         # A mistake in holdfast.yaml itself is raised again here: without it, nothing can be checked.
         return open_repository(config, environment, with_stacks=False), error.problems

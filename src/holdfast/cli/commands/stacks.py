@@ -63,6 +63,8 @@ def stacks(
         for name, files in repository.ignored_changes(selection).items() if invocation.verbose else ():
             ignored = f"{name}  not counted, because `ignores` matches: {', '.join(files)}"
             invocation.console.line(("  - ", ""), (ignored, "dim"))
+    if repository.held_back is not None:
+        invocation.console.warn(repository.held_back)
     return Exit.FAILED if any(errors.values()) else Exit.DONE
 
 
