@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from holdfast.cli.app import app
-from holdfast.kernel.errors import ConfigError, Failed
+from holdfast.kernel.errors import Failed
 from holdfast.onboarding.config_file import write_verified
 from holdfast.onboarding.scan import scan_repository
 from holdfast.onboarding.starter import Starter, starter_from_scan
