@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Final
 
@@ -113,6 +114,8 @@ def state_parts(
         parts = {**kind.defaults, **parts}
         if kind.path is not None:
             path = kind.path[workspace != DEFAULT_WORKSPACE].format(**parts, workspace=workspace)
+            if "prefix" in kind.parts:
+                path = posixpath.normpath(path).lstrip("/")
             kept = {name: parts[name] for name in kind.needs if name in _CONTAINERS}
             return {**kept, "path": path}, DEFAULT_WORKSPACE
     return {name: value for name, value in parts.items() if name not in kind.in_workspaces}, workspace

@@ -151,6 +151,7 @@ def test_a_workspace_is_part_of_the_state(
     ("type_", "settings", "written"),
     [
         ("s3", {"bucket": "b", "key": "k"}, {"workspace_key_prefix": "env:"}),
+        ("gcs", {"bucket": "b", "prefix": "p"}, {"prefix": "/p//"}),
         ("cos", {"bucket": "b"}, {"prefix": "", "key": "terraform.tfstate"}),
         ("oss", {"bucket": "b"}, {"prefix": "env:", "key": "terraform.tfstate"}),
         ("pg", {"conn_str": "c"}, {"schema_name": "terraform_remote_state"}),
