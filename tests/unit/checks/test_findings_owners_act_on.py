@@ -433,3 +433,37 @@ def test_what_nobody_asked_for_is_not_counted() -> None:
     assert partly_evaluated_text(report) == ""
     report = check(the("HF708"), {"main.tf": code % "data.a.b.c"})
     assert partly_evaluated_text(report) == "1 rule was only partly evaluated"
+
+
+def test_a_submodule_that_is_not_checked_out_is_one_finding() -> None:
+    """However many modules are called from it; a folder that is called twice is one, too."""
+    call = 'module "%s" {\n  source = "./%s"\n}\n'
+    modules = '[submodule "a"]\n\tpath = shared\n\turl = https://git.example.com/a\n'
+    code = (
+        call % ("a", "shared/vpc") + call % ("b", "shared/dns") + call % ("c", "lost") + call % ("d", "lost")
+    )
+    found = of(check(the("HF904"), {"main.tf": code, ".gitmodules": modules}), the("HF904"))
+    assert [(one.file, one.line, one.severity) for one in found] == [
+        (".gitmodules", 2, WARNING),
+        ("main.tf", 8, ERROR),
+    ]
+
+
+def test_a_value_that_other_modules_declare_is_shared_on_purpose() -> None:
+    """One that none declares is a mistake, or left over."""
+    files = {
+        "a/main.tf": 'variable "zone" {}\n',
+        "b/main.tf": "",
+        "b/terraform.tfvars": 'zone = ""\nzne = ""\n',
+    }
+    found = of(check(the("HF703"), files, config=TWO), the("HF703"))
+    assert [(one.address, one.severity) for one in found] == [("var.zone", NOTE), ("var.zne", WARNING)]
+
+
+def test_a_repository_without_lock_files_has_one_finding() -> None:
+    """It is one decision; with one lock file, each other root module counts."""
+    code = 'resource "random_id" "a" {}\n'
+    files = {"a/main.tf": code, "b/main.tf": code}
+    assert [one.stacks for one in of(check(the("HF306"), files, config=TWO), the("HF306"))] == [("a", "b")]
+    locked = {**files, "a/.terraform.lock.hcl": ""}
+    assert [one.file for one in of(check(the("HF306"), locked, config=TWO), the("HF306"))] == ["b/main.tf"]

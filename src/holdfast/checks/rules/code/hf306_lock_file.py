@@ -40,7 +40,14 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
             severity=severity,
         )
         return
-    path = lock_path(module)
+    path, checkout = lock_path(module), module.checkout
+    if checkout.whole and len(checkout.roots) > 1 and not any(map(_is_lock_file, checkout.files)):
+        yield finding(
+            Place(file=checkout.config.file.name),
+            "no root module has a lock file, so every `init` may install other versions of providers",
+            severity=severity,
+        )
+        return
     yield finding(
         first.place,
         f"{path} is {'missing' if module.checkout.content(path) is None else 'ignored by Git'}: "
@@ -48,6 +55,10 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
         address=f"provider.{first.name}",
         severity=severity,
     )
+
+
+def _is_lock_file(path: str) -> bool:
+    return path.rpartition("/")[2] == LOCK_FILE
 
 
 def _is_loose(provider: RequiredProvider) -> bool:

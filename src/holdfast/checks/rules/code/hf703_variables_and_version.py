@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Module, VariablesFile
+from holdfast.checks.model.subjects import Checkout, Module, VariablesFile
 from holdfast.config.problems import did_you_mean
 
 
@@ -29,7 +29,16 @@ def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
                 f"`{attribute.name}` is set here, but {module} does not declare it",
                 address=f"var.{attribute.name}",
                 hint=did_you_mean(attribute.name, declared),
+                severity=Severity.NOTE if attribute.name in _declared_anywhere(file.checkout) else None,
             )
+
+
+def _declared_anywhere(checkout: Checkout) -> frozenset[str]:
+    """Variables of all modules: one of them in a file that does not need it is a value that many share."""
+    return checkout.code.once(
+        "declared variables",
+        lambda: frozenset(name for module in checkout.modules for name in module.code.variables),
+    )
 
 
 HF703 = Rule(

@@ -11,6 +11,7 @@ from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 
+_SUBMODULES = ".gitmodules"
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
 
@@ -24,6 +25,7 @@ def _module(module: Module) -> Iterator[CheckResult]:
 def _calls(module: Module) -> Iterator[CheckResult]:
     """Calls of local modules whose code is missing, so that no rule checks it."""
     tree = module.checkout.code.tree
+    reported: set[str | None] = set()
     for block in module.blocks("module"):
         source, name = value(block.body, "source"), "".join(block.labels[:1])
         if not isinstance(source, str) or is_elsewhere(source):
@@ -37,13 +39,33 @@ def _calls(module: Module) -> Iterator[CheckResult]:
         elif is_downloaded(folder):
             yield Skipped(reason=f"the module `{name}` is there only after init", file=block.place.file)
             continue
+        elif (submodule := _submodule(folder, module.checkout)) is not None:
+            yield submodule
+            continue
         else:
             what = f"the module `{name}` has no code in {folder}"
-            hint = "Fix the path. If it is a Git submodule: git submodule update --init"
+            hint = "Fix the path."
+        if folder in reported:
+            continue
+        reported.add(folder)
         fetched = folder is not None and (_FETCHED.search(folder) or not module.stacks)
         severity = Severity.NOTE if fetched else None
         where, address = block.body.attribute("source") or block, f"module.{name}"
         yield finding(where, what, hint=hint, address=address, severity=severity)
+
+
+def _submodule(folder: str, checkout: Checkout) -> Finding | None:
+    """One finding for all modules in it, at its path in `.gitmodules`."""
+    for number, line in enumerate(checkout.lines(_SUBMODULES), start=1):
+        key, _, path = (part.strip() for part in line.partition("="))
+        if key == "path" and f"{folder}/".startswith(f"{path}/"):
+            return finding(
+                Place(file=_SUBMODULES, line=number),
+                f"the Git submodule `{path}` is not checked out: no rule checks its modules",
+                hint="Run: git submodule update --init",
+                severity=Severity.WARNING,
+            )
+    return None
 
 
 def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
