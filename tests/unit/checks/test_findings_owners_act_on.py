@@ -213,6 +213,7 @@ def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
         ("app/client.p12", "HF205", [ERROR]),
         ("app/local.env", "HF206", [NOTE]),
         ("app/.env.development", "HF206", [NOTE]),
+        ("app/api.env", "HF206", [WARNING]),
         ("app/.env", "HF206", [ERROR]),
     ],
 )
@@ -384,6 +385,17 @@ def test_a_template_of_a_policy_is_not_a_mistake(
     """HF501: code replaces `%TOPIC_ARN%`. Another case is accepted more often than documented."""
     statement: dict[str, object] = {"Effect": effect, "Action": "sqs:SendMessage", "Resource": resource}
     assert levels("HF501", policy("aws_iam_policy", statement)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("app", WARNING), ("ci_deploy", NOTE), ("tf", NOTE), ("tfx", WARNING)]
+)
+def test_who_administers_needs_broad_rights(name: str, expected: Severity) -> None:
+    """HF504 and HF505: their names say so."""
+    for id_, action in (("HF504", "*"), ("HF505", "iam:PassRole")):
+        files = policy("aws_iam_policy", {"Effect": "Allow", "Action": action, "Resource": "*"})
+        code = files["main.tf"].replace('"a" {', f'"{name}" {{')
+        assert levels(id_, {"main.tf": code}) == [expected]
 
 
 def test_tags_of_a_session_let_nobody_in() -> None:

@@ -103,7 +103,7 @@ def _top(document: Node, kind: PolicyKind) -> Iterator[Issue]:
     if version is not None and version.known and version.content not in VERSIONS:
         yield Issue(f"`Version` is `{_display(version)}`; it must be {' or '.join(VERSIONS)}", version)
     if id_ is not None and kind is PolicyKind.IDENTITY:
-        yield Issue("`Id` is not allowed in an identity policy", id_, severe=False)
+        yield Issue("`Id` is not allowed in an identity policy", id_, is_note=True)
     elif id_ is not None and id_.known and not isinstance(id_.content, str):
         yield Issue("`Id` must be a string", id_)
 

@@ -25,6 +25,12 @@ from holdfast.hcl.nodes import Expression, Literal, Object, walk
 from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
 
+_ADMINISTERS: Final = pattern(
+    r"admin|devops|deploy|provision|pipeline|terraform|engineer|develop|master|super|power|bootstrap"
+    r"|boundary|(?:^|[^a-z])(?:ci|cd|cicd|tf)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+
 
 class IamPolicy(Struct, frozen=True):
     """A policy document and where it is."""
@@ -39,6 +45,12 @@ class IamPolicy(Struct, frozen=True):
     @property
     def kind(self) -> PolicyKind:
         return self.use.kind
+
+    @property
+    def is_administrative(self) -> bool:
+        """Whether its names say that its holder administers or deploys, so that broad rights are intended."""
+        names = f"{self.address} {self.file.rpartition('/')[2].partition('.')[0]}"
+        return _ADMINISTERS.search(names) is not None
 
     @property
     def allowing(self) -> Iterator[Statement]:

@@ -18,7 +18,8 @@ def _check_actions(policy: IamPolicy) -> Iterator[Issue]:
             continue
         where = " on every resource" if statement.any_resource is not None else ""
         named = bool(statement.principals) or statement.not_principal is not None
-        yield Issue(f"every action is allowed{where}", action, severe=not named)
+        is_note = named or policy.is_administrative
+        yield Issue(f"every action is allowed{where}", action, is_note=is_note)
 
 
 HF504 = Rule(

@@ -22,7 +22,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
         return
     for statement in policy.allowing:
         if not _is_bounded(statement):
-            yield from _issues(statement)
+            yield from _issues(statement, is_note=policy.is_administrative)
 
 
 def _is_bounded(statement: Statement) -> bool:
@@ -47,7 +47,7 @@ def _is_bound(test: ConditionTest) -> bool:
     )
 
 
-def _issues(statement: Statement) -> Iterator[Issue]:
+def _issues(statement: Statement, *, is_note: bool) -> Iterator[Issue]:
     """One for each table: a statement that allows one such action often allows several."""
     reported: set[str] = set()
     for table in (ESCALATING, REVEALING):
@@ -60,16 +60,17 @@ def _issues(statement: Statement) -> Iterator[Issue]:
         }
         reported.update(dangers)
         if dangers:
-            yield _issue(*next(iter(dangers.values())), more=len(dangers) - 1, severe=table is ESCALATING)
+            more, first = len(dangers) - 1, next(iter(dangers.values()))
+            yield _issue(*first, more=more, is_note=is_note or table is REVEALING)
 
 
-def _issue(action: Node, resource: Node, danger: tuple[str, str], *, more: int, severe: bool) -> Issue:
+def _issue(action: Node, resource: Node, danger: tuple[str, str], *, more: int, is_note: bool) -> Issue:
     pattern, (name, why) = str(action.content), danger
     what = f"`{pattern}`" if pattern.lower() == name.lower() else f"`{pattern}` ({name})"
     whole = not str(resource.content).strip("*")
     where = "every resource" if whole else f"`{display_text(resource.content)}`"
     others = f"; so {'are' if more > 1 else 'is'} {plural(more, 'other dangerous action')}" if more else ""
-    return Issue(f"{what} is allowed on {where}: {why}{others}", action, severe=severe)
+    return Issue(f"{what} is allowed on {where}: {why}{others}", action, is_note=is_note)
 
 
 RULE = Rule(

@@ -139,6 +139,8 @@ RULE = Rule(
     fix="Use the stack's own account and partition, preferably from `data.aws_caller_identity` and "
     "`data.aws_partition`.",
     severity=Severity.WARNING,
+    needs="`checks.accounts`",
+    configured=lambda checkout: bool(checkout.config.checks.accounts),
     stack=_in_stack,
     variables=_in_variables,
     extra_files=policy_files,

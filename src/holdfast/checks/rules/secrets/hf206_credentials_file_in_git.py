@@ -84,8 +84,9 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
         return None
     pairs = _SET.findall(inside.decode(errors="replace"))
     if any(value and not value.startswith(("$", "<")) and is_secret_name(key) for key, value in pairs):
-        local = Severity.NOTE if _LOCAL.search(name) else None
-        return Suspect("an environment file with secrets", severity=local)
+        beside = None if name.lower().startswith(".env") else Severity.WARNING
+        severity = Severity.NOTE if _LOCAL.search(name) else beside
+        return Suspect("an environment file with secrets", severity=severity)
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
     return Suspect("an environment file", severity=Severity.NOTE) if plain and pairs else None
 
