@@ -72,9 +72,9 @@ def _root_modules(scan: RepositoryScan) -> set[str]:
     possible: set[str] = set()
     shared = 0
     for folder, module in scan.modules.items():
-        if module.is_example or module.terragrunt or module.translated or not module.has_resources:
+        if module.is_example or module.translated or not module.has_resources:
             continue
-        if scan.terragrunt:
+        if scan.translation is not None:
             alone = module.providers and not module.called
             complete = module.backend is not None and bool(module.backend.settings)
         else:
@@ -208,9 +208,7 @@ def _candidates_by_name(paths: list[str], scan: RepositoryScan, roots: set[str])
 
 
 def _is_own_module(module: ScannedModule | None) -> bool:
-    return module is not None and not (
-        module.called or module.is_example or module.terragrunt or module.translated
-    )
+    return module is not None and not (module.called or module.is_example or module.translated)
 
 
 def _shared_for(item: _Candidate, shared: Mapping[str, list[str]]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.hcl.eval.code import LOCK_FILE, Code, ModuleCode, is_auto_loaded, is_code
-from holdfast.hcl.nodes import Expression, Literal, Template
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
@@ -36,7 +35,6 @@ from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_r
 _CI_FOLDERS: Final = (".github", ".circleci", ".buildkite", ".azuredevops", ".spacelift")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
 _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
-_TERRAGRUNT: Final = re.compile(r"(?:^|/)(?:terragrunt(?:\.stack)?\.hcl(?:\.json)?|root\.hcl)$")
 _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
@@ -56,8 +54,6 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     """Another module of the repository has it as its `source`."""
     is_example: bool = False
     """It is in a folder of examples or tests."""
-    terragrunt: bool = False
-    """A Terragrunt unit, or the code of one: not a complete root module."""
     translated: bool = False
     """Another tool's files say which stacks it is the code of."""
     providers: bool = False
@@ -112,7 +108,6 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     atlantis: Atlantis | None = None
     translation: Translation | None = None
     """Of the files of another tool, as entries."""
-    terragrunt: tuple[str, ...] = ()
     secrets_in_git: tuple[str, ...] = ()
     """State and plan files that are committed to Git."""
     programs: tuple[LocalProgram, ...] = ()
@@ -135,9 +130,7 @@ def scan_repository(
     backend_files = tuple(
         file
         for path in paths
-        if is_backend_file(path, named)
-        and not _TERRAGRUNT.search(path)
-        and (file := backend_file(path, _text(root / path))) is not None
+        if is_backend_file(path, named) and (file := backend_file(path, _text(root / path))) is not None
     )
     settings_only = {file.path for file in backend_files}
     variables_files = {
@@ -145,9 +138,8 @@ def scan_repository(
         for path in paths
         if path.endswith((".tfvars", ".tfvars.json")) and path not in settings_only
     }
-    terragrunt = tuple(path for path in paths if _TERRAGRUNT.search(path))
     translation = translate(code, paths, tool=tool)
-    modules = _modules(root, code, paths, variables_files, terragrunt)
+    modules = _modules(root, code, paths, variables_files)
     for folder in translation.folders if translation is not None else ():
         if folder in modules:
             modules[folder] = replace(modules[folder], translated=True)
@@ -171,7 +163,6 @@ def scan_repository(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),
         translation=translation,
-        terragrunt=terragrunt,
         secrets_in_git=tuple(sorted(path for path in tracked if _STATE.search(path) or _PLAN.search(path))),
         programs=tuple(_programs(code, (module for module in modules.values() if not module.is_example))),
         unprintable=unprintable,
@@ -249,7 +240,6 @@ def _modules(
     code: Code,
     paths: tuple[str, ...],
     variables_files: Mapping[str, VariablesFile],
-    terragrunt: tuple[str, ...],
 ) -> dict[str, ScannedModule]:
     folders = sorted({posixpath.dirname(path) or ROOT for path in paths if is_code(posixpath.basename(path))})
     states: defaultdict[str, list[str]] = defaultdict(list)
@@ -258,8 +248,6 @@ def _modules(
         if owner is not None:
             states[owner].append(path)
     called = _called(code, folders)
-    units = {posixpath.dirname(path) or ROOT for path in terragrunt}
-    sources = {name for path in terragrunt for name in _terragrunt_source(code, path)}
     auto_loaded: defaultdict[str, set[str]] = defaultdict(set)
     for path, file in variables_files.items():
         if is_auto_loaded(posixpath.basename(path)):
@@ -280,7 +268,6 @@ def _modules(
             backend_place=place,
             called=folder in called,
             is_example=_is_example(folder, beside_test) and not _is_remote(module),
-            terragrunt=folder in units or posixpath.basename(folder) in sources,
             providers=any(True for _ in module.blocks("provider")),
             has_resources=any(True for _ in module.blocks(*_CONTENT_BLOCKS)) or place is not None,
             required=tuple(
@@ -337,29 +324,6 @@ def _called(code: Code, folders: list[str]) -> set[str]:
                 if inside is not None and inside != folder:
                     called.add(inside)
     return called
-
-
-def _terragrunt_source(code: Code, path: str) -> Iterator[str]:
-    """The last part of a unit's `source`: enough to recognise the unit's code."""
-    file = code.file(path)
-    if file is None:
-        return
-    for block in file.body.blocks_of("terraform", "unit", "stack"):
-        source = block.body.attribute("source")
-        text = _literal_text(source.expression) if source is not None else ""
-        name = posixpath.basename(text.partition("?")[0].rstrip("/"))
-        if name:
-            yield name
-
-
-def _literal_text(expression: Expression) -> str:
-    match expression:
-        case Literal(value=str() as text):
-            return text
-        case Template():
-            return "".join(_literal_text(piece) for piece in expression.pieces)
-        case _:
-            return ""
 
 
 def _programs(code: Code, modules: Iterable[ScannedModule]) -> Iterator[LocalProgram]:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.checks.secrets.known_secrets import names_secret
-from holdfast.config.placeholders import escape, parse
+from holdfast.config.placeholders import escape
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import constant
@@ -145,9 +145,7 @@ def share_keys(translation: Translation) -> Translation:
         return translation
     values = ({key: stack.keys.get(key) for key in _SHARED_KEYS} for stack in translation.stacks)
     defaults = _shared(list(values), names)
-    stacks = tuple(
-        replace(stack, keys=_without(stack.keys, defaults, stack.name)) for stack in translation.stacks
-    )
+    stacks = tuple(replace(stack, keys=_without(stack.keys, defaults)) for stack in translation.stacks)
     return replace(translation, stacks=stacks, defaults=defaults)
 
 
@@ -235,48 +233,30 @@ def _shared(values: Sequence[Mapping[str, object]], names: Sequence[str]) -> dic
     """The parts of mappings that are the same for all stacks, also with {name} in their texts."""
     shared: dict[str, object] = {}
     for key, first in values[0].items():
-        all_values = [value.get(key) for value in values]
-        if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in all_values):
-            part: object = _shared(all_values, names)  # type: ignore[arg-type] # mappings, see above
-        else:
-            part = _common(all_values, names, template=key == "content")
-        if part is not None and part != {}:
-            shared[key] = part
-    return shared
+        own = [value.get(key) for value in values]
+        if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in own):
+            shared[key] = _shared(own, names)  # type: ignore[arg-type] # mappings, see above
+        elif all(value == first for value in own):
+            shared[key] = _marked_template(first) if key == "content" else escaped(first)
+        elif key != "content" and all(isinstance(value, str) for value in own):
+            templates = {
+                as_template(str(value)).replace(escape(name), "{name}")
+                for value, name in zip(own, names, strict=True)
+            }
+            shared[key] = templates.pop() if len(templates) == 1 else None
+    return {key: value for key, value in shared.items() if value not in (None, {})}
 
 
-def _common(values: Sequence[object], names: Sequence[str], *, template: bool) -> object:
-    """One text with {name}, or the same value, for all stacks; None if there is none."""
-    if all(value == values[0] for value in values):
-        return values[0] if template else escaped(values[0])
-    if template or not all(isinstance(value, str) for value in values):
-        return None
-    texts = {
-        as_template(str(value)).replace(escape(name), "{name}")
-        for value, name in zip(values, names, strict=True)
+def _without(value: Mapping[str, object], shared: Mapping[str, object]) -> dict[str, object]:
+    """What is not shared."""
+    rest = {
+        key: _without(item, inner)
+        if isinstance(item, Mapping) and isinstance(inner := shared.get(key), Mapping)
+        else item
+        for key, item in value.items()
+        if key not in shared or isinstance(item, Mapping)
     }
-    return texts.pop() if len(texts) == 1 else None
-
-
-def _without(value: Mapping[str, object], defaults: Mapping[str, object], name: str) -> dict[str, object]:
-    """What the defaults do not say."""
-    rest: dict[str, object] = {}
-    for key, item in value.items():
-        default = defaults.get(key)
-        if isinstance(item, Mapping) and isinstance(default, Mapping):
-            item = _without(item, default, name)  # noqa: PLW2901 - the rest of it
-            if not item:
-                continue
-        if default is None or _filled(default, name, template=key == "content") != item:
-            rest[key] = item
-    return rest
-
-
-def _filled(value: object, name: str, *, template: bool) -> object:
-    """A default for the stack of this name."""
-    if isinstance(value, str) and not template:
-        return parse(value).fill(lambda _placeholder: name)
-    return [_filled(item, name, template=False) for item in value] if isinstance(value, list) else value
+    return {key: item for key, item in rest.items() if item or key not in shared}
 
 
 def _entry(stack: TranslatedStack) -> StackEntry:
