@@ -114,7 +114,7 @@ inputs = {
     )
     folder = "live/dev/app"
     place = UnitPlace(path=f"{folder}/terragrunt.hcl", folder=folder, original=folder)
-    values = Unit(Code(holdfast.folder), place).layers.inputs()
+    values = Unit(Code(holdfast.folder), place).inputs()
     assert lists(values) == json.loads(rendered.stdout)["inputs"]
 
 

@@ -14,9 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.hcl.eval.code import Code
-from holdfast.kernel.text import first_names, plural
+from holdfast.kernel.text import plural
 from holdfast.onboarding.atmos_files import (
     AtmosConfig,
     Manifest,
@@ -25,16 +24,10 @@ from holdfast.onboarding.atmos_files import (
     read_config,
     read_manifests,
 )
+from holdfast.onboarding.draft import RESERVED_KEY, Draft, has_reserved_key
 from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.starter_entries import unused_name, valid_name
-from holdfast.onboarding.translation import (
-    Part,
-    TranslatedStack,
-    Translation,
-    marked_variables,
-    variable_mark,
-)
-from holdfast.stacks.backend import code_backend
+from holdfast.onboarding.translation import TranslatedStack, Translation, variable_mark
 from holdfast.stacks.listing import join_path
 
 _REFERENCE: Final = re.compile(r"\{\{\s*\.([A-Za-z0-9_.]+)\s*\}\}")
@@ -45,7 +38,6 @@ _OUTPUT: Final = re.compile(
 _TOKEN: Final = re.compile(r"\{([a-z_-]+)\}")
 _CONTEXT: Final = ("namespace", "tenant", "environment", "stage")
 _SET_BACKEND: Final = "Set `backend` and `workspace` to where its state is."
-_SHOWN: Final = 4
 
 
 class Component(Struct, frozen=True, kw_only=True):
@@ -75,13 +67,13 @@ def translate_atmos(code: Code, paths: Sequence[str]) -> Translation:
     config = read_config(code, paths)
     manifests = read_manifests(code, config, paths) if config is not None else []
     components = [component for manifest in manifests for component in _components(manifest)]
-    drafts = [_Draft(code, config, component) for component in components if config is not None]
+    drafts = [ComponentDraft(code, config, component) for component in components if config is not None]
     names: dict[tuple[str, str], str] = {}
     counted = Counter(draft.name for draft in drafts)
     used: set[str] = set()
     for draft in drafts:
         if counted[draft.name] > 1:
-            draft.reasons.append(f"Several files have a stack {draft.stack_name} with this component.")
+            draft.hold_back(f"Several files have a stack {draft.stack_name} with this component.")
         draft.name = unused_name(draft.name, used)
         used.add(draft.name)
         names.setdefault((draft.stack_name, draft.component.name), draft.name)
@@ -133,67 +125,44 @@ def _bases(component: Mapping[str, object]) -> list[str]:
     return [each for each in (base, *(listed if isinstance(listed, list) else ())) if isinstance(each, str)]
 
 
-class _Draft:
-    """The entry of one component while it is put together."""
-
+class ComponentDraft(Draft):
     def __init__(self, code: Code, config: AtmosConfig, component: Component) -> None:
-        self.component, self._code, self._config = component, code, config
-        self.reasons: list[str] = list(component.manifest.problems)
-        self.parts: list[Part] = []
+        self.component, self._config = component, config
+        top = config.folder("components", "terraform", default="components/terraform")
+        folder = component.metadata.get("component_folder_prefix")
+        top = join_path(top, folder) if isinstance(folder, str) else top
+        super().__init__(code, "Atmos", join_path(top, component.base))
+        self.reasons += component.manifest.problems
         self.workspace = self.stack_name = ""
         self.stack_name = self._stack_name()
         self.workspace = self._workspace()
         self.name = valid_name(f"{self.stack_name}/{component.name}")
-        top = config.folder("components", "terraform", default="components/terraform")
-        folder = component.metadata.get("component_folder_prefix")
-        self.module = join_path(join_path(top, folder) if isinstance(folder, str) else top, component.base)
 
     def translate(self, names: Mapping[tuple[str, str], str]) -> TranslatedStack:
         component, path = self.component, self.component.manifest.path
         if component.inherited:
-            self.reasons.append(
+            self.hold_back(
                 "Which code a component inherits depends on the version of Atmos. Set `metadata.component` "
                 f"of {component.name} in {path}, then run `holdfast init --force`."
             )
-        if not self._code.module(self.module).files:
-            self.reasons.append(f"{self.module} has no code. Run `atmos vendor pull`, or set `module`.")
+        if not self.code.module(self.module).files:
+            self.hold_back(f"{self.module} has no code. Run `atmos vendor pull`, or set `module`.")
         for key in ("overrides", "hooks", "source", "generate"):
             if component.mapping(key):
-                self.reasons.append(f"`{key}` is not translated. Write what it does in the entry.")
-        self._add(f"{path} components.terraform.{component.name}", f"module: {self.module}")
-        self._add(f"stack {self.stack_name}", f"workspace: {self.workspace}")
-        backend = self._backend()
-        inputs = self._inputs(names)
+                self.hold_back(f"`{key}` is not translated. Write what it does in the entry.")
+        self.add(f"{path} components.terraform.{component.name}", f"module: {self.module}")
+        self.add(f"stack {self.stack_name}", f"workspace: {self.workspace}")
+        self._read_backend()
+        self._read_inputs(names)
         providers = json.dumps({"provider": component.mapping("providers")}, indent=2, default=str)
-        keys: dict[str, object] = {
-            "inputs": inputs,
-            "backend": backend,
-            "workspace": self.workspace if self.workspace != "default" else None,
-            "generate": {"providers_override.tf.json": {"content": providers.replace("@{", "@@{")}}
-            if component.mapping("providers")
-            else None,
-            "env": {
-                name: self._value(f"env.{name}", value) for name, value in component.mapping("env").items()
-            },
-            "engine": {"use": "tofu"} if "tofu" in str(component.section.get("command")) else None,
-        }
-        for variable in sorted(set(marked_variables(keys))):
-            self.reasons.append(
-                f"It reads {variable} from the environment. Set `values: {{ {variable}: … }}`."
-            )
-        return TranslatedStack(
-            original=path,
-            name=self.name,
-            module=self.module,
-            keys={key: value for key, value in keys.items() if value},
-            environment=self._environment(),
-            depends_on=tuple(self._depends_on(names)),
-            parts=tuple(self.parts),
-            reasons=tuple(dict.fromkeys(self.reasons)),
-        )
-
-    def _add(self, original: str, keys: str) -> None:
-        self.parts.append(Part(original=original, keys=keys))
+        if component.mapping("providers"):
+            content = providers.replace("@{", "@@{")
+            self.keys["generate"] = {"providers_override.tf.json": {"content": content}}
+        self.keys["workspace"] = self.workspace if self.workspace != "default" else None
+        env = component.mapping("env")
+        self.keys["env"] = {name: self._value(f"env.{name}", value) for name, value in env.items()}
+        self.keys["engine"] = {"use": "tofu"} if "tofu" in str(component.section.get("command")) else None
+        return self.stack(path, self.name, tuple(self._depends_on(names)), self._environment())
 
     # Names
 
@@ -210,7 +179,7 @@ class _Draft:
         if isinstance(template, str) and template:
             if (text := self._rendered(template)) is not None:
                 return text
-            self.reasons.append(f"Only Atmos can evaluate `name_template`. {_SET_BACKEND}")
+            self.hold_back(f"Only Atmos can evaluate `name_template`. {_SET_BACKEND}")
         elif isinstance(pattern, str) and pattern:
             tokens = [token for token in _TOKEN.findall(pattern) if token in _CONTEXT]
             values = [variables.get(token) for token in tokens]
@@ -254,7 +223,7 @@ class _Draft:
         if isinstance(template := metadata.get("terraform_workspace_template"), str):
             workspace = self._rendered(template) or "{"
         if "{" in workspace:
-            self.reasons.append(f"Only Atmos can evaluate the name of its workspace. {_SET_BACKEND}")
+            self.hold_back(f"Only Atmos can evaluate the name of its workspace. {_SET_BACKEND}")
         return workspace.replace("/", "-")
 
     def _environment(self) -> str | None:
@@ -269,27 +238,23 @@ class _Draft:
         type_ = self.component.section.get("backend_type")
         return type_ if isinstance(type_, str) else None
 
-    def _backend(self) -> Mapping[str, object] | None:
-        type_, in_code = self._backend_type(), code_backend(self._code, self.module)
+    def _read_backend(self) -> None:
+        type_ = self._backend_type()
         generated = self._config.setting("components", "terraform", "auto_generate_backend_file")
         if generated is None and type_ is not None:
-            self.reasons.append(
+            self.hold_back(
                 f"Set `auto_generate_backend_file` in {self._config.path}: its default differs by version."
             )
         if generated is False or type_ is None:
-            if in_code is None:
+            if not self.keep_backend(local=True):
                 # Terraform stores the state of each workspace beside the code.
                 inside = f"terraform.tfstate.d/{self.workspace}/" if self.workspace != "default" else ""
                 file = f"{self.module}/{inside}terraform.tfstate"
-                if generated or self._code.content(file) is None:
-                    self.reasons.append(f"It has no backend, and {file} is not here. {_SET_BACKEND}")
-                self._add("no backend", "backend: local")
-                return {"type": "local"}
-            known = BACKEND_TYPES.get(in_code.type)
-            if known is None or in_code.computed or set(known.needs) - set(in_code.settings):
-                self.reasons.append(f"The backend in {self.module} is not complete. {_SET_BACKEND}")
-            self._add(f"the backend in {self.module}", "stays in the code")
-            return None
+                if generated or self.code.content(file) is None:
+                    self.hold_back(f"It has no backend, and {file} is not here. {_SET_BACKEND}")
+                self.add("no backend", "backend: local")
+                self.keys["backend"] = {"type": "local"}
+            return
         common, own = (
             deep_merge({}, section.get("backend")) if isinstance(section, Mapping) else {}
             for section in (self.component.manifest.content.get("terraform"), self.component.section)
@@ -297,19 +262,8 @@ class _Draft:
         settings = dict(deep_merge({}, own.get(type_)))
         self._name_state(type_, settings, deep_merge({}, common.get(type_)))
         settings = {name: self._value(f"backend.{name}", value) for name, value in settings.items()}
-        secrets = BACKEND_TYPES[type_].secrets if type_ in BACKEND_TYPES else ()
-        for name in sorted(set(secrets) & set(settings)):
-            settings[name] = {"secret": f"env:{name.upper()}"}
-            self.reasons.append(f"The backend contains {name}. Use a secret reference.")
-        if in_code is not None and (in_code.type != type_ or set(in_code.settings) - set(settings)):
-            self.reasons.append(
-                f'Atmos replaces the backend "{in_code.type}" in the code. Remove that block.'
-            )
-        self._add(f"backend.{type_}", f"backend: {type_}")
-        return {
-            "type": type_,
-            "settings": {name: value for name, value in settings.items() if value is not None},
-        }
+        self.set_backend(type_, settings)
+        self.add(f"backend.{type_}", f"backend: {type_}")
 
     def _name_state(self, type_: str, settings: dict[str, object], common: Mapping[str, object]) -> None:
         """The settings that Atmos derives from the component's name."""
@@ -330,21 +284,16 @@ class _Draft:
 
     # Variables and order
 
-    def _inputs(self, names: Mapping[tuple[str, str], str]) -> dict[str, object]:
-        declared = self._code.module(self.module).variables
+    def _read_inputs(self, names: Mapping[tuple[str, str], str]) -> None:
+        declared = self.code.module(self.module).variables
         variables = self.component.mapping("vars")
         inputs = {
             name: self._output(name, value, names) or self._value(f"vars.{name}", value)
             for name, value in variables.items()
             if name in declared or not declared
         }
-        self._add(
-            f"vars: {first_names(list(variables), _SHOWN)}", f"inputs: {first_names(list(inputs), _SHOWN)}"
-        )
         left_out = [name for name in variables if name not in inputs]
-        if left_out:
-            self._add(f"vars: {first_names(left_out, _SHOWN)}", "left out: the module has no such variable")
-        return inputs
+        self.set_inputs(inputs, "vars", left_out, "the module has no such variable")
 
     def _output(self, name: str, value: object, names: Mapping[tuple[str, str], str]) -> object:
         """`!terraform.output COMPONENT [STACK] OUTPUT` as an output of that stack."""
@@ -353,7 +302,7 @@ class _Draft:
         arguments = _OUTPUT.fullmatch(self._rendered(value.text) or "")
         key = (arguments[2] or self.stack_name, arguments[1]) if arguments else ("", "")
         if arguments is None or key not in names:
-            self.reasons.append(f"`vars.{name}` is computed from an output. Write its value under `inputs`.")
+            self.hold_back(f"`vars.{name}` is computed from an output. Write its value under `inputs`.")
             return None
         mock = {"mock": arguments[4]} if arguments[4] else {}
         return {"output": f"{names[key]}.{arguments[3]}", **mock}
@@ -366,15 +315,15 @@ class _Draft:
                 return default.strip("\"' ") or variable_mark(name)
             case Tagged():
                 if value.function not in ("terraform.output", "terraform.state"):
-                    self.reasons.append(f"`{where}` depends on !{value.function}. Write its value.")
+                    self.hold_back(f"`{where}` depends on !{value.function}. Write its value.")
                 return None
             case str() if "{{" in value and self._config.setting("templates", "settings", "enabled") is True:
                 if (text := self._rendered(value)) is None:
-                    self.reasons.append(f"`{where}` is a template. Write its value.")
+                    self.hold_back(f"`{where}` is a template. Write its value.")
                 return text
             case Mapping():
-                if {"secret", "output"} & set(value):
-                    self.reasons.append(f"`{where}` has a key `secret` or `output`. Use a variables file.")
+                if has_reserved_key(value):
+                    self.hold_back(f"`{where}` {RESERVED_KEY}")
                 return {key: self._value(where, item) for key, item in value.items()}
             case list():
                 return [self._value(where, item) for item in value]
@@ -392,6 +341,4 @@ class _Draft:
                 if key in names:
                     yield names[key]
                 else:
-                    self.reasons.append(
-                        f"It depends on {key[1]}, which is not in {key[0]}. Set `depends_on`."
-                    )
+                    self.hold_back(f"It depends on {key[1]}, which is not in {key[0]}. Set `depends_on`.")

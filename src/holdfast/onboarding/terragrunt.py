@@ -8,22 +8,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from holdfast.config.hooks import MOMENTS
 from holdfast.hcl.eval.code import Code, auto_loaded, is_code
-from holdfast.hcl.eval.values import known
 from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.starter_entries import unused_name, valid_name
 from holdfast.onboarding.terragrunt_files import CHECKOUT, UNIT_FILES
 from holdfast.onboarding.terragrunt_inputs import read_arguments, read_inputs
 from holdfast.onboarding.terragrunt_stacks import GENERATED, find_units
 from holdfast.onboarding.terragrunt_state import read_backend, read_generated
-from holdfast.onboarding.terragrunt_unit import Draft, Unit, texts
-from holdfast.onboarding.translation import TranslatedStack, Translation, marked_variables
+from holdfast.onboarding.terragrunt_unit import Unit, UnitDraft, texts
+from holdfast.onboarding.translation import TranslatedStack, Translation, stacks_read
 from holdfast.stacks.listing import ROOT
-
-_KEYS: Final = ("variables_files", "inputs", "backend", "generate", "credentials", "env", "hooks", "engine")
 
 
 def translate_terragrunt(code: Code, paths: Iterable[str]) -> Translation:
@@ -32,7 +28,7 @@ def translate_terragrunt(code: Code, paths: Iterable[str]) -> Translation:
     all_units = [unit for place in found.places if (unit := Unit(code, place)).is_unit]
     units = [unit for unit in all_units if not unit.is_excluded]
     names = _names([unit.folder for unit in units])
-    stacks = tuple(_stack(Draft(unit, names)) for unit in units)
+    stacks = tuple(_stack(UnitDraft(unit, names)) for unit in units)
     notes: list[str] = []
     if excluded := [unit.folder for unit in all_units if unit.is_excluded]:
         notes.append(f"{first_names(excluded, 3)}: excluded in Terragrunt, so not a stack.")
@@ -60,46 +56,36 @@ def _names(folders: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _stack(draft: Draft) -> TranslatedStack:
-    for config in draft.layers.configs:
+def _stack(draft: UnitDraft) -> TranslatedStack:
+    for config in draft.unit.configs:
         if config.body is None:
             draft.hold_back("An included file does not exist, or only Terragrunt can find it.")
         for problem in config.problems:
             draft.hold_back(f"{problem.place}: {problem.message}.")
     _read_module(draft)
-    read_backend(draft)
     read_generated(draft)
+    read_backend(draft)
     read_arguments(draft)
     read_inputs(draft)
     depends_on = _read_dependencies(draft)
     _read_hooks(draft)
     _read_settings(draft)
-    for variable in sorted(set(marked_variables(draft.keys))):
-        draft.hold_back(f"It reads {variable} from the environment. Set `values: {{ {variable}: … }}`.")
-    return TranslatedStack(
-        original=draft.unit.place.original,
-        name=draft.names[draft.unit.folder],
-        module=draft.module,
-        keys={key: draft.keys[key] for key in _KEYS if draft.keys.get(key)},
-        depends_on=depends_on,
-        parts=tuple(draft.parts),
-        reasons=tuple(dict.fromkeys(draft.reasons)),
-    )
+    for variable in sorted({*draft.unit.own.place.shared.defaults}):
+        draft.hold_back(f'It uses the default of get_env("{variable}"). Check what depends on it.')
+    return draft.stack(draft.unit.place.original, draft.names[draft.unit.folder], depends_on)
 
 
-def _read_module(draft: Draft) -> None:
+def _read_module(draft: UnitDraft) -> None:
     tree, unit = draft.code.tree, draft.unit.source_folder
-    found = draft.layers.source()
+    found = draft.unit.source()
     if found is None:
-        draft.add_part(f"the code in {unit}", f"module: {unit}")
+        draft.add(f"the code in {unit}", f"module: {unit}")
         return
     config, attribute = found
     text = config.value(attribute.expression)
     if not isinstance(text, str):
         draft.hold_back(f"`terraform.source`: {draft.why(config, attribute.expression)}. Set `module`.")
         return
-    if not known(draft.unit.certain.source_value()):
-        draft.hold_back("`terraform.source` uses the default of get_env. Check `module`.")
     path = text.partition("?")[0]
     inside = config.inside(re.sub(r"(?<!:)/+", "/", path))
     if not path.startswith((".", "/")) and (inside is None or not tree.is_folder(inside)):
@@ -110,19 +96,19 @@ def _read_module(draft: Draft) -> None:
         draft.hold_back(f"`terraform.source` ({text.replace(CHECKOUT, '')}) has no code. Set `module`.")
     else:
         draft.module = inside
-    draft.add(config, attribute, "terraform.source", f"module: {draft.module}")
+    draft.add_at(config, attribute, "terraform.source", f"module: {draft.module}")
     if draft.module != unit:
         if beside := [name for name in tree.names(unit) if is_code(name)]:
             draft.hold_back(f"{beside[0]} is beside {UNIT_FILES[0]}. Move it to the code in {draft.module}.")
         draft.files += [tree.join(unit, name) for name in auto_loaded(tree.names(unit))]
 
 
-def _read_dependencies(draft: Draft) -> tuple[str, ...]:
+def _read_dependencies(draft: UnitDraft) -> tuple[str, ...]:
     """Units that are applied first, without those whose outputs are inputs."""
-    used = draft.used_stacks
+    used = stacks_read(draft.keys.get("inputs"))
     folders: list[object] = []
-    for label, (config, block) in draft.layers.labelled("dependency").items():
-        attributes = draft.layers.dependency(label)
+    for label, (config, block) in draft.unit.labelled("dependency").items():
+        attributes = draft.unit.dependency(label)
         if attributes.get("enabled") is False:
             continue
         folders.append(attributes.get("folder"))
@@ -131,17 +117,19 @@ def _read_dependencies(draft: Draft) -> tuple[str, ...]:
             draft.hold_back(
                 f'dependency "{label}" has skip_outputs: its inputs are mocks. Write their values.'
             )
-        draft.add(config, block, f'dependency "{label}"', "inputs: output" if name in used else "depends_on")
-    for config, block in draft.layers.blocks("dependencies"):
+        draft.add_at(
+            config, block, f'dependency "{label}"', "inputs: output" if name in used else "depends_on"
+        )
+    for config, block in draft.unit.blocks("dependencies"):
         folders += [config.inside(path) for path in texts(config.attribute_value("paths", block))]
-        draft.add(config, block, "dependencies", "depends_on")
+        draft.add_at(config, block, "dependencies", "depends_on")
     names = (draft.names[folder] for folder in folders if isinstance(folder, str) and folder in draft.names)
     return tuple(name for name in dict.fromkeys(names) if name not in used)
 
 
-def _read_hooks(draft: Draft) -> None:
+def _read_hooks(draft: UnitDraft) -> None:
     hooks: list[object] = []
-    for title, (config, block) in draft.layers.in_terraform("before_hook", "after_hook").items():
+    for title, (config, block) in draft.unit.in_terraform("before_hook", "after_hook").items():
         commands = texts(config.attribute_value("commands", block))
         run = list(texts(config.attribute_value("execute", block)))
         moments = [f"{block.type.partition('_')[0]}_{command}" for command in commands]
@@ -149,21 +137,21 @@ def _read_hooks(draft: Draft) -> None:
         if wanted or not commands:
             draft.hold_back(f"`{title}`: check that it may run in the work directory, as one of `hooks`.")
         hooks += [{"when": moment, "run": run} for moment in wanted if run]
-        draft.add(config, block, title, "hooks" if wanted else "not needed")
+        draft.add_at(config, block, title, "hooks" if wanted else "not needed")
     draft.keys["hooks"] = hooks
 
 
-def _read_settings(draft: Draft) -> None:
+def _read_settings(draft: UnitDraft) -> None:
     wanted = {
         "iam_role": "credentials",
         "terraform_binary": "engine",
         "terraform_version_constraint": "engine",
         "prevent_destroy": "guard.protect: write it yourself",
     }
-    values = {name: draft.layers.value(name) for name in wanted}
+    values = {name: draft.unit.value(name) for name in wanted}
     for name, key in wanted.items():
-        if (found := draft.layers.attribute(name)) is not None:
-            draft.add(*found, name, key)
+        if (found := draft.unit.attribute(name)) is not None:
+            draft.add_at(*found, name, key)
     role, version = values["iam_role"], values["terraform_version_constraint"]
     if isinstance(role, str):
         draft.keys["credentials"] = {"aws": {"role_arn": role}}

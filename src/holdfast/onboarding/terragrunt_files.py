@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NoReturn
 
 import yaml
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.eval.evaluate import Scope, evaluate
-from holdfast.hcl.eval.functions import FUNCTIONS
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.eval.worktree import PathKind
-from holdfast.hcl.nodes import Attribute, Block, Expression, Object, Traversal, calls, references
+from holdfast.hcl.nodes import Attribute, Block, Expression, Object, Traversal
 from holdfast.hcl.reader import UNKNOWN, Unknown, read, values
 from holdfast.onboarding.translation import variable_mark
 from holdfast.stacks.listing import ROOT
@@ -72,7 +72,7 @@ class Include(Struct, frozen=True, kw_only=True):
     name: str
     config: Config
     strategy: object
-    """How Terragrunt merges it: `shallow`, `deep` or `no_merge`."""
+    """How Terragrunt merges it: `shallow`, also if there is none, `deep` or `no_merge`."""
 
 
 class UnitFiles(Struct, kw_only=True):
@@ -80,8 +80,8 @@ class UnitFiles(Struct, kw_only=True):
 
     calls: list[str] = field(default_factory=list)
     """Calls that only Terragrunt can evaluate."""
-    variables: list[str] = field(default_factory=list)
-    """Environment variables that were read."""
+    defaults: list[str] = field(default_factory=list)
+    """Environment variables of which the default was used."""
     read: dict[str, Config] = field(default_factory=dict)
     """What `read_terragrunt_config` has read."""
 
@@ -102,9 +102,8 @@ class Place(Struct, frozen=True, kw_only=True):
 class Config:
     """One file, read for one unit."""
 
-    def __init__(self, code: Code, path: str, place: Place, *, environment: bool) -> None:
-        """`environment`: whether `get_env` may return its default, or the mark of the variable."""
-        self.code, self.path, self.place, self.environment = code, path, place, environment
+    def __init__(self, code: Code, path: str, place: Place) -> None:
+        self.code, self.path, self.place = code, path, place
         file = code.file(path) if code.tree.kind(path) is PathKind.FILE else None
         self.body = file.body if file is not None else None
         self.problems = file.problems if file is not None else ()
@@ -152,17 +151,11 @@ class Config:
     def _include(self, block: Block) -> Include:
         path = self.attribute_value("path", block)
         inside = self.inside(path) if isinstance(path, str) else None
-        place = Place(
-            unit=self.place.unit,
-            folder=self.place.folder,
-            included=posixpath.dirname(inside or "") or ROOT,
-            values=self.place.values,
-            shared=self.place.shared,
-        )
-        config = Config(self.code, inside or "?", place, environment=self.environment)
-        strategy = self.attribute_value("merge_strategy", block)
+        place = replace(self.place, included=posixpath.dirname(inside or "") or ROOT)
         return Include(
-            name=block.labels[0] if block.labels else "", config=config, strategy=strategy or "shallow"
+            name=block.labels[0] if block.labels else "",
+            config=Config(self.code, inside or "?", place),
+            strategy=self.attribute_value("merge_strategy", block),
         )
 
     def _include_value(self, name: str) -> object:
@@ -260,10 +253,10 @@ class Config:
         return fallback[0] if fallback else UNKNOWN
 
     def _get_env(self, name: str, *default: str) -> object:
-        self.place.shared.variables.append(name)
-        if not self.environment:
-            return UNKNOWN
-        return default[0] if default else variable_mark(name)
+        if not default:
+            return variable_mark(name)
+        self.place.shared.defaults.append(name)
+        return default[0]
 
     def _existing(self, path: str) -> str:
         inside = self.inside(path)
@@ -291,25 +284,16 @@ class Config:
         if inside not in read_before:
             folder = posixpath.dirname(inside) or ROOT
             place = Place(unit=self.place.unit, folder=folder, shared=self.place.shared)
-            read_before[inside] = Config(self.code, inside, place, environment=self.environment)
+            read_before[inside] = Config(self.code, inside, place)
         return read_before[inside].members()
 
     # Why a value is not known
 
-    def uncertain(self, expression: Expression, seen: frozenset[str] = frozenset()) -> str | None:
-        """The call that only Terragrunt can evaluate, if an expression or what it refers to has one."""
-        known_names = ({*FUNCTIONS, *self.scope.functions, "try"} - {*_UNCERTAIN}) | {"get_env"}
-        for call in calls(expression):
-            if call.name not in known_names:
-                return _call_text(call.name, self.value(call.arguments[0]) if call.arguments else None)
-        for reference in references(expression):
-            name = reference.steps[0] if reference.steps else None
-            if reference.root == "local" and isinstance(name, str) and name not in seen:
-                inner = self.scope.locals.get(name)
-                why = self.uncertain(inner, seen | {name}) if inner is not None else None
-                if why is not None:
-                    return why
-        return self.place.shared.calls[0] if self.place.shared.calls and not seen else None
+    def uncertain(self, expression: Expression) -> str | None:
+        """The call that only Terragrunt can evaluate, if the value of an expression depends on one."""
+        shared = UnitFiles()
+        Config(self.code, self.path, replace(self.place, shared=shared)).value(expression)
+        return shared.calls[0] if shared.calls else None
 
 
 def _call_text(name: str, argument: object) -> str:
@@ -385,5 +369,5 @@ def _plain(value: object) -> object:
     return value
 
 
-def missing(name: str) -> object:
+def missing(name: str) -> NoReturn:
     raise KeyError(name)

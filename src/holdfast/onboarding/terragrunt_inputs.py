@@ -12,7 +12,7 @@ from holdfast.hcl.eval.values import known, strings
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.nodes import references
 from holdfast.hcl.reader import values
-from holdfast.kernel.text import first_names
+from holdfast.onboarding.draft import RESERVED_KEY, has_reserved_key
 from holdfast.onboarding.terragrunt_files import (
     ALL_OUTPUTS,
     CHECKOUT,
@@ -22,18 +22,17 @@ from holdfast.onboarding.terragrunt_files import (
     json_text,
     lists,
 )
-from holdfast.onboarding.terragrunt_unit import Draft, texts
-from holdfast.onboarding.translation import marked_variables
+from holdfast.onboarding.terragrunt_unit import UnitDraft, texts
 
 _HARMLESS: Final = re.compile(
     r"-(?:lock-timeout|lock|parallelism|compact-warnings|input|no-color|json)(?:=.*)?"
 )
-_SHOWN: Final = 4
 
 
-def read_arguments(draft: Draft) -> None:
+def read_arguments(draft: UnitDraft) -> None:
     """`extra_arguments` of plan and apply."""
-    for title, (config, block) in draft.layers.in_terraform("extra_arguments").items():
+    env: dict[str, object] = {}
+    for title, (config, block) in draft.unit.in_terraform("extra_arguments").items():
         given = {each.name: config.value(each.expression) for each in block.body.attributes}
         if known(given.get("commands")) and not {"plan", "apply"} & set(texts(given.get("commands"))):
             continue
@@ -43,18 +42,18 @@ def read_arguments(draft: Draft) -> None:
             continue
         before = len(draft.files)
         _read_options(draft, title, config, given)
-        env = given.get("env_vars")
-        if isinstance(env, Mapping):
-            draft.keys["env"] = {**draft.mapping("env"), **{name: str(value) for name, value in env.items()}}
-        keys = [*(["variables_files"] if len(draft.files) > before else []), *(["env"] if env else [])]
-        draft.add(config, block, title, ", ".join(keys) or "not needed")
+        own = given.get("env_vars")
+        env |= {name: str(value) for name, value in own.items()} if isinstance(own, Mapping) else {}
+        keys = [*(["variables_files"] if len(draft.files) > before else []), *(["env"] if own else [])]
+        draft.add_at(config, block, title, ", ".join(keys) or "not needed")
+    draft.keys["env"] = env
     draft.keys["variables_files"] = [
         path if draft.code.tree.kind(path) is PathKind.FILE else {"file": path, "optional": True}
         for path in dict.fromkeys(draft.files)
     ]
 
 
-def _read_options(draft: Draft, title: str, config: Config, given: Mapping[str, object]) -> None:
+def _read_options(draft: UnitDraft, title: str, config: Config, given: Mapping[str, object]) -> None:
     required = list(texts(given.get("required_var_files")))
     for argument in texts(given.get("arguments")):
         if argument.startswith("-var-file="):
@@ -70,13 +69,13 @@ def _read_options(draft: Draft, title: str, config: Config, given: Mapping[str, 
             draft.hold_back(f"The variables file {path.replace(f'{CHECKOUT}/', '')} does not exist.")
 
 
-def read_inputs(draft: Draft) -> None:
+def read_inputs(draft: UnitDraft) -> None:
     """Terragrunt passes inputs as environment variables: files win, and undeclared ones are ignored."""
-    inputs = draft.layers.inputs()
+    inputs = draft.unit.inputs()
     if not isinstance(inputs, Mapping) or ALL_OUTPUTS in inputs:
         draft.hold_back("Only Terragrunt can evaluate all of its inputs. Write them under `inputs`.")
         return
-    variables = draft.variables
+    variables = _variables(draft)
     has_code = bool(draft.code.module(draft.module).files)
     stronger = _variables_in_files(draft)
     translated: dict[str, object] = {}
@@ -85,61 +84,54 @@ def read_inputs(draft: Draft) -> None:
         if name in left_out:
             continue
         if (reason := _reason(draft, name, value)) is not None:
-            draft.hold_back(reason)
+            draft.hold_back(f"`inputs.{name}` {reason}")
         else:
             translated[name] = _input(draft, value, variables.get(name))
-    draft.keys["inputs"] = translated
-    if (found := draft.layers.attribute("inputs")) is not None:
-        draft.add(*found, "inputs", f"inputs: {first_names(list(translated), _SHOWN)}")
-    certain = draft.unit.certain.inputs()
-    defaults = [
-        name
-        for name in translated
-        if isinstance(certain, Mapping)
-        and known(inputs[name])
-        and not known(certain.get(name))
-        and not any(marked_variables(inputs[name]))
-    ]
-    if defaults:
-        draft.add_part("get_env with a default", f"that default in inputs: {', '.join(defaults)}")
-    if left_out:
+    if (found := draft.unit.attribute("inputs")) is not None:
+        original = f"{found[0].path}:{found[1].line} inputs"
         why = "a variables file sets it, or the module has no such variable"
-        draft.add_part(f"inputs: {first_names(left_out, _SHOWN)}", f"left out: {why}")
+        draft.set_inputs(translated, original, left_out, why)
 
 
-def _variables_in_files(draft: Draft) -> Collection[str]:
+def _variables(draft: UnitDraft) -> Mapping[str, Variable]:
+    """Those of the module, with the files that are generated for it."""
+    files = draft.keys.get("generate")
+    contents = (
+        {draft.code.tree.join(draft.module, name): file["content"] for name, file in files.items()}
+        if isinstance(files, Mapping)
+        else {}
+    )
+    return draft.code.with_files(contents).module(draft.module).variables
+
+
+def _variables_in_files(draft: UnitDraft) -> Collection[str]:
     tree = draft.code.tree
     own = (tree.join(draft.module, name) for name in auto_loaded(tree.names(draft.module)))
     files = (draft.code.file(path) for path in (*own, *draft.files))
     return {name for file in files if file is not None for name in values(file)}
 
 
-def _reason(draft: Draft, name: str, value: object) -> str | None:
+def _reason(draft: UnitDraft, name: str, value: object) -> str | None:
     """Why an input cannot be translated."""
-    reason = None
     if isinstance(value, OutputOf):
-        if value.folder not in draft.names:
-            where = value.folder or "another unit"
-            reason = f"is an output of {where}, which is not a stack here. Write its value."
-    elif not known(value):
-        config, expression = draft.layers.input_expression(name) or (draft.layers.own, None)
+        where = value.folder or "another unit"
+        known_unit = value.folder in draft.names
+        return None if known_unit else f"is an output of {where}, which is not a stack here. Write its value."
+    if not known(value):
+        config, expression = draft.unit.input_expression(name) or (draft.unit.own, None)
         call = config.uncertain(expression) if expression is not None else None
         if call is not None:
-            reason = (
-                f"depends on {call}. Write its value{' as a secret reference' if 'sops' in call else ''}."
-            )
-        elif expression is not None and any(each.root == "dependency" for each in references(expression)):
-            reason = "is computed from an output. Make that value an output there, and read it."
-        else:
-            reason = "can only be evaluated by Terragrunt. Write its value."
-    elif any(CHECKOUT in text for text in strings(value)):
-        reason = "contains a path of this machine. Compute it in the code, from path.module."
-    elif _has_reserved_key(value):
-        reason = "has a key `secret` or `output`. Put it in a variables file."
-    return None if reason is None else f"`inputs.{name}` {reason}"
+            secret = " as a secret reference" if "sops" in call else ""
+            return f"depends on {call}. Write its value{secret}."
+        if expression is not None and any(each.root == "dependency" for each in references(expression)):
+            return "is computed from an output. Make that value an output there, and read it."
+        return "can only be evaluated by Terragrunt. Write its value."
+    if any(CHECKOUT in text for text in strings(value)):
+        return "contains a path of this machine. Compute it in the code, from path.module."
+    return RESERVED_KEY if has_reserved_key(value) else None
 
 
-def _input(draft: Draft, value: object, variable: Variable | None) -> object:
+def _input(draft: UnitDraft, value: object, variable: Variable | None) -> object:
     if isinstance(value, OutputOf):
         mock = {"mock": lists(value.mock)} if value.mock is not None and known(value.mock) else {}
         return {"output": f"{draft.names[value.folder or '']}.{value.output}", **mock}
@@ -148,9 +140,3 @@ def _input(draft: Draft, value: object, variable: Variable | None) -> object:
         # Terraform takes an environment variable for it as text, whatever it contains.
         return json_text(lists(value))
     return lists(value)
-
-
-def _has_reserved_key(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return bool({"secret", "output"} & set(value)) or any(map(_has_reserved_key, value.values()))
-    return isinstance(value, tuple) and any(map(_has_reserved_key, value))

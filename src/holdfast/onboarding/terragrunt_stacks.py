@@ -58,7 +58,7 @@ def _expand(
     code: Code, stack: UnitPlace, templates: set[str], unknown: list[str], left: int
 ) -> Iterator[UnitPlace]:
     place = Place(unit=stack.folder, folder=stack.folder, values=stack.values)
-    config = Config(code, stack.path, place, environment=True)
+    config = Config(code, stack.path, place)
     for block in config.blocks("unit", "stack"):
         source, path, values, flat = (
             config.attribute_value(name, block)

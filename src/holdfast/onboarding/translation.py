@@ -49,6 +49,13 @@ def marked_variables(value: object) -> Iterator[str]:
             pass
 
 
+def stacks_read(inputs: object) -> set[str]:
+    """The stacks whose outputs are inputs."""
+    values = inputs.values() if isinstance(inputs, Mapping) else ()
+    outputs = (str(value["output"]) for value in values if isinstance(value, Mapping) and "output" in value)
+    return {output.rpartition(".")[0] for output in outputs}
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """A part of the original and the keys that it became."""
 
@@ -69,16 +76,6 @@ class TranslatedStack(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     reasons: tuple[str, ...] = ()
     """Why it is held back and what to do, in sentences."""
-
-    @property
-    def reads(self) -> set[str]:
-        """The stacks whose outputs are its inputs."""
-        inputs = self.keys.get("inputs")
-        values = inputs.values() if isinstance(inputs, Mapping) else ()
-        outputs = (
-            str(value["output"]) for value in values if isinstance(value, Mapping) and "output" in value
-        )
-        return {output.rpartition(".")[0] for output in outputs}
 
 
 class Translation(Struct, frozen=True, kw_only=True):
@@ -219,7 +216,7 @@ def _hold_back_dependents(stacks: Iterable[TranslatedStack]) -> tuple[Translated
         waiting = False
         held = {name for name, stack in by_name.items() if stack.reasons}
         for name, stack in by_name.items():
-            missing = sorted(stack.reads & held)
+            missing = sorted(stacks_read(stack.keys.get("inputs")) & held)
             if missing and not stack.reasons:
                 why = (
                     f"It reads outputs of {', '.join(missing)}, held back itself. Complete that entry first."

@@ -164,7 +164,7 @@ def test_generated_files_are_generated(tmp_path: Path) -> None:
         ),
         (
             'remote_state {\n  backend = "s3"\n  config = { bucket = get_env("B", "b"), key = "k" }\n}',
-            "`remote_state` uses the default of get_env.",
+            'It uses the default of get_env("B").',
         ),
         (
             'remote_state {\n  backend = "s3"\n  config = { bucket = "b", secret_key = "k" }\n}',
