@@ -45,7 +45,7 @@ _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters."""
-_API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:")
+_API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$")
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
     r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token)[\])=]*"
@@ -97,7 +97,7 @@ def is_placeholder(text: str) -> bool:
 
 
 def is_api_description(text: str) -> bool:
-    """OpenAPI: its tokens are examples."""
+    """OpenAPI, or the definition of a Kubernetes resource: its tokens are examples."""
     return _API.search(text, 0, 1000) is not None
 
 
