@@ -224,6 +224,27 @@ def test_what_belongs_to_tests_and_local_containers_is_no_leak(
     assert levels(id_, {path: "DB_PASSWORD=winter-sports\n"}, "") == expected
 
 
+@pytest.mark.parametrize(
+    "path", ["db.sample.tf", "test_db.tf", "x.md.tf", "examples/main.tf", "sample.auto.tfvars"]
+)
+def test_a_name_does_not_make_live_code_an_example(path: str) -> None:
+    """Terraform loads it with the stack; without a stack it is a note."""
+    text = f'token = "{"ghp_"}16C7e42F292c6912E7710c838347Ae178B4a"\n'
+    files = {path: text if path.endswith("vars") else f"locals {{\n  {text}}}\n", "main.tf": ""}
+    live = f"version: 1\nstacks: [{{ name: a, module: {'examples' if 'examples' in path else '.'} }}]\n"
+    assert levels("HF207", files, live) == [ERROR]
+    assert levels("HF207", files, "") == [NOTE]
+
+
+@pytest.mark.parametrize("note", ["openapi: 3.0.0", 'x = "sops"'])
+def test_code_is_no_api_description_or_encrypted_file(note: str) -> None:
+    """Whatever a heredoc or a comment in it says."""
+    text = f"/*\n{note}\n*/\nlocals {{\n  a = <<E\n  password=q7Zk2mXw9TpL4rVb8sNd\nE\n"
+    token = f'  b = "{"ghp_"}16C7e42F292c6912E7710c838347Ae178B4a"\n}}\n'
+    assert levels("HF208", {"main.tf": text + token}) == [ERROR]
+    assert levels("HF207", {"main.tf": text + token}) == [ERROR]
+
+
 def test_tokens_in_an_api_description_are_examples() -> None:
     """However they are laid out."""
     token = "Authorization: Bearer q7Zk2mXw9TpL4rVb8sNd"

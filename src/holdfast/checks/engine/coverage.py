@@ -54,7 +54,11 @@ class Coverage:
         match result:
             case Finding():
                 rule, file = evaluation.rule, result.place.file if result.place is not None else ""
-                is_note = (evaluation.unused and not rule.everywhere) or (rule.secret and is_fixture(file))
+                unused = evaluation.unused or not evaluation.stacks
+                is_note = (evaluation.unused and not rule.everywhere) or (
+                    # Terraform loads the code of a stack, whatever its name says.
+                    rule.secret and unused and is_fixture(file)
+                )
                 finding = replace(result, severity=Severity.NOTE) if is_note else result
                 self.findings.append((evaluation, finding))
             case Skipped():

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from holdfast.checks.model.interface import Severity
 from holdfast.kernel.errors import UsageError
@@ -35,7 +35,7 @@ class BaselineEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """Only of a finding without a file."""
     address: str | None = None
     message: str
-    count: int = 1
+    count: Annotated[int, Meta(ge=1)] = 1
     """How often, under every path that links give its file."""
 
     @property
@@ -55,7 +55,7 @@ def line_independent(message: str) -> str:
 def read_baseline(content: bytes) -> tuple[BaselineEntry, ...]:
     try:
         baseline = msgspec.json.decode(content, type=_Baseline)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError("HF-CHECK-7", f"{BASELINE} cannot be read: {error}", hint=_WRITE) from None
     if baseline.version != _VERSION:
         raise UsageError(

@@ -97,7 +97,7 @@ def may_name(path: str, checkout: Checkout) -> bool:
 def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
-    if len(text) > _LARGEST or '"sops"' in text or is_api_description(text):
+    if len(text) > _LARGEST or (not code and ('"sops"' in text or is_api_description(text))):
         return
     if not may_have_passwords(text) and not may_name(path, checkout):
         return

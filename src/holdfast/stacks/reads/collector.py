@@ -99,7 +99,7 @@ class InputCollector:
         self._reasons[reason] = None
         self._unbounded[reason] = None
 
-    def add_unclear(self, reason: str, reach: Reach, folders: Iterable[str]) -> None:
+    def add_unclear(self, reason: str, reach: Reach, folders: Iterable[str], *, ending: str = "") -> None:
         """Any file may be read; if `reach` says so, only those in the folders affect the stack."""
         if reach is Reach.EVERYTHING:
             self.add_everything(reason)
@@ -107,7 +107,8 @@ class InputCollector:
         self._reasons[reason] = None
         if reach is Reach.NEARBY:
             near = (alias for folder in folders for alias in self.tree.aliases(folder))
-            self._nearby.update((NearbyFiles(reason=reason, folder=folder), None) for folder in near)
+            files = (NearbyFiles(reason=reason, folder=folder, ending=ending) for folder in near)
+            self._nearby.update(dict.fromkeys(files))
 
     def add_program_file(self, text: str, base: str, reason: str) -> None:
         """A program may load what is beside it; not if the stack itself is below, which would be too much."""

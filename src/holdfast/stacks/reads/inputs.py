@@ -101,12 +101,20 @@ class NearbyFiles(Struct, frozen=True, kw_only=True):
 
     reason: str
     folder: str
+    ending: str = ""
+    """How a name ends that is otherwise computed; empty if this is not known."""
 
     def holds(self, path: str) -> bool:
-        """Terraform's own files are left out: of these it is known which ones a stack reads."""
+        """Terraform's own files are left out: of these it is known which ones a stack reads.
+
+        So is documentation, unless the folder itself is named like that, or the name that the code computes.
+        """
         name = path.rpartition("/")[2]
-        return (self.folder == "." or path.startswith(f"{self.folder}/")) and not (
-            is_code(name) or name.endswith((".tfvars", ".tfvars.json")) or name == LOCK_FILE
+        below = path if self.folder == "." else path.removeprefix(f"{self.folder}/")
+        return (
+            (self.folder == "." or below != path)
+            and not (is_code(name) or name.endswith((".tfvars", ".tfvars.json")) or name == LOCK_FILE)
+            and (not _is_documentation(below) or bool(self.ending and name.endswith(self.ending)))
         )
 
 
@@ -163,10 +171,7 @@ def affecting_change(inputs: StackInputs, path: str, *, with_ignored: bool = Fal
     """Why a changed, new or deleted path affects the stack; None if it does not, or if it is ignored."""
     if not with_ignored and any(glob.fullmatch(path) for glob in inputs.ignored):
         return None
-    change = next(_known_changes(inputs, path), None)
-    if change is not None or _is_documentation(path):
-        return change
-    return next(_unclear_changes(inputs, path), None)
+    return next(_known_changes(inputs, path), None) or next(_unclear_changes(inputs, path), None)
 
 
 @lru_cache(maxsize=8192)
@@ -179,7 +184,7 @@ def _unclear_changes(inputs: StackInputs, path: str) -> Iterator[InputChange]:
         if near.holds(path):
             where = "all files" if near.folder == "." else f"files in {near.folder}"
             yield InputKind.NEARBY, f"{near.reason}: {where}"
-    if inputs.unbounded:
+    if inputs.unbounded and (is_code(path.rpartition("/")[2]) or not _is_documentation(path)):
         yield InputKind.EVERYTHING, inputs.unbounded[0]
 
 

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from holdfast.hcl.eval.evaluate import Scope, elements, evaluate
 from holdfast.hcl.eval.values import text_of
-from holdfast.hcl.nodes import Expression, Template
+from holdfast.hcl.nodes import Call, Expression, Literal, Template, Tuple
 from holdfast.hcl.reader import UNKNOWN, Unknown
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.reads.collector import InputCollector, reads_in
 from holdfast.stacks.reads.file_references import FileReference, Reach, Unclear, may_be_path, words_in
 from holdfast.stacks.reads.path_expressions import (
@@ -21,6 +22,9 @@ from holdfast.stacks.reads.path_expressions import (
     NamedPath,
     PathExpression,
 )
+
+_GAP = "\0"
+_VERB = pattern(r"%[^%a-z]*[a-z]")
 
 
 class ReferenceResolver:
@@ -73,22 +77,17 @@ class ReferenceResolver:
 
     def _computed(self, expression: Expression, scope: Scope, reference: FileReference) -> None:
         """The folder that the name begins with counts, otherwise what is near the code."""
-        folders = self._begins_in(expression, scope, self._bases[:1]) or self._folders
+        begin, ending = name_around(expression, scope)
+        folders = self._inside(begin, self._bases[:1]) or self._folders
         line = f":{expression.line}" if expression.line else ""  # A template's lines are not known.
         reason = f"{reference.file}{line} reads a file whose name is computed"
         if not self._dormant:
             reach = Reach.NOTHING if reference.at_apply else Reach.NEARBY
-            self._collector.add_unclear(reason, reach, folders)
+            self._collector.add_unclear(reason, reach, folders, ending=ending)
 
-    def _begins_in(self, expression: Expression, scope: Scope, bases: tuple[str, ...]) -> tuple[str, ...]:
-        """`"policies/${computed}.json"` may refer to any file in the folder that it begins with."""
-        text = ""
-        for piece in expression.pieces if isinstance(expression, Template) else ():
-            part = text_of(evaluate(piece, scope))
-            if part is None:
-                break
-            text += part
-        folder = text.rpartition("/")[0]
+    def _inside(self, begin: str, bases: tuple[str, ...]) -> tuple[str, ...]:
+        """The folder that a name begins with, in each of the folders."""
+        folder = begin.rpartition("/")[0]
         inside = (self._collector.tree.inside(base, folder) for base in bases if folder)
         return tuple(path for path in inside if path is not None)
 
@@ -103,7 +102,7 @@ class ReferenceResolver:
         elif value is UNKNOWN and (path.expects_file or path.of_path):
             self._computed(path.expression, scope, reference)
         elif isinstance(value, Unknown) and isinstance(path.expression, Template):
-            for folder in self._begins_in(path.expression, scope, self._bases):
+            for folder in self._inside(name_around(path.expression, scope)[0], self._bases):
                 if may_be_path(folder) or path.of_path:
                     self._collector.add_names((folder,), (".",), folders=True)
 
@@ -152,3 +151,26 @@ class ReferenceResolver:
         inner = scope.bind(variables) if isinstance(variables, Mapping) else scope
         for path in reads or ():
             self._resolve(path, inner, replace(reference, file=template))
+
+
+def name_around(expression: Expression, scope: Scope) -> tuple[str, str]:
+    """What comes before and after the parts of a name that are not known: `"policies/${computed}.json"`."""
+    text = _text(expression, scope)
+    return text.partition(_GAP)[0], text.rpartition(_GAP)[2]
+
+
+def _text(expression: Expression, scope: Scope) -> str:
+    """The text as far as it is known, with gaps; also as `join` and `format` build it."""
+    known = text_of(evaluate(expression, scope))
+    if known is not None:
+        return known
+    match expression:
+        case Template(pieces=parts):
+            return "".join(_text(part, scope) for part in parts)
+        case Call(name="join", arguments=(Literal(value=str() as separator), Tuple(items=parts))):
+            return separator.join(_text(part, scope) for part in parts)
+        case Call(name="format", arguments=(Literal(value=str() as form), *rest)):
+            texts = iter([_text(part, scope) for part in rest])
+            return _VERB.sub(lambda _: next(texts, _GAP), form)
+        case _:
+            return _GAP

@@ -268,6 +268,34 @@ def test_what_cannot_be_followed_at_all_makes_every_file_count(tmp_path: Path, t
     assert found.reasons[0] == words
     assert reason(found, "any/thing.txt") == f"{words}: every changed file counts (any/thing.txt)"
     assert reason(found, "docs/any.txt") is None
+    assert reason(found, "docs/main.tf") is not None
+
+
+def test_documentation_counts_where_a_computed_name_or_a_program_may_mean_it(tmp_path: Path) -> None:
+    """Code in a folder `docs` reads the files there; a name that ends in `.md` means such files."""
+    program = 'data "external" "x" {\n  program = ["python3", "gen.py"]\n}\n'
+    template = 'locals {\n  a = templatefile("${path.module}/mails/${var.unset}.md", {})\n}\n'
+    code = repository(tmp_path, {"live/docs/main.tf": program + template + 'variable "unset" {}\n'})
+    found = module_inputs(code, "live/docs")
+    counting = ["live/docs/data.json", "live/docs/mails/a.md"]
+    others = ["live/docs/README.md", "live/docs/docs/data.json", "live/docs/a.md", "docs/data.json"]
+    assert [path for path in (*counting, *others) if reason(found, path) is not None] == counting
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '"${path.module}/../policies/${var.unset}.json"',
+        'join("/", [path.module, "..", "policies", "${var.unset}.json"])',
+        'format("%s/../policies/%s.json", path.module, var.unset)',
+    ],
+)
+def test_the_folder_that_a_computed_name_begins_with_counts(tmp_path: Path, name: str) -> None:
+    """However the name is put together."""
+    text = f'locals {{\n  a = file({name})\n}}\nvariable "unset" {{}}\n'
+    found = module_inputs(repository(tmp_path, {"live/main.tf": text}), "live")
+    assert reason(found, "policies/a.json") is not None
+    assert reason(found, "other/a.json") is None
 
 
 def test_a_provisioner_counts_the_files_that_it_names(tmp_path: Path) -> None:

@@ -73,10 +73,15 @@ def test_a_baseline_is_readable_sorted_and_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "findings": [{}]}', "\xff"]
-)
+    "text",
+    [
+        "", "[]", "{}", '{"version": 2}', '{"version": 1, "findings": [{}]}', "\xff",
+        pytest.param(f'{{"version": 1, "x": {"[" * 99_999}{"]" * 99_999}}}', id="deep"),
+        '{"version": 1, "findings": [{"rule": "HF703", "severity": "note", "message": "", "count": -1}]}',
+    ],
+)  # fmt: skip
 def test_an_invalid_baseline_is_an_error(text: str) -> None:
-    """Also one of a later version."""
+    """Also one of a later version, and one whose counts would hide what a change adds to it."""
     with pytest.raises(UsageError, match="HF-CHECK-7"):
         read_baseline(text.encode("latin-1"))
 

@@ -43,12 +43,14 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
     lines = text.split("\n")
+    # Code may contain a description in a heredoc; what is outside it counts.
+    described = not is_code(path.rpartition("/")[2]) and is_api_description(text)
     for secret in known_in(text):
         if (secret.what, secret.line) not in reported:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
             is_id = secret.what.startswith(_KEY_ID) and _NAMES_ID.search(lines[secret.line - 1])
-            severity = Severity.NOTE if is_id or is_api_description(text) else None
+            severity = Severity.NOTE if is_id or described else None
             yield finding(place, f"secret in plain text ({secret.what})", severity=severity)
 
 
