@@ -98,6 +98,7 @@ async def plan_change(
         for run in runs.values():
             await run.close()
     in_order = tuple(results[stack.name] for stack in stacks)
+    _tell_unreachable(context)
     weakened = context.project.weakened
     audit_trail.record_plans(context.identity.audit, context.control.tell, in_order, weakened)
     return audit_trail.with_break_glass(context.store, context.control.tell, in_order)
@@ -294,12 +295,19 @@ async def _apply(
                 record.finish(context.store, tell, [run.result for run in runs.values()])
             await audit_trail.flush(audit, tell)
             _clean_up(context.store)
+        _tell_unreachable(context)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))
         if context.project.config.audit_s3 is not None:
             from holdfast.changes.audit_sink import accept_sink  # noqa: PLC0415 - only where a sink is configured
 
             await accept_sink(context, results)
         return audit_trail.with_break_glass(context.store, tell, results)
+
+
+def _tell_unreachable(context: ChangeContext) -> None:
+    """Once for all stacks: each result has its own error, and the first one has Terraform's words."""
+    for text in context.hosts.summaries():
+        context.control.tell(Note(stack=None, text=text))
 
 
 def _clean_up(store: RunStore) -> None:

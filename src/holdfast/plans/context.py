@@ -18,6 +18,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.events import Listener, ignore_events
 from holdfast.plans.retry import Retrying
+from holdfast.plans.unreachable import UnreachableHosts
 from holdfast.secrets.keys import index_key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
@@ -196,6 +197,7 @@ class ChangeContext(Struct, frozen=True, kw_only=True):
     identity: Identity
     control: Control
     states: SharedStates = field(default_factory=SharedStates)
+    hosts: UnreachableHosts = field(default_factory=UnreachableHosts)
 
     def retrying(self, stack: str) -> Retrying:
         """The retries of one stack, as configured."""

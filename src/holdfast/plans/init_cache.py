@@ -30,6 +30,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.destination import differences
 from holdfast.plans.environment.outside_content import downloaded_modules
 from holdfast.plans.events import Note
+from holdfast.plans.unreachable import download_hosts, required_addresses
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files
@@ -228,11 +229,24 @@ class InitCache:
             lock = self._mirror.hold_lock()
             await asyncio.to_thread(lock.__enter__)
             try:
-                self._link_known()
+                if not self._link_known():
+                    self._require_reachable()
                 yield
                 await asyncio.to_thread(self._harvest)
             finally:
                 lock.__exit__(None, None, None)
+
+    def _require_reachable(self) -> None:
+        """Raises HostUnreachable if another init has already failed to reach a host that this one needs."""
+        environment = self._workdir.environment
+        content = files.content_of(self._workdir.work.lock_file)
+        if content is not None:
+            addresses = [locked.address for locked in read_lock(content) if self._link(locked) is None]
+        else:
+            addresses = list(required_addresses(map(self._code.module, self._workdir.modules)))
+        self._context.hosts.require_reachable(
+            self._workdir.stack.name, download_hosts(addresses, self._module, environment), environment
+        )
 
     def _link_known(self) -> bool:
         """Whether everything that the lock file names is linked."""

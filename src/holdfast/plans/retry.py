@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from holdfast.config.engine import Retries
+from holdfast.kernel.errors import Problem
 from holdfast.plans.errors import Cancelled, TerraformFailed
 from holdfast.plans.events import Listener, Note
 from holdfast.system import clock
@@ -89,7 +90,14 @@ class Retrying:
         if not await pause(seconds, self._stop):
             raise Cancelled("HF-RUN-2", f"{self.stack}: stopped while waiting to {before}")
 
-    async def run(self, phase: Phase, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def run(
+        self,
+        phase: Phase,
+        name: str,
+        work: Callable[[], Awaitable[T]],
+        attempts: Callable[[tuple[Problem, ...]], int | None] = lambda _: None,
+    ) -> T:
+        """`attempts` may allow fewer retries after certain problems."""
         waits = self.schedule()
         for number, seconds in enumerate(waits, start=1):
             try:
@@ -98,7 +106,8 @@ class Retrying:
                 # The names of resources say nothing about what went wrong.
                 texts = (problem.message.removeprefix(f"{problem.address}: ") for problem in error.problems)
                 row = reason(texts, phase, also=self._retries.also)
-                if row is None:
+                most = attempts(error.problems)
+                if row is None or (most is not None and number > most):
                     raise
             self.note(f"{name} failed ({row}); retry {number} of {len(waits)} in {seconds:.1f} s")
             await self.wait(seconds, before=f"try {name} again")

@@ -178,7 +178,8 @@ class Terraform:
         try:
             if settings:
                 work.private_file(argv.BACKEND_FILE, json.dumps(settings))
-            await self.retrying.run(Phase.INIT, "init", self._init)
+            with self.context.hosts.watch(self.workdir.stack.name, self.workdir.environment) as attempts:
+                await self.retrying.run(Phase.INIT, "init", self._init, attempts)
         finally:
             remove_files(work, (argv.BACKEND_FILE,))
 
