@@ -26,6 +26,7 @@ from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding, Waiver, finding_id, sort_findings
 from holdfast.checks.model.subjects import CheckedStack, Checkout
 from holdfast.config.checks import ConfigWaiver, RuleLevel
+from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Place
 
 _MARK = MARK.encode()
@@ -91,8 +92,10 @@ class _ReportBuilder:
     # A file behind links is one file: findings and waivers have the path that it really has.
 
     def _target(self, path: str) -> str:
-        """Where links lead, unless that is outside the root."""
-        return self._checkout.code.tree.real(path) or path
+        """Where links lead, unless that is outside the root or nowhere."""
+        tree = self._checkout.code.tree
+        real = tree.real(path)
+        return path if real is None or tree.kind(real) is PathKind.MISSING else real
 
     def _at_target(self, finding: Finding) -> Finding:
         place = finding.place
