@@ -156,6 +156,19 @@ def test_of_the_configuration_only_the_changed_entry_counts(repository: Program)
     assert "old version cannot be read" in document["stacks"][0]["reasons"][0]
 
 
+def test_a_new_configuration_names_removed_stacks_by_its_own_pattern(repository: Program) -> None:
+    """The base has no holdfast.yaml: what the removed stack was is not known, except its name."""
+    (repository.folder / "holdfast.yaml").unlink()
+    repository.commit_all()
+    repository.write("holdfast.yaml", CONFIGURATION)
+    (repository.folder / "accounts/b-dev/role.tfvars").unlink()
+    document = repository.json("stacks", "--since", "HEAD")
+    assert document["stacks"][0]["reasons"][0] == "holdfast.yaml is new, or its old version cannot be read"
+    (removed,) = document["removed"]
+    assert removed["name"] == "b-dev/role"
+    assert "its old configuration is unknown" in removed["reason"]
+
+
 def test_a_computed_path_selects_more_and_says_so(repository: Program) -> None:
     """A file whose name cannot be told may be any file."""
     repository.write(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.config import read as config_read
+from holdfast.config.placeholders import parse
 from holdfast.config.settings import Config
 from holdfast.config.stack_rules import RuleKind
 from holdfast.hcl.eval.code import LARGEST, Code
@@ -115,12 +116,17 @@ class OldRepository:
     def _by_pattern(self, path: str) -> Stack | None:
         """The removed stack is unknown, but its removal must still be reported."""
         for rule in self._now.stacks:
-            if rule.kind is RuleKind.VARIABLES and rule.pattern and compile_pattern(rule.pattern).match(path):
+            if rule.kind is not RuleKind.VARIABLES or not rule.pattern:
+                continue
+            values = compile_pattern(rule.pattern).match(path)
+            if values is not None:
+                name = parse(rule.name or "{unknown}")
+                known = values.keys() >= set(name.names)
                 return Stack(
-                    name=name_from_path(path),
+                    name=name.fill(values.__getitem__) if known else name_from_path(path),
                     kind=rule.kind,
                     place=rule.place,
-                    module=rule.module or ".",
+                    module=".",
                     variables_files=(path,),
                 )
         return None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from holdfast.kernel.errors import Exit, Problem
-from holdfast.kernel.text import without_controls
+from holdfast.kernel.text import first_names, without_controls
 from holdfast.secrets.redact import Redactor
 from holdfast.system import standard_streams
 
@@ -24,6 +24,7 @@ Piece = str | tuple[str, str]
 """A piece of a line: text, or text with its style."""
 
 _MOST_PROBLEMS = 20
+_MOST_NAMES = 3
 
 
 class _Screen:
@@ -141,15 +142,16 @@ class Console:
 
     def problems(self, problems: tuple[Problem, ...], exit_: Exit) -> None:
         """Print each problem with code, place, message and hint, then the exit code."""
-        for problem in problems[:_MOST_PROBLEMS]:
+        merged = _merged(problems)
+        for problem in merged[:_MOST_PROBLEMS]:
             where = f"{problem.place}  " if problem.place is not None else ""
             message = problem.message.replace("\n", "\n   ")
             self._err.write(self._clean([(" ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{message}"]))
             if problem.hint:
                 self._err.write(self._clean([f"   {problem.hint}"]))
-        if (more := len(problems) - _MOST_PROBLEMS) > 0:
+        if (more := len(merged) - _MOST_PROBLEMS) > 0:
             self._err.write(self._clean([f"   … and {more} more (all of them: --json)"]))
-        usage_errors = len(problems) if exit_ is Exit.USAGE else 0
+        usage_errors = len(merged) if exit_ is Exit.USAGE else 0
         many = f"{usage_errors} mistakes; nothing was run. " if usage_errors > 1 else ""
         self._err.write(self._clean([(f"   {many}exit {int(exit_)}", "dim")]))
 
@@ -179,3 +181,19 @@ class Console:
         cleaned = self.redactor.clean(text)
         plain = without_controls(cleaned)
         return plain if plain == cleaned else self.redactor.clean(plain)
+
+
+def _merged(problems: Sequence[Problem]) -> list[Problem]:
+    """Problems that differ only in the stack at their beginning (`dev/app: …`) as one, with its names."""
+    alike: dict[Problem, list[str]] = {}
+    for problem in problems:
+        name, colon, text = problem.message.partition(": ")
+        if " " in name or not colon:
+            name, text = "", problem.message
+        alike.setdefault(problem._replace(message=text), []).append(name)
+    return [
+        problem._replace(message=f"{first_names(names, _MOST_NAMES)}: {problem.message}")
+        if names[0]
+        else problem
+        for problem, names in alike.items()
+    ]

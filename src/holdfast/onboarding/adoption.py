@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.hcl.eval.code import is_auto_loaded
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.layout import SAMPLES
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule, folders_above
@@ -85,7 +85,10 @@ def _step(title: str, where: Place | str | None, what: str) -> AdoptionStep:
 def _unreadable_files(scan: RepositoryScan) -> Found:
     in_modules = (problem for module in scan.modules.values() for problem in module.problems)
     in_variables = (problem for file in scan.variables_files.values() for problem in file.problems)
+    first: dict[str | None, Problem] = {}
     for problem in (*in_modules, *in_variables):
+        first.setdefault(problem.place.file if problem.place is not None else None, problem)
+    for problem in first.values():
         what = f"Fix this first: {problem.message}. Holdfast cannot rely on the rest of the file."
         yield problem.place, what
     for path in scan.unprintable:

@@ -89,8 +89,7 @@ def _read_module(draft: UnitDraft) -> None:
     path = text.partition("?")[0]
     inside = config.inside(re.sub(r"(?<!:)/+", "/", path))
     if not path.startswith((".", "/")) and (inside is None or not tree.is_folder(inside)):
-        name = valid_name(posixpath.basename(path.rstrip("/").removesuffix(".git"))).lower()
-        draft.module = f"modules/{name}"
+        draft.module = f"modules/{_module_name(path)}"
         draft.hold_back(f"Its code is not in this repository ({text}). Copy that version to {draft.module}.")
     elif inside is None or not draft.code.module(inside).files:
         draft.hold_back(f"`terraform.source` ({text.replace(CHECKOUT, '')}) has no code. Set `module`.")
@@ -101,6 +100,14 @@ def _read_module(draft: UnitDraft) -> None:
         if beside := [name for name in tree.names(unit) if is_code(name)]:
             draft.hold_back(f"{beside[0]} is beside {UNIT_FILES[0]}. Move it to the code in {draft.module}.")
         draft.files += [tree.join(unit, name) for name in auto_loaded(tree.names(unit))]
+
+
+def _module_name(source: str) -> str:
+    """Of a module elsewhere: `aks` for `tfr:///Azure/aks/azurerm`, `vpc` for `git::…/modules.git//vpc`."""
+    path = source.rstrip("/").removesuffix(".git")
+    if path.startswith("tfr://") and "//" not in path.removeprefix("tfr://"):
+        path = posixpath.dirname(path)  # The last part is the provider.
+    return valid_name(posixpath.basename(path)).lower()
 
 
 def _read_dependencies(draft: UnitDraft) -> tuple[str, ...]:

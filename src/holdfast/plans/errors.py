@@ -41,6 +41,8 @@ from holdfast.terraform.versions import Version
 _VARIABLE = pattern(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _LOCKED = "Error acquiring the state lock"
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
+_NO_MODULE_CODE = "Unreadable module directory"
+"""Terraform repeats it for every call of a module that it could not download."""
 _NAMES_HTTP_HOLDER = Version.parse("1.15.0")
 _HOLDER_NOT_NAMED = "This version of Terraform does not report who holds an http lock."
 _INIT_NEEDED = (
@@ -166,8 +168,10 @@ def terraform_error(
         )
     code = _CODES.get(phase, "HF-TF-5")
     # An error with a place says more than Terraform's summary of it, whichever it prints first.
-    in_order = sorted(errors, key=lambda diagnostic: diagnostic.place is None)
-    problems = tuple(problem_from_diagnostic(target, code, diagnostic) for diagnostic in in_order)
+    causes = [diagnostic for diagnostic in errors if diagnostic.summary != _NO_MODULE_CODE] or errors
+    in_order = sorted(causes, key=lambda diagnostic: diagnostic.place is None)
+    unique = dict.fromkeys(problem_from_diagnostic(target, code, diagnostic) for diagnostic in in_order)
+    problems = tuple(unique)
     message = problems[0].message if problems else _text(answer, output)
     return TerraformFailed(
         code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems

@@ -81,7 +81,7 @@ def ignored_changes(
 
 def _config_reasons(stack: Stack, config_file: str, old_stacks: Mapping[str, Stack] | None) -> Iterable[str]:
     if old_stacks is None:
-        yield f"{config_file} changed and its old version cannot be read"
+        yield f"{config_file} is new, or its old version cannot be read"
         return
     old = old_stacks.get(stack.name)
     if old is None:
@@ -135,7 +135,7 @@ def removed_stacks(
             continue
         by_file = stack.kind is RuleKind.VARIABLES
         removed[stack.name] = RemovedStack(
-            stack=(old_stacks or {}).get(stack.name, stack),
+            stack=(old_stacks or {}).get(stack.name),
             name=stack.name,
             variables=path if by_file else None,
             reason=f"its variables file {path} was deleted"

@@ -153,7 +153,12 @@ def test_generated_files_are_generated(tmp_path: Path) -> None:
             'dependency "n" {\n  config_path = "../n"\n}\ninputs = { name = "x-${dependency.n.outputs.id}" }',
             "`inputs.name` is computed from an output.",
         ),
-        ('terraform {\n  source = "git::https://example.com/m.git//app?ref=v1"\n}', "not in this repository"),
+        (
+            'terraform {\n  source = "git::https://example.com/m.git//app?ref=v1"\n}',
+            "version to modules/app.",
+        ),
+        ('terraform {\n  source = "tfr:///acme/aks/azurerm?version=7.5.0"\n}', "version to modules/aks."),
+        ('terraform {\n  source = "tfr://r.example/acme/vm/google//mig?version=1.0"\n}', "to modules/mig."),
         (
             'terraform {\n  before_hook "x" {\n    commands = ["plan"]\n    execute = ["make"]\n  }\n}',
             "before_hook",

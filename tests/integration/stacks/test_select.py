@@ -71,7 +71,7 @@ def test_the_configuration_affects_only_what_it_changed(code: Code) -> None:
 
 def test_an_unreadable_old_configuration_affects_all(code: Code) -> None:
     """Where the old configuration cannot be read, every stack is affected."""
-    why = ("holdfast.yaml changed and its old version cannot be read",)
+    why = ("holdfast.yaml is new, or its old version cannot be read",)
     assert chosen(code, "holdfast.yaml") == {"a": why, "b": why}
 
 
@@ -108,7 +108,9 @@ def test_a_deleted_variables_file_is_a_removed_stack(code: Code) -> None:
     assert [(gone.name, gone.variables, gone.reason) for gone in found] == [
         ("old", "Accounts/old.tfvars", "its variables file Accounts/old.tfvars was deleted")
     ]
-    assert found[0].stack == stack("old")
+    assert found[0].stack is None, "its old configuration is unknown"
+    (known,) = removed_stacks((stack("a"),), changed, code, of_path, old_stacks={"old": stack("old")})
+    assert known.stack == stack("old")
 
 
 def test_a_folder_without_code_is_a_removed_stack(code: Code) -> None:

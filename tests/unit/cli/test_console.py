@@ -24,6 +24,23 @@ def test_at_most_twenty_errors_are_printed(
     assert (more in shown) if more is not None else ("more" not in shown)
 
 
+def test_one_error_of_many_stacks_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = (
+        *(Problem(code="HF-ENG-1", message=f"dev/{name}: needs 1.9.5", hint="Add it") for name in "abcde"),
+        Problem(code="HF-ENG-1", message="dev/f: needs 1.8.0", hint="Add it"),
+        Problem(code="HF-ENG-1", message="no colon", hint="Add it"),
+        Problem(code="HF-ENG-1", message="not a stack: needs 1.9.5", hint="Add it"),
+    )
+    Console().problems(problems, Exit.USAGE)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "HF-ENG-1" in line]
+    assert [line.partition("HF-ENG-1  ")[2] for line in lines] == [
+        "dev/a, dev/b, dev/c and 2 more: needs 1.9.5",
+        "dev/f: needs 1.8.0",
+        "no colon",
+        "not a stack: needs 1.9.5",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "plain"),
     [

@@ -8,10 +8,12 @@ from typing import cast
 import msgspec
 import pytest
 
-from holdfast.plans.errors import CommandTarget, problem_from_diagnostic
+from holdfast.plans.errors import CommandTarget, problem_from_diagnostic, terraform_error
 from holdfast.system.confine import Confinement
 from holdfast.terraform.argv import INLINE_FILE
 from holdfast.terraform.diagnostics import Diagnostic
+from holdfast.terraform.engine.interface import CommandResult
+from holdfast.terraform.stream import CommandOutput
 
 
 @pytest.mark.parametrize(
@@ -92,3 +94,26 @@ def test_a_file_that_the_user_does_not_have_is_not_named() -> None:
     assert (first.message, first.place) == ("Invalid value: not a number", None)
     assert "holdfast config show dev/app" in str(first.hint)
     assert second.message.endswith("It was found in holdfast.yaml or -var.")
+
+
+def test_a_module_that_cannot_be_downloaded_is_one_error() -> None:
+    """Terraform reports every call of it as well."""
+    target = SimpleNamespace(
+        engine=SimpleNamespace(confinement=Confinement()),
+        stack=SimpleNamespace(module="app", name="dev/app"),
+        not_passed=frozenset(),
+    )
+    cause = Diagnostic(severity="error", summary="Failed to download module", detail="no route to host")
+    calls = tuple(
+        Diagnostic(severity="error", summary="Unreadable module directory", detail=detail)
+        for detail in ("lstat .terraform/modules/a", "for module b", "lstat .terraform/modules/a")
+    )
+    answer = cast("CommandResult", SimpleNamespace(code=1, err=b""))
+
+    def problems(*diagnostics: Diagnostic) -> list[str]:
+        output = cast("CommandOutput", SimpleNamespace(diagnostics=diagnostics))
+        error = terraform_error(cast("CommandTarget", target), "init", answer, output)
+        return [problem.message for problem in error.problems]
+
+    assert problems(*calls, cause) == ["Failed to download module: no route to host"]
+    assert len(problems(*calls)) == 2

@@ -11,7 +11,7 @@ from holdfast.checks.iam.document import Alternatives, Fields, Node, fields_of, 
 from holdfast.checks.iam.expressions import DocumentReader, unknown
 from holdfast.checks.iam.partial_eval import PartialEvaluator
 from holdfast.hcl.eval.evaluate import evaluate
-from holdfast.hcl.eval.values import pairs
+from holdfast.hcl.eval.values import pairs, text_of
 from holdfast.hcl.nodes import Block, Body, Call, Expression, Object, Tuple
 from holdfast.hcl.nodes import Traversal as Reference
 from holdfast.hcl.reader import UNKNOWN, Unknown
@@ -91,10 +91,7 @@ class _Builder:
         self._evaluator = evaluator
 
     def value(self, expression: Expression) -> Node:
-        node = self._evaluator.node(expression)
-        if isinstance(node.content, str) and "&{" in node.content:
-            return node._replace(content=node.content.replace("&{", "${"))
-        return node
+        return _as_string(self._evaluator.node(expression))
 
     def value_or(self, default: str | None, part: _Part, name: str) -> Node:
         """The value of an attribute; the default if it is missing or null."""
@@ -106,10 +103,7 @@ class _Builder:
         node = self.value(expression)
         if not is_list(node):
             return node
-        items = (
-            item._replace(content=item.content.replace("&{", "${")) if isinstance(item.content, str) else item
-            for item in node.items
-        )
+        items = map(_as_string, node.items)
         # A set, as in the provider: the size of the document depends on it.
         unique = {item.content if isinstance(item.content, str) else id(item): item for item in items}
         return _one_or_list(tuple(unique.values()), node)
@@ -191,6 +185,12 @@ class _Builder:
     def attribute(self, part: _Part, name: str) -> Node:
         expression = part.attributes.get(name)
         return unknown(part.line, part.column) if expression is None else self.value(expression)
+
+
+def _as_string(node: Node) -> Node:
+    """As the provider reads a value: its arguments are strings, and `sid = 1` is converted."""
+    text = text_of(node.content)
+    return node if text is None else node._replace(content=text.replace("&{", "${"))
 
 
 def _one_or_list(items: tuple[Node, ...], at: Node) -> Node:

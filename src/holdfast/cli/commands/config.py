@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.command import Invocation
 from holdfast.cli.parameters import OneStack
 from holdfast.kernel.errors import Exit
+from holdfast.kernel.text import cut
 
 if TYPE_CHECKING:
     from holdfast.secrets.redact import Redactor
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 HELP = "Show the effective configuration of a stack."
 COMMANDS = ("show",)
 _WIDEST = 40
+_LONGEST = 200
 
 
 def show(invocation: Invocation, stack_name: OneStack) -> Exit:
@@ -40,11 +42,14 @@ def show(invocation: Invocation, stack_name: OneStack) -> Exit:
 
     def print_rows() -> None:
         invocation.console.say(f" {stack.name}")
-        _print(invocation, "key", settings)
+        was_cut = _print(invocation, "key", settings)
         if variables:
             invocation.console.say("")
             invocation.console.say(" Variables, without -var and -var-file")
-            _print(invocation, "name", variables)
+            was_cut = _print(invocation, "name", variables) or was_cut
+        if was_cut:
+            invocation.console.say("")
+            invocation.console.say((" Long values are cut; --verbose shows them whole.", "dim"))
 
     document = {"version": 1, "stack": stack.name, "settings": settings, "variables": variables}
     return invocation.answer(document, print_rows)
@@ -63,8 +68,11 @@ def _row(redactor: Redactor, key: str, setting: Setting) -> dict[str, object]:
     }
 
 
-def _print(invocation: Invocation, key: str, rows: list[dict[str, object]]) -> None:
-    texts = [(str(row[key]), _text(row), row) for row in rows]
+def _print(invocation: Invocation, key: str, rows: list[dict[str, object]]) -> bool:
+    """Whether it cut a value."""
+    whole = [_text(row) for row in rows]
+    longest = None if invocation.verbose else _LONGEST
+    texts = [(str(row[key]), cut(text, longest), row) for row, text in zip(rows, whole, strict=True)]
     names = max((len(name) for name, _, _ in texts), default=0)
     values = min(max((len(text) for _, text, _ in texts), default=0), _WIDEST)
     for name, text, row in texts:
@@ -74,6 +82,7 @@ def _print(invocation: Invocation, key: str, rows: list[dict[str, object]]) -> N
             invocation.console.line(f"  {name:<{names}}  {text}")
             name = text = ""  # noqa: PLW2901 - both are printed
         invocation.console.line(f"  {name:<{names}}  {text:<{values}}  ", (where, "dim"))
+    return longest is not None and any(len(text) > longest for text in whole)
 
 
 def _text(row: dict[str, object]) -> str:

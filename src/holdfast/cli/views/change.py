@@ -13,6 +13,7 @@ from holdfast.cli.views.outcomes import show_outcomes
 from holdfast.cli.views.plan_diff import detail_for, show_plan
 from holdfast.config.guard import Effect
 from holdfast.guard.decision import Allow, Reason
+from holdfast.kernel.errors import Problem
 from holdfast.kernel.text import cut, plural
 from holdfast.plans.result import StackResult
 from holdfast.plans.status import Status
@@ -40,6 +41,7 @@ _HEADINGS = {
     Effect.WARN: ("Warning", "yellow"),
 }
 _MOST_REASONS = 4
+_MOST_PROBLEMS = 10
 _APPLIED = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
 _MOST_UNCHANGED = 20
 _MOST_OUTPUTS = 4
@@ -147,6 +149,7 @@ def show_details(
     applied = sum(1 for result in results if result.status is Status.APPLIED)
     with_outputs = verbose or applied <= _MOST_OUTPUTS
     detail = detail_for(sum(map(_shows_plan, results)), verbose=verbose or fold is not None, full=full)
+    failed: dict[tuple[Problem, ...], str] = {}
     for result in results:
         urgent = any(note.startswith("break-glass") for note in result.notes)
         plan = result.plan if _shows_plan(result) else None
@@ -169,7 +172,10 @@ def show_details(
             with fold(title) if fold is not None else contextlib.nullcontext():
                 show_plan(console, plan, detail, more=f"holdfast {again if from_plan else _show_run(result)}")
         _show_guard(console, result, verbose=verbose)
-        _show_problems(console, result)
+        if (first := _failed_alike(failed, result)) is not None:
+            console.line(("   ✗ ", "bold red"), f"the same as {first}")
+        else:
+            _show_problems(console, result, verbose=verbose)
         for address in result.removed_resources or ():
             console.line("   ? ", address)
         for note in notes:
@@ -215,18 +221,31 @@ def _show_reasons(console: Console, reasons: list[Reason], *, verbose: bool) -> 
         console.line((f"     … and {len(texts) - len(shown)} more (details: --verbose)", "dim"))
 
 
-def _show_problems(console: Console, result: StackResult) -> None:
+def _failed_alike(failed: dict[tuple[Problem, ...], str], result: StackResult) -> str | None:
+    """An earlier stack with the same errors, such as one of the same module that cannot be downloaded."""
+    if result.plan is not None or not result.problems or result.error not in (None, *result.problems):
+        return None
+    first = failed.setdefault(result.problems, result.stack.name)
+    return first if first != result.stack.name else None
+
+
+def _show_problems(console: Console, result: StackResult, *, verbose: bool) -> None:
     if result.plan is not None and not isinstance(result.decision, Allow):
         # `_show_guard` showed the reasons; the next command is left.
         if result.error is not None and result.error.hint:
             console.line(f"   {result.error.hint}")
         return
-    for problem in result.problems:
+    # An apply cannot be repeated to see the rest.
+    shown = result.problems if verbose or result.outcomes else result.problems[:_MOST_PROBLEMS]
+    for problem in shown:
         where = f"{problem.place}  " if problem.place is not None else ""
         message = problem.message.replace("\n", "\n     ")
         console.line(("   ✗ ", "bold red"), (problem.code, "bold"), f"  {where}{message}")
         if problem.hint:
             console.line(f"     {problem.hint}")
+    if len(shown) < len(result.problems):
+        more = len(result.problems) - len(shown)
+        console.line((f"     … and {more} more (details: --verbose)", "dim"))
     if result.error is not None and result.error not in result.problems:
         console.line(("   ! ", "yellow"), (result.error.code, "bold"), f"  {result.error.message}")
         if result.error.hint:

@@ -339,3 +339,29 @@ resource "aws_iam_policy" "a" {
     policy = only(policies(code))
     assert policy.kind is Kind.IDENTITY
     assert list(grammar_issues(policy.document, policy.kind, policy.text)) == []
+
+
+def test_numbers_in_a_data_source_are_strings() -> None:
+    """Terraform converts them, because the provider declares these arguments as strings."""
+    code = """\
+data "aws_iam_policy_document" "a" {
+  statement {
+    sid       = 0
+    actions   = ["s3:GetObject"]
+    resources = ["*"]
+    condition {
+      test     = "Bool"
+      variable = "aws:SecureTransport"
+      values   = [true]
+    }
+  }
+}
+resource "aws_iam_policy" "a" {
+  policy = data.aws_iam_policy_document.a.json
+}
+"""
+    policy = only(policies(code))
+    sid = statement(policy).fields.get("Sid")
+    assert sid is not None
+    assert sid.text == "0"
+    assert list(grammar_issues(policy.document, policy.kind, policy.text)) == []
