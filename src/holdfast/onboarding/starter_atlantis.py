@@ -47,24 +47,20 @@ def convert_projects(atlantis: Atlantis, scan: RepositoryScan) -> ConvertedProje
 
 
 def _translated(path: str, project: Project, name: str, needs: tuple[str, ...]) -> TranslatedStack:
-    order = "depends_on" if project.depends_on else "execution_order_group"
-    parts = {
-        f"dir: {project.folder}": f"module: {project.folder}",
-        f"workspace: {project.workspace}": f"workspace: {project.workspace}",
-        f"terraform_version: {project.version}": f"engine: {{ version: {project.version} }}",
-        order: f"depends_on: [{', '.join(needs)}]",
-    }
-    used = (True, project.workspace != DEFAULT_WORKSPACE, bool(project.version), bool(needs))
+    parts = [(f"dir: {project.folder}", f"module: {project.folder}")]
+    if project.workspace != DEFAULT_WORKSPACE:
+        parts.append((f"workspace: {project.workspace}", f"workspace: {project.workspace}"))
+    if project.version:
+        parts.append((f"terraform_version: {project.version}", f"engine: {{ version: {project.version} }}"))
+    if needs:
+        order = "depends_on" if project.depends_on else "execution_order_group"
+        parts.append((order, f"depends_on: [{', '.join(needs)}]"))
     return TranslatedStack(
         original=path,
         name=name,
         module=project.folder,
         keys={},
-        parts=tuple(
-            Part(original=original, keys=keys)
-            for (original, keys), use in zip(parts.items(), used, strict=True)
-            if use
-        ),
+        parts=tuple(Part(original=original, keys=keys) for original, keys in parts),
     )
 
 

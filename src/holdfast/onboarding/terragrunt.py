@@ -8,8 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from holdfast.config.hooks import MOMENTS
 from holdfast.hcl.eval.code import Code, auto_loaded, is_code
 from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.starter_entries import unused_name, valid_name
@@ -20,6 +20,13 @@ from holdfast.onboarding.terragrunt_state import read_backend, read_generated
 from holdfast.onboarding.terragrunt_unit import Unit, UnitDraft, texts
 from holdfast.onboarding.translation import TranslatedStack, Translation, stacks_read
 from holdfast.stacks.listing import ROOT
+
+_SETTINGS: Final = {
+    "iam_role": "set `credentials` to the role",
+    "terraform_binary": "set `engine`, for example to `{ use: tofu }`",
+    "prevent_destroy": "write `guard.protect` for its resources",
+}
+"""Attributes of a unit that are not translated, with what to write."""
 
 
 def translate_terragrunt(code: Code, paths: Iterable[str]) -> Translation:
@@ -135,34 +142,16 @@ def _read_dependencies(draft: UnitDraft) -> tuple[str, ...]:
 
 
 def _read_hooks(draft: UnitDraft) -> None:
-    hooks: list[object] = []
     for title, (config, block) in draft.unit.in_terraform("before_hook", "after_hook").items():
         commands = texts(config.attribute_value("commands", block))
-        run = list(texts(config.attribute_value("execute", block)))
-        moments = [f"{block.type.partition('_')[0]}_{command}" for command in commands]
-        wanted = [moment for moment in moments if moment in MOMENTS]
-        if wanted or not commands:
-            draft.hold_back(f"`{title}`: check that it may run in the work directory, as one of `hooks`.")
-        hooks += [{"when": moment, "run": run} for moment in wanted if run]
-        draft.add_at(config, block, title, "hooks" if wanted else "not needed")
-    draft.keys["hooks"] = hooks
+        if not commands or {"plan", "apply", "destroy"} & set(commands):
+            draft.hold_back(f"`{title}`: write it as one of `hooks`, if it is needed.")
 
 
 def _read_settings(draft: UnitDraft) -> None:
-    wanted = {
-        "iam_role": "credentials",
-        "terraform_binary": "engine",
-        "terraform_version_constraint": "engine",
-        "prevent_destroy": "guard.protect: write it yourself",
-    }
-    values = {name: draft.unit.value(name) for name in wanted}
-    for name, key in wanted.items():
-        if (found := draft.unit.attribute(name)) is not None:
-            draft.add_at(*found, name, key)
-    role, version = values["iam_role"], values["terraform_version_constraint"]
-    if isinstance(role, str):
-        draft.keys["credentials"] = {"aws": {"role_arn": role}}
-    elif role is not None:
-        draft.hold_back("`iam_role`: only Terragrunt can evaluate it. Set `credentials`.")
-    use = {"use": "tofu"} if "tofu" in str(values["terraform_binary"]) else {}
-    draft.keys["engine"] = {**use, **({"version": version} if isinstance(version, str) else {})}
+    for name, step in _SETTINGS.items():
+        if draft.unit.attribute(name) is not None:
+            draft.hold_back(f"`{name}`: {step}.")
+    version = draft.unit.value("terraform_version_constraint")
+    if isinstance(version, str):
+        draft.keys["engine"] = {"version": version}

@@ -164,23 +164,15 @@ class Config:
 
     def members(self) -> Members:
         """The file as a value: what `read_terragrunt_config` and an exposed `include` return."""
-        local_names = tuple(self.scope.locals)
+        names = tuple(self.scope.locals)
         parts: dict[str, Callable[[], object]] = {
-            "locals": lambda: Members(local_names, self._local),
+            "locals": lambda: Members(names, self._local),
             "inputs": lambda: self.attribute_value("inputs"),
-            "terraform": lambda: self._block_value("terraform", "source"),
-            "remote_state": lambda: self._block_value("remote_state", "backend", "config"),
         }
-        return Members(tuple(parts), lambda name: parts[name]())
+        return Members(tuple(parts), lambda name: parts[name]() if name in parts else UNKNOWN)
 
     def _local(self, name: str) -> object:
         return self.value(Traversal(0, 0, "local", (name,))) if name in self.scope.locals else missing(name)
-
-    def _block_value(self, type_: str, *names: str) -> object:
-        block = next(self.blocks(type_), None)
-        if block is None:
-            return None
-        return Members(names, lambda name: self.attribute_value(name, block) if name in names else UNKNOWN)
 
     # Paths
 

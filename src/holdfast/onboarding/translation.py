@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -170,37 +171,31 @@ def _why(stack: TranslatedStack) -> str:
 
 
 def _hold_back_shared_states(stacks: Sequence[TranslatedStack], code: Code) -> tuple[TranslatedStack, ...]:
-    states: dict[object, list[str]] = {}
-    identities = [_identity(stack, code) if not stack.reasons else None for stack in stacks]
-    for stack, identity in zip(stacks, identities, strict=True):
-        states.setdefault(identity, []).append(stack.name)
+    users: defaultdict[object, list[str]] = defaultdict(list)
+    for stack in stacks:
+        if not stack.reasons and (identity := _identity(stack, code)) is not None:
+            users[identity].append(stack.name)
+    others = {name: names[name == names[0]] for names in users.values() if len(names) > 1 for name in names}
     return tuple(
-        stack
-        if identity is None or len(states[identity]) == 1
-        else replace(
-            stack,
-            reasons=(f"It shares its state with {_other(states[identity], stack.name)}. Separate them.",),
-        )
-        for stack, identity in zip(stacks, identities, strict=True)
+        replace(stack, reasons=(f"It shares its state with {others[stack.name]}. Separate them.",))
+        if stack.name in others
+        else stack
+        for stack in stacks
     )
 
 
-def _other(names: Sequence[str], name: str) -> str:
-    return next((each for each in names if each != name), name)
-
-
 def _identity(stack: TranslatedStack, code: Code) -> object:
-    backend = stack.keys.get("backend")
-    settings = backend if isinstance(backend, Mapping) else {}
+    own = stack.keys.get("backend")
+    backend = None
+    if isinstance(own, Mapping):
+        backend = Backend(type=own["type"], settings=own.get("settings", {}))
     location = state_location(
         Stack(
             name=stack.name,
             kind=RuleKind.NAMED,
             place=Place(file=stack.original),
             module=stack.module,
-            backend=Backend(type=settings["type"], settings=settings.get("settings", {}))
-            if settings
-            else None,
+            backend=backend,
             workspace=str(stack.keys.get("workspace") or "default"),
         ),
         code_backend(code, stack.module),
@@ -211,18 +206,15 @@ def _identity(stack: TranslatedStack, code: Code) -> object:
 def _hold_back_dependents(stacks: Iterable[TranslatedStack]) -> tuple[TranslatedStack, ...]:
     """An entry cannot refer to the output of a stack that is only a comment."""
     by_name = {stack.name: stack for stack in stacks}
-    waiting = True
-    while waiting:
-        waiting = False
-        held = {name for name, stack in by_name.items() if stack.reasons}
+    before: set[str] | None = None
+    while before != (held := {name for name, stack in by_name.items() if stack.reasons}):
+        before = held
         for name, stack in by_name.items():
-            missing = sorted(stacks_read(stack.keys.get("inputs")) & held)
+            missing = stacks_read(stack.keys.get("inputs")) & held
             if missing and not stack.reasons:
-                why = (
-                    f"It reads outputs of {', '.join(missing)}, held back itself. Complete that entry first."
-                )
+                names = ", ".join(sorted(missing))
+                why = f"It reads outputs of {names}, held back itself. Complete that entry first."
                 by_name[name] = replace(stack, reasons=(why,))
-                waiting = True
     return tuple(by_name.values())
 
 
