@@ -22,8 +22,9 @@ from checkouts import checkout, plan_of, state_of
 
 from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import Available, CheckInputs
+from holdfast.checks.model.contents import Commit, History
 from holdfast.checks.model.interface import Rule
-from holdfast.checks.model.subjects import Checkout, Commit, EngineOutput, History
+from holdfast.checks.model.subjects import Checkout, EngineOutput
 
 Files = Mapping[str, str | bytes]
 MakeInputs = Callable[[Checkout], CheckInputs]

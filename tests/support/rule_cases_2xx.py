@@ -20,8 +20,8 @@ from rule_cases import (
 )
 
 from holdfast.checks.engine.running import Available, CheckInputs
-from holdfast.checks.model.contents import ContentKind, HistoryMatch
-from holdfast.checks.model.subjects import Checkout, History
+from holdfast.checks.model.contents import ContentKind, History, HistoryMatch
+from holdfast.checks.model.subjects import Checkout
 
 STATE = '{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "a", "resources": []}'
 KEY = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"

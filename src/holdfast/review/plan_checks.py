@@ -15,24 +15,20 @@ from msgspec import structs
 
 from holdfast.checks.boundary.contracts import in_outputs
 from holdfast.checks.engine.catalogue import rules
-from holdfast.checks.engine.inputs import build_checkout
+from holdfast.checks.engine.inputs import build_checkout, code_files
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.limits import RuleLimit
 from holdfast.checks.engine.report_builder import merge_findings
 from holdfast.checks.engine.running import NO_PLAN, Available, CheckInputs, crash_location, run_checks
 from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.globs import is_rule
-from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity, Tool
+from holdfast.checks.model.interface import CheckTarget, Finding, Rule, Severity
 from holdfast.checks.model.report import BaselineUse, NotEvaluated, Report, sort_findings
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Checkout, EngineOutput
-from holdfast.checks.tools.interface import TOOLS, load_tool
-from holdfast.config.checks import Level, Use
+from holdfast.config.checks import Level
 from holdfast.config.guard import Effect
 from holdfast.contract.comparison import DifferenceKind
 from holdfast.guard.plan_context import StackFinding
-from holdfast.guard.policy import Policy
-from holdfast.hcl.eval.code import Code, is_code
-from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import Failed, HoldfastError
 from holdfast.kernel.work_limit import WorkLimitError
 from holdfast.plans.context import Control, Engines, Project
@@ -51,7 +47,7 @@ from holdfast.review.findings_by_stack import (
     guard_finding,
     with_base_findings,
 )
-from holdfast.review.tool_batcher import ToolBatcher
+from holdfast.review.tool_batcher import ToolBatcher, wanted_tools
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
 from holdfast.terraform.engine.interface import EngineId
@@ -104,7 +100,7 @@ class PlanChecks:
         self._limit = RuleLimit(stopped=lambda: control.stop.level > 0, fail_closed=True)
         self._building: asyncio.Future[Checkout] | None = None
         self._base = self._by_base(form=form)
-        self._tools = tuple(self._wanted_tools())
+        self._tools = tuple(wanted_tools(project))
         self._tool_batcher = ToolBatcher(self._tools, lambda: self._bare(self._checkout.stacks))
 
     # For the run of a stack
@@ -160,9 +156,8 @@ class PlanChecks:
         self._begin_format(plan_file)
         report = self._plans[stack.name] = await self._planned(stack, plan_file)
         errors = [finding for finding in report.active if finding.severity is Severity.ERROR]
-        decisive = any(
-            policy.findings in {Effect.APPROVE, Effect.DENY} for policy in self._policies(stack.name)
-        )
+        policies = policies_of(self._project, self._checked[stack.name].stack)
+        decisive = any(policy.findings in {Effect.APPROVE, Effect.DENY} for policy in policies)
         if code is not None and (decisive or any(tool.name == REGO for tool in self._tools)):
             errors += errors_for(await code, self._checked[stack.name])
         form = self._formats.get(plan_file.terraform.identity)
@@ -173,9 +168,6 @@ class PlanChecks:
             # The rules and the tools were stopped with everything else; they did not fail.
             raise _stopped(stack)
         return tuple(dict.fromkeys(map(guard_finding, errors)))
-
-    def _policies(self, name: str) -> tuple[Policy, ...]:
-        return policies_of(self._project, self._checked[name].stack)
 
     def check_outputs(self, stack: Stack, outputs: Mapping[str, Output]) -> None:
         """Check outputs against the contract that are known only after the apply.
@@ -333,7 +325,7 @@ class PlanChecks:
             today=clock.now().date(),
             whole=False,
         )
-        checkout.files = tuple(sorted(_files(self._project.code, checkout)))
+        checkout.files = tuple(sorted({*code_files(checkout), *policy_files(self._project.code).paths}))
         return checkout
 
     def _bare(self, stacks: tuple[CheckedStack, ...]) -> Checkout:
@@ -343,16 +335,6 @@ class PlanChecks:
     @functools.cached_property
     def _checked(self) -> dict[str, CheckedStack]:
         return {stack.name: stack for stack in self._checkout.stacks}
-
-    def _wanted_tools(self) -> Iterator[Tool]:
-        """Rego wherever there are policies; other tools, which are slow, only where they are on."""
-        uses = self._project.config.checks.tools
-        for name in TOOLS:
-            use = uses.get(name, Use.AUTO)
-            if use is Use.ON or (
-                name == REGO and use is not Use.OFF and policy_files(self._project.code).any
-            ):
-                yield load_tool(name)
 
     def _or_crash_report(self, check: Callable[[], Report]) -> Report:
         """A crash of the checks does not fail the change; it is a finding."""
@@ -407,21 +389,3 @@ def _rules() -> tuple[Rule, ...]:
 def _plan_rules() -> tuple[Rule, ...]:
     """The rules for plans, and the one that reports crashed rules."""
     return tuple(rule for rule in _rules() if rule.plan is not None or rule.id == BROKEN)
-
-
-def _files(code: Code, checkout: Checkout) -> Iterator[str]:
-    """Code, variables files and policies of the stacks: no other file, because Git may ignore it.
-
-    And links beside the code that lead out of the repository.
-    """
-    tree = code.tree
-    for module in checkout.modules:
-        for name in tree.names(module.folder):
-            path = tree.join(module.folder, name)
-            if is_code(name) or name.endswith(".hcl"):
-                if tree.kind(path) is PathKind.FILE:
-                    yield path
-            elif tree.leads_outside(path):
-                yield path
-    yield from {file.path for file in checkout.variables_files}
-    yield from policy_files(code).paths

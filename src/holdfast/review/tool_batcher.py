@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from holdfast.checks.model.interface import CheckResult, Rule, Tool
 from holdfast.checks.model.subjects import CheckedPlan, Checkout
+from holdfast.checks.tools.interface import TOOLS, load_tool
+from holdfast.config.checks import Use
+from holdfast.plans.context import Project
+from holdfast.plans.policies import policy_files
+from holdfast.review.findings_by_stack import REGO
 
 Answers = tuple[tuple[Rule, CheckResult], ...]
 
@@ -50,3 +55,12 @@ class ToolBatcher:
         if len(plans) > 1 and any(answer.stack is None for _, answer in results):
             return [self._run_tools([plan])[0] for plan in plans]
         return [tuple(result for result in results if result[1].stack in (None, name)) for name in by_name]
+
+
+def wanted_tools(project: Project) -> Iterator[Tool]:
+    """Rego wherever there are policies; other tools, which are slow, only where they are on."""
+    uses = project.config.checks.tools
+    for name in TOOLS:
+        use = uses.get(name, Use.AUTO)
+        if use is Use.ON or (name == REGO and use is not Use.OFF and policy_files(project.code).any):
+            yield load_tool(name)

@@ -171,7 +171,7 @@ class RunExecutor:
         """Apply the plan, or run the hooks that are due; the result of a plan that is not allowed stays."""
         planned, plan_file = self.result, self.plan_file
         if plan_file is not None and planned.status is Status.UNCHANGED and self._hooks_after.due_since:
-            await self._finish_with(self._run_due_hooks(planned, plan_file))
+            await self._finish_with(self._apply(planned, plan_file))
             self.context.control.tell(StackFinished(result=self.result))
             return self.result
         allowed = planned.status is Status.PLANNED and isinstance(planned.decision, Allow)
@@ -187,10 +187,6 @@ class RunExecutor:
         self._record()
         self.context.control.tell(StackFinished(result=self.result))
         return self.result
-
-    async def _run_due_hooks(self, unchanged: StackResult, plan_file: PlanFile) -> StackResult:
-        self._refuse_when_stopping()
-        return await self._hooks_after.run_again(unchanged, plan_file)
 
     def _set(self, result: StackResult) -> None:
         self.run = self._with_hooks(self.run.with_result(result))
@@ -217,6 +213,8 @@ class RunExecutor:
     async def _apply(self, planned: StackResult, plan_file: PlanFile) -> StackResult:
         """Hooks around apply do not run for a destroy: what they manage is gone."""
         self._refuse_when_stopping()
+        if planned.status is Status.UNCHANGED:
+            return await self._hooks_after.run_again(planned, plan_file)
         if planned.replaces is not None:
             # Before anything is changed: approvals of the one count for the other.
             audit_trail.record_replan(self.context.identity.audit, planned, what=self.operation)
@@ -236,7 +234,9 @@ class RunExecutor:
         The result has the first plan: that is what was shown, and in the end all of it is done.
         """
         now, run, first = planned, self.run, plan_file.prior
-        waits = self._retrying.schedule() if self._may_replan() else ()
+        # Not after an approval or an override of this one plan.
+        approved = self._restored is not None and self._restored.was_approved(self.context.store)
+        waits = self._retrying.schedule() if self._options is not None and not approved else ()
         for number, seconds in enumerate((*waits, None), start=1):
             try:
                 done = await apply_plan(self.context, run, now, plan_file, self._outcomes)
@@ -267,11 +267,6 @@ class RunExecutor:
             if now.status is Status.UNCHANGED:
                 return await nothing_left(self.context, planned, plan_file, self._retrying)
         raise AssertionError("the last round returns or raises")
-
-    def _may_replan(self) -> bool:
-        """Not after an approval or an override of this one plan."""
-        restored = self._restored
-        return self._options is not None and not (restored and restored.was_approved(self.context.store))
 
     async def _replan_after(self, before: PlanFile, failure: ApplyFailed, seconds: float) -> PlanFile:
         """A new plan that may be applied. If there is none, the failure of the apply is raised again."""

@@ -44,7 +44,6 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 T = TypeVar("T")
 
-
 DeriveDependencies = Callable[[Sequence[Stack]], Iterable[tuple[str, Derived | Problem]]]
 """From all stacks to the dependencies that follow from the states they read, each with its stack's name.
 

@@ -7,9 +7,9 @@ from checkouts import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_HISTORY, Available, CheckInputs
+from holdfast.checks.model.contents import Commit, History
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
-from holdfast.checks.model.subjects import Commit, History
 from holdfast.checks.secrets.committed_files import NO_GIT
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.checks.model.subjects import CheckedStack, Checkout, Module, VariablesFile
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
-from holdfast.hcl.eval.worktree import NOT_SOURCE
+from holdfast.hcl.eval.worktree import NOT_SOURCE, PathKind
 from holdfast.hcl.nodes import File
 from holdfast.stacks.stack import Stack
 
@@ -113,3 +113,20 @@ def _is_source(path: str) -> bool:
 
 def _folder(path: str) -> str:
     return path.rpartition("/")[0] or "."
+
+
+def code_files(checkout: Checkout) -> Iterable[str]:
+    """Code and variables files of the checkout: no other file, because Git may ignore it.
+
+    And links beside the code that lead out of the repository.
+    """
+    tree = checkout.code.tree
+    for module in checkout.modules:
+        for name in tree.names(module.folder):
+            path = tree.join(module.folder, name)
+            if is_code(name) or name.endswith(".hcl"):
+                if tree.kind(path) is PathKind.FILE:
+                    yield path
+            elif tree.leads_outside(path):
+                yield path
+    yield from {file.path for file in checkout.variables_files}

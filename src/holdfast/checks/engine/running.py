@@ -16,6 +16,7 @@ from holdfast.checks.engine.limits import RuleLimit
 from holdfast.checks.engine.novelty import compare_with_baseline
 from holdfast.checks.engine.report_builder import build_report
 from holdfast.checks.model.baseline import BaselineEntry
+from holdfast.checks.model.contents import History
 from holdfast.checks.model.interface import CheckResult, CheckTarget, Finding, Rule, Skipped
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import (
@@ -24,7 +25,6 @@ from holdfast.checks.model.subjects import (
     CheckedState,
     Checkout,
     EngineOutput,
-    History,
     Module,
     VariablesFile,
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from holdfast.checks.model.subjects import Checkout
 
 _STATE = (b'"lineage"', b'"serial"', b'"terraform_version"')
 _PEM = (
@@ -91,3 +95,23 @@ class UnreadVersion(Struct, frozen=True):
 
     path: str
     reason: str
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    id: str
+    date: str
+    paths: tuple[str, ...]
+    """Paths that it added."""
+    blobs: tuple[tuple[str, str], ...] = ()
+    """Path and blob id of every version that it added."""
+
+
+class History(Struct, kw_only=True, eq=False, dict=True):
+    checkout: Checkout
+    commits: tuple[Commit, ...]
+    """Newest first; `shallow` if the clone does not have all."""
+    shallow: bool = False
+    traces: tuple[HistoryMatch, ...] = ()
+    """Matches in old versions, oldest first."""
+    unread: tuple[UnreadVersion, ...] = ()
+    """Old versions that could not be searched."""

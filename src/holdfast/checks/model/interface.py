@@ -31,13 +31,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from holdfast.checks.model.contents import History
 from holdfast.checks.model.subjects import (
     CheckedPlan,
     CheckedStack,
     CheckedState,
     Checkout,
     EngineOutput,
-    History,
     Module,
     VariablesFile,
 )

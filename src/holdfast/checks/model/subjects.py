@@ -13,7 +13,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.checks.code.bodies import ABSENT, Absent, bodies, nested, value
-from holdfast.checks.model.contents import HistoryMatch, UnreadVersion
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope
@@ -281,26 +280,6 @@ class CheckedState(MaskedStruct, frozen=True, kw_only=True):
         return (self.file.outputs or ()) if isinstance(self.file, State) else ()
 
 
-class Commit(Struct, frozen=True, kw_only=True):
-    id: str
-    date: str
-    paths: tuple[str, ...]
-    """Paths that it added."""
-    blobs: tuple[tuple[str, str], ...] = ()
-    """Path and blob id of every version that it added."""
-
-
-class History(Struct, kw_only=True, eq=False, dict=True):
-    checkout: Checkout
-    commits: tuple[Commit, ...]
-    """Newest first; `shallow` if the clone does not have all."""
-    shallow: bool = False
-    traces: tuple[HistoryMatch, ...] = ()
-    """Matches in old versions, oldest first."""
-    unread: tuple[UnreadVersion, ...] = ()
-    """Old versions that could not be searched."""
-
-
 class Checkout(Struct, kw_only=True, eq=False, dict=True):
     """The repository, and the selection in it."""
 
@@ -409,9 +388,7 @@ __all__ = [
     "CheckedStack",
     "CheckedState",
     "Checkout",
-    "Commit",
     "EngineOutput",
-    "History",
     "Module",
     "Resource",
     "VariablesFile",

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.checks.model.contents import ContentKind, HistoryMatch, in_utf8
+from holdfast.checks.model.contents import ContentKind, History, HistoryMatch, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
-from holdfast.checks.model.subjects import Checkout, History
+from holdfast.checks.model.subjects import Checkout
 from holdfast.kernel.errors import Place
 
 NO_GIT = "not a Git working tree, so the tracked files are not known"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from holdfast.checks.model.contents import (
+    Commit,
     ContentKind,
     HistoryMatch,
     UnreadVersion,
@@ -18,7 +19,6 @@ from holdfast.checks.model.contents import (
     is_shown_plan,
     is_state,
 )
-from holdfast.checks.model.subjects import Commit
 from holdfast.checks.secrets.committed_files import is_source_or_document, name_of
 from holdfast.checks.secrets.known_secrets import known_in
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from holdfast.changes.repository import Repository
 from holdfast.checks.backends.backends import local_state
 from holdfast.checks.engine.running import NO_STACKS, NO_STATE, Available
+from holdfast.checks.model.contents import Commit, History
 from holdfast.checks.model.interface import Finding, Rule
-from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, Commit, EngineOutput, History
+from holdfast.checks.model.subjects import CheckedStack, CheckedState, Checkout, EngineOutput
 from holdfast.checks.rules.code.hf901_own_findings import HF908
 from holdfast.checks.secrets.git_history import LARGEST, HistoryScanner, versions_by_blob
 from holdfast.checks.tools.rego.policies import changes_policies

@@ -18,9 +18,10 @@ from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, Che
 from holdfast.checks.formats import json, text
 from holdfast.checks.formats.interface import FORMATS, FormatInput, format_of
 from holdfast.checks.model.baseline import BASELINE, BaselineEntry, write_baseline
+from holdfast.checks.model.contents import History
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import BaselineUse, Novelty, Report, redact_report
-from holdfast.checks.model.subjects import Checkout, EngineOutput, History
+from holdfast.checks.model.subjects import Checkout, EngineOutput
 from holdfast.checks.tools.interface import all_tools
 from holdfast.cli.command import Invocation
 from holdfast.cli.commands import check_inputs as inputs

@@ -8,6 +8,7 @@ import pytest
 from checkouts import check, checkout, messages, of, plan_of, skips, state_of
 
 from holdfast.checks.engine.running import Available, CheckInputs
+from holdfast.checks.model.contents import History
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding, place_of
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import (
@@ -18,7 +19,6 @@ from holdfast.checks.model.subjects import (
     CheckedStack,
     CheckedState,
     Checkout,
-    History,
     Module,
     VariablesFile,
     nested,

@@ -7,10 +7,9 @@ from checkouts import check, checkout, messages, of, skips
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs
-from holdfast.checks.model.contents import ContentKind
+from holdfast.checks.model.contents import Commit, ContentKind, History
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
-from holdfast.checks.model.subjects import Commit, History
 from holdfast.checks.rules.code.hf901_own_findings import HF902 as NEEDLESS
 from holdfast.checks.secrets.git_history import FileVersion, HistoryScanner, versions_by_blob
 

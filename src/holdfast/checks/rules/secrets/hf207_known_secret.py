@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.model.contents import ContentKind, in_utf8
+from holdfast.checks.model.contents import ContentKind, History, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Checkout, History, Module
+from holdfast.checks.model.subjects import Checkout, Module
 from holdfast.checks.secrets.known_secrets import is_api_description, known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
