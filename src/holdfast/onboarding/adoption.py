@@ -15,7 +15,6 @@ from holdfast.onboarding.layout import SAMPLES
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule, folders_above
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, missing_variables
-from holdfast.onboarding.state_evidence import missing_settings
 from holdfast.stacks.listing import ROOT
 
 _LOCATION_SETTINGS: Final = (
@@ -64,7 +63,6 @@ def adoption_steps(
         ),
         ("State files in the repository: adopt them", _local_states(modules, active)),
         ("State and plan files in Git", _secrets_in_git(scan)),
-        ("Incomplete backend settings", _missing_settings(active, choices, scan)),
         ("Local backends", _local_backends(modules)),
         ("No backend in the code", _missing_backends(modules)),
         ("DynamoDB locks", _dynamodb_locks(modules)),
@@ -145,25 +143,6 @@ def _secrets_in_git(scan: RepositoryScan) -> Found:
             "git rm --cached on the file, add it to .gitignore, and rotate the secrets."
         )
         yield path, what
-
-
-def _missing_settings(
-    stacks: Sequence[StackDraft], choices: Mapping[str, StateChoice], scan: RepositoryScan
-) -> Found:
-    for folder in sorted({stack.module for stack in stacks}):
-        module = scan.modules[folder]
-        known = [choices[stack.name].given for stack in stacks if stack.module == folder]
-        missing = [
-            name
-            for name in missing_settings(module.backend)
-            if any(name not in settings for settings in known)
-        ]
-        if missing and module.backend_place is not None:
-            what = (
-                f"Set {', '.join(missing)} under `backend: {{ settings: … }}` to the current "
-                f"{'value' if len(missing) == 1 else 'values'}. Until then, plans fail and change nothing."
-            )
-            yield module.backend_place, what
 
 
 def _local_backends(modules: Sequence[ScannedModule]) -> Found:

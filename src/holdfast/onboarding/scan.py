@@ -16,16 +16,24 @@ from holdfast.hcl.eval.code import LOCK_FILE, Code, ModuleCode, is_auto_loaded, 
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
-from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.scan_atlantis import FILE_NAMES, Atlantis, read_atlantis
 from holdfast.onboarding.scan_settings import (
     BackendFile,
     backend_file,
     initialised,
     is_backend_file,
-    json_keys,
+    other_variables,
 )
-from holdfast.onboarding.scan_signs import EXAMPLES, LARGEST, Sign, commented_backend, find_signs
+from holdfast.onboarding.scan_signs import (
+    EXAMPLES,
+    LARGEST,
+    Sign,
+    SignKind,
+    commented_backend,
+    find_signs,
+    stray_state,
+)
+from holdfast.onboarding.scan_workspaces import names_in_code, reads_workspace
 from holdfast.onboarding.translate import translate
 from holdfast.onboarding.translation import Translation
 from holdfast.stacks.backend import CodeBackend, code_backend
@@ -39,11 +47,6 @@ _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
 _EXAMPLES: Final = EXAMPLES - {"test", "docs"}
-_WORKSPACE: Final = re.compile(r"^(?!\s*(?:#|//)).*\bterraform\.workspace\b", re.MULTILINE)
-_DEFAULT_WORKSPACE: Final = re.compile(
-    r"terraform\.workspace\s*[!=]=\s*\"default\"|\"default\"\s*[!=]=\s*terraform\.workspace\b"
-)
-"""Code that only compares with the default workspace is meant for it."""
 
 
 class ScannedModule(Struct, frozen=True, kw_only=True):
@@ -63,6 +66,8 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     """Variables without a default that no auto-loaded file sets."""
     uses_workspace: bool = False
     """The code reads `terraform.workspace`."""
+    workspace_names: frozenset[str] = frozenset()
+    """What the code suggests that its workspaces are called."""
     variables: frozenset[str] = frozenset()
     """Every variable that it declares."""
     states: tuple[str, ...] = ()
@@ -70,6 +75,8 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     """It has a dependency lock file: somebody initialised it."""
     initialised: Sign | None = None
     """Terraform's own record of the backend it was initialised with on this machine."""
+    selected_workspace: str = "default"
+    """The workspace that was last selected on this machine."""
     commented: Sign | None = None
     """A backend block that is not part of the code."""
     problems: tuple[Problem, ...] = ()
@@ -126,7 +133,12 @@ def scan_repository(
     code = code or Code(root)
     read_values = variables_reader(code.tree)
     signs = find_signs(paths, lambda path: _text(root / path))
-    named = {posixpath.basename(option) for sign in signs for option in sign.options}
+    named = {
+        posixpath.basename(option)
+        for sign in signs
+        if sign.kind is SignKind.OPTION
+        for option in sign.options
+    }
     backend_files = tuple(
         file
         for path in paths
@@ -147,7 +159,15 @@ def scan_repository(
         replace(file, module=next((folder for folder in folders_above(file.path) if folder in modules), None))
         for file in backend_files
     )
-    variables_files |= _json_variables(root, paths, modules, settings_only)
+    owned = {path for module in modules.values() for path in module.states}
+    signs += tuple(stray_state(path) for path in paths if path.endswith(".tfstate") and path not in owned)
+    passed = {option for sign in signs if sign.kind is SignKind.RUN for option in sign.options}
+    others = [
+        path for path in paths if not (is_code(path) or path in settings_only or path in variables_files)
+    ]
+    declared = {folder: module.variables for folder, module in modules.items()}
+    found = other_variables(others, lambda path: _text(root / path), declared, passed)
+    variables_files |= {path: VariablesFile(path=path, sets=names) for path, names in found.items()}
     return RepositoryScan(
         name=root.resolve().name,
         files=frozenset(
@@ -206,24 +226,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _json_variables(
-    root: Path, paths: tuple[str, ...], modules: Mapping[str, ScannedModule], others: set[str]
-) -> dict[str, VariablesFile]:
-    """JSON files of an environment, next to a module or right below it, that set only its variables."""
-    files: dict[str, VariablesFile] = {}
-    for path in paths:
-        if not path.endswith(".json") or path.endswith((".tf.json", ".tfvars.json")) or path in others:
-            continue
-        folder = posixpath.dirname(path) or ROOT
-        module = modules.get(folder) or modules.get(posixpath.dirname(folder) or ROOT)
-        if module is None or not module.variables or not environment_word(posixpath.basename(path)):
-            continue
-        names = json_keys(_text(root / path))
-        if names and names <= module.variables:
-            files[path] = VariablesFile(path=path, sets=names)
-    return files
-
-
 def _variables_file(read_values: ReadValues, path: str) -> VariablesFile:
     try:
         variables = read_values(path)
@@ -257,6 +259,7 @@ def _modules(
     modules: dict[str, ScannedModule] = {}
     for folder in folders:
         module = code.module(folder)
+        backend = code_backend(code, folder)
         record = join_path(folder, ".terraform/terraform.tfstate")
         texts = [
             (file.path, (code.content(file.path) or b"").decode(errors="replace")) for file in module.files
@@ -264,7 +267,7 @@ def _modules(
         place = module.backend.place if module.backend is not None else module.cloud
         modules[folder] = ScannedModule(
             folder=folder,
-            backend=code_backend(code, folder),
+            backend=backend,
             backend_place=place,
             called=folder in called,
             is_example=_is_example(folder, beside_test) and not _is_remote(module),
@@ -277,11 +280,13 @@ def _modules(
                     if variable.default is None and name not in auto_loaded[folder]
                 )
             ),
-            uses_workspace=any(_WORKSPACE.search(_DEFAULT_WORKSPACE.sub("", text)) for _, text in texts),
+            uses_workspace=any(reads_workspace(text) for _, text in texts),
+            workspace_names=names_in_code("\n".join(text for _, text in texts)),
             variables=frozenset(module.variables),
-            states=tuple(states[folder]),
+            states=(*states[folder], *_local_state(root, folder, backend)),
             locked=folder in locked,
             initialised=initialised(record, _text(root / record)),
+            selected_workspace=_text(root / folder / ".terraform/environment").strip() or "default",
             commented=next(
                 (sign for path, text in texts if (sign := commented_backend(text, path)) is not None), None
             )
@@ -300,6 +305,15 @@ def _owner_of_state(path: str) -> str | None:
     if len(parts) > 2 and parts[-3] == "terraform.tfstate.d":  # noqa: PLR2004 - folder, workspace, file
         parts = parts[:-2]
     return "/".join(parts[:-1]) or ROOT
+
+
+def _local_state(root: Path, folder: str, backend: CodeBackend | None) -> Iterator[str]:
+    """The state of a local backend under another name."""
+    path = backend.settings.get("path") if backend is not None and backend.type == "local" else None
+    if isinstance(path, str) and posixpath.basename(path) != "terraform.tfstate":
+        file = posixpath.normpath(posixpath.join(folder, path))
+        if (root / file).is_file():
+            yield file
 
 
 def _is_remote(module: ModuleCode) -> bool:

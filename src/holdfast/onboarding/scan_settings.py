@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,9 @@ from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.reader import read, values
 from holdfast.kernel.errors import Place
+from holdfast.onboarding.naming import environment_word
 from holdfast.onboarding.scan_signs import Sign, SignKind
+from holdfast.stacks.listing import ROOT
 
 _BACKEND_FILE: Final = re.compile(
     r"\.(?:tfbackend|backend)$|(?:backend|tfstate|remote[-_]?state|state[-_]?config)[^/]*(?:/[^/]+)?"
@@ -56,12 +58,41 @@ def backend_file(path: str, text: str) -> BackendFile | None:
     return BackendFile(path=path, settings=settings)
 
 
-def json_keys(text: str) -> frozenset[str]:
-    """The names in a JSON object; none in anything else."""
+def _settings_in(path: str, text: str) -> frozenset[str]:
+    """The names that a file in JSON or HCL sets; none in anything else."""
+    if not path.endswith(".json"):
+        file = read(text, "settings.hcl")
+        return frozenset(() if file.problems or file.body.blocks else values(file))
     try:
         return frozenset(msgspec.json.decode(text, type=dict[str, Any]))
     except msgspec.DecodeError:
         return frozenset()
+
+
+def other_variables(
+    paths: Iterable[str],
+    text_of: Callable[[str], str],
+    declared: Mapping[str, Collection[str]],
+    passed: Collection[str],
+) -> dict[str, frozenset[str]]:
+    """Files next to a module or right below it that set only its variables, with the names that they set.
+
+    These are JSON files of an environment, and what scripts pass as `-var-file` (`passed`). `declared`: the
+    variables of each module.
+    """
+    ends = (posixpath.splitext(option)[1] if "$" in option else f"/{option}" for option in passed)
+    named = tuple(end for end in ends if end)
+    files: dict[str, frozenset[str]] = {}
+    for path in paths:
+        is_json = path.endswith(".json") and environment_word(posixpath.basename(path)) is not None
+        if not is_json and not f"/{path}".endswith(named):
+            continue
+        folder = posixpath.dirname(path) or ROOT
+        variables = declared.get(folder, ()) or declared.get(posixpath.dirname(folder) or ROOT, ())
+        names = _settings_in(path, text_of(path)) if variables else frozenset()
+        if names and names.issubset(variables):
+            files[path] = names
+    return files
 
 
 class _Initialised(Struct):

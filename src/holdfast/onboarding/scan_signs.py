@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.kernel.errors import Place
+from holdfast.onboarding.scan_workspaces import names_in_script
 from holdfast.stacks.listing import ROOT
 
 LARGEST: Final = 512 * 1024
@@ -25,11 +26,12 @@ _WRITTEN: Final = re.compile(
 )
 """The same in JSON, YAML and the languages of tools that generate code."""
 _OPTION: Final = re.compile(
-    r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'\\])+[\"']?[^\s\"'\\]*)"
+    r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'`\\])+[\"']?[^\s\"'`\\]*)"
     r"|\b(?:backend_config(?:_file)?|backendType:\s*[\"']?(?:azurerm|aws|gcp|s3|gcs)|backendServiceArm|backendAzureRm\w+|TF_CLI_ARGS_init"
     r"|TF_HTTP_ADDRESS|TF_STATE_NAME|TF_ADDRESS|TF_CLOUD_ORGANIZATION)\b|\bgitlab-(?:terraform|tofu)\b"
 )
 _WORKSPACE: Final = re.compile(r"\bworkspace[\"',\s]+(?:select|new)\b|\bTF_WORKSPACE\b")
+_VARIABLES_FILE: Final = re.compile(r"-var-file[=\s\"',]+([^\s\"',]+)")
 _PROJECT_WORKSPACE: Final = re.compile(r"^[\s-]*workspace:\s*(?!default\b)\S", re.MULTILINE)
 _RUN: Final = re.compile(
     r"(?:\b(?:terraform|tofu|tf)\b|\$[({]*(?:TERRAFORM|TOFU|TF)\w*[)}]*)"
@@ -37,11 +39,13 @@ _RUN: Final = re.compile(
 )
 _COMMENT: Final = re.compile(r"\s*(?:#|//|--)")
 _TEXT: Final = re.compile(
-    r"(?:^|/)[^/.]+$|\.(?:sh|bash|zsh|ps1|cmd|bat|mk|py|rb|groovy|ya?ml|toml|hcl|tm|tmpl|tpl|tftpl|j2|jinja2?|erb"
-    r"|gotmpl|mustache|template|dist|env|just)$|\.tf\.[^/]+$|(?:^|/)[^/]*backend[^/]*$|(?:^|/)Jenkinsfile[^/]*$"
+    r"(?:^|/)[^/.]+$|\.(?:sh|bash|zsh|fish|ps1|cmd|bat|mk|py|rb|groovy|gradle|kts|java|go|rs|cs|pl|php|lua|nix"
+    r"|[cm]?[jt]s|jsonnet|ya?ml|toml|hcl|tm|tmpl|tpl|tftpl|j2|jinja2?|erb|gotmpl|mustache|template|dist|envrc"
+    r"|env(?:\.[^/]+)?|justfile|just|md)$|\.tf\.[^/]+$|(?:^|/)[^/]*backend[^/]*$"
+    r"|(?:^|/)(?:Jenkins|Docker|Make)file[^/]*$|(?:^|/)(?:package|project|tasks)\.json$"
 )
 _NOT_TEXT: Final = re.compile(
-    r"\.(?:tf|tofu|tfvars|md|rst|adoc|terraform\.lock\.hcl)(?:\.json)?$|(?:^|/)terragrunt\.hcl$"
+    r"\.(?:tf|tofu|tfvars|rst|adoc|terraform\.lock\.hcl)(?:\.json)?$|(?:^|/)terragrunt\.hcl$"
 )
 _SCRIPT_FOLDERS: Final = frozenset(
     (
@@ -95,6 +99,8 @@ _WORDS: Final = ("backend", "TF", "TERRAFORM", "TOFU", "terraform", "tofu", "wor
 class SignKind(IntEnum):
     """In the order in which they explain best where a state is."""
 
+    STATE = 0
+    """A state file that belongs to no module by its name."""
     TEMPLATE = 1
     """A backend block in something that is not code: a template, a heredoc, a generator."""
     OPTION = 2
@@ -116,7 +122,12 @@ class Sign(Struct, frozen=True, kw_only=True):
     backend: str | None = None
     """The type of the backend."""
     options: tuple[str, ...] = ()
-    """What it passes as `-backend-config`: `NAME=VALUE` or a file."""
+    """What it passes as `-backend-config`, `NAME=VALUE` or a file, or as `-var-file`; or its workspaces."""
+
+    @property
+    def is_general(self) -> bool:
+        """Whether it counts for the whole repository: examples, tests and documentation do not."""
+        return not self.place.file.endswith(".md") and not EXAMPLES & set(self.place.file.split("/"))
 
     @property
     def folder(self) -> str:
@@ -128,7 +139,7 @@ class Sign(Struct, frozen=True, kw_only=True):
 
 
 def find_signs(paths: Iterable[str], text_of: Callable[[str], str]) -> tuple[Sign, ...]:
-    """In the order of the paths. Documentation and code are not looked at."""
+    """In the order of the paths. Code is not looked at, and documentation only for settings."""
     return tuple(sign for path in paths for sign in _signs(path, text_of))
 
 
@@ -155,26 +166,36 @@ def _signs_in_text(path: str, text: str) -> Iterator[Sign]:
         place = Place(file=path, line=text.count("\n", 0, template.start()) + 1)
         what = f"contains a backend of type {template.group(1)}"
         yield Sign(kind=SignKind.TEMPLATE, place=place, what=what, backend=template.group(1))
-    options: list[tuple[int, str]] = []
+    settings: list[tuple[int, str]] = []
     found: dict[SignKind, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not any(word in line for word in _WORDS) or _COMMENT.match(line):
             continue
-        options += [
+        settings += [
             (number, (match.group(1) or match.group()).strip("\"'),]")) for match in _OPTION.finditer(line)
         ]
         if _WORKSPACE.search(line):
             found.setdefault(SignKind.WORKSPACE, number)
-        elif _RUN.search(line):
+        elif not path.endswith(".md") and _RUN.search(line):
             found.setdefault(SignKind.RUN, number)
-    if options:
-        passed = tuple(dict.fromkeys(value for _, value in options))
+    if settings:
+        passed = tuple(dict.fromkeys(value for _, value in settings))
         what = f"passes backend settings to init ({passed[0]})"
-        place = Place(file=path, line=options[0][0])
+        place = Place(file=path, line=settings[0][0])
         yield Sign(kind=SignKind.OPTION, place=place, what=what, options=passed)
     for kind, what in ((SignKind.RUN, "runs Terraform"), (SignKind.WORKSPACE, "selects a workspace")):
         if kind in found:
-            yield Sign(kind=kind, place=Place(file=path, line=found[kind]), what=what)
+            is_run = kind is SignKind.RUN
+            options = tuple(_VARIABLES_FILE.findall(text)) if is_run else names_in_script(text)
+            yield Sign(kind=kind, place=Place(file=path, line=found[kind]), what=what, options=options)
+
+
+def stray_state(path: str) -> Sign:
+    step = (
+        "If it belongs here, copy it next to the code as terraform.tfstate or "
+        "terraform.tfstate.d/NAME/terraform.tfstate, and run `holdfast init --force`."
+    )
+    return Sign(kind=SignKind.STATE, place=Place(file=path), what="is a state file", next_step=step)
 
 
 def commented_backend(text: str, path: str) -> Sign | None:
@@ -190,12 +211,20 @@ def commented_backend(text: str, path: str) -> Sign | None:
 class Signs:
     """Signs by the folder they concern: each module only looks at the folders above it."""
 
-    def __init__(self, signs: Iterable[Sign]) -> None:
+    def __init__(self, signs: Iterable[Sign], modules: Iterable[str] = ()) -> None:
+        """`modules`: a script in a folder without modules concerns those beside that folder."""
         self._by_folder: dict[tuple[str, SignKind], Sign] = {}
         self._anywhere: dict[SignKind, Sign] = {}
+        with_modules = {ROOT, *modules}
+        for folder in tuple(with_modules):
+            while (folder := posixpath.dirname(folder)) and folder not in with_modules:
+                with_modules.add(folder)
         for sign in sorted(signs, key=lambda sign: sign.folder.count("/") + (sign.folder != ROOT)):
-            self._by_folder.setdefault((sign.folder, sign.kind), sign)
-            if not EXAMPLES & set(sign.place.file.split("/")):
+            folder = sign.folder
+            while sign.is_general and folder not in with_modules:
+                folder = posixpath.dirname(folder) or ROOT
+            self._by_folder.setdefault((folder, sign.kind), sign)
+            if sign.is_general:
                 self._anywhere.setdefault(sign.kind, sign)
 
     def near(self, folder: str, *kinds: SignKind) -> Sign | None:

@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.config.placeholders import escape, parse
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place
@@ -23,15 +22,16 @@ from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, listed_entry, single_entry
-from holdfast.onboarding.state_evidence import HeldBack, StateEvidence, filled_in, missing_settings
-from holdfast.stacks.backend import CodeBackend, state_location
-from holdfast.stacks.stack import Stack, name_from_path
+from holdfast.onboarding.state_evidence import (
+    NAME_WORKSPACE,
+    HeldBack,
+    StateEvidence,
+    filled_in,
+    missing_settings,
+)
+from holdfast.stacks.backend import HOSTED, CodeBackend, named_state, state_location
+from holdfast.stacks.stack import Stack
 
-_OWN_PLACE: Final[Mapping[str, str]] = {
-    "s3": "{}/terraform.tfstate",
-    "azurerm": "{}/terraform.tfstate",
-    "gcs": "{}",
-}
 _KEY: Final = {"s3": "key", "azurerm": "key", "gcs": "prefix"}
 _GENERIC: Final = frozenset(
     (
@@ -58,7 +58,6 @@ _MOST_PLACEHOLDERS: Final = 5
 class StateChoice(Struct, frozen=True, kw_only=True):
     """The backend settings and workspace of one stack, or why it is held back."""
 
-    settings: Mapping[str, object] = field(default_factory=dict)
     file: BackendFile | None = None
     workspace: str | None = None
     held_back: HeldBack | None = None
@@ -68,7 +67,7 @@ class StateChoice(Struct, frozen=True, kw_only=True):
     @property
     def given(self) -> dict[str, object]:
         """The settings that the entry adds to those in the code."""
-        return {**(self.file.settings if self.file is not None else {}), **self.settings}
+        return dict(self.file.settings) if self.file is not None else {}
 
 
 def state_choices(entries: Iterable[StackEntry], scan: RepositoryScan) -> dict[str, StateChoice]:
@@ -118,15 +117,22 @@ def _known_choice(stack: StackDraft, scan: RepositoryScan, evidence: StateEviden
         held_back = evidence.without_backend(module, missing_variables(stack, scan))
         return replace(choice, held_back=held_back)
     if (setting := filled_in(module.backend)) is not None:
-        return _held(choice, f"another tool replaces the backend's `{setting}`", module.backend)
-    if not missing_settings(module.backend):
-        return choice
-    best = _backend_files(stack, scan)
+        why = f"another tool replaces the backend's `{setting}`"
+        return _held(choice, why, (setting.partition(" ")[0],))
+    workspace = stack.workspace or "default"
+    hosted = module.backend.type in HOSTED
+    if hosted and named_state(_as_stack(stack, choice), "remote", module.backend.settings, workspace) is None:
+        return replace(choice, held_back=_hosted(module.backend))
+    best = _backend_files(stack, scan) if missing_settings(module.backend) else []
     if len(best) == 1:
         choice = replace(choice, file=best[0])
     missing = missing_settings(module.backend, choice.given)
-    why = _why_unknown(module, choice, missing, best, scan, evidence) if missing else None
-    return choice if why is None else _held(choice, why, module.backend)
+    if not missing:
+        if (passed := evidence.passed(module.backend, choice.given)) is None:
+            return replace(choice, held_back=evidence.local(module))
+        name, sign = passed
+        return _held(choice, f"the backend's `{name}`: {sign.place} {sign.what}", (name,))
+    return _held(choice, _why_unknown(module, choice, missing, best, scan, evidence), missing)
 
 
 def _why_unknown(
@@ -136,10 +142,10 @@ def _why_unknown(
     best: Sequence[BackendFile],
     scan: RepositoryScan,
     evidence: StateEvidence,
-) -> str | None:
-    """Why these settings are not known; None if nothing at all is: then a plan fails until they are set."""
+) -> str:
+    """Why these settings are not known."""
     names = ", ".join(f"`{name}`" for name in missing)
-    if (sign := evidence.settings(module.folder)) is not None:
+    if (sign := module.initialised or evidence.settings(module.folder)) is not None:
         return f"the backend's {names}: {sign.place} {sign.what}"
     if choice.file is not None:
         return f"neither the code nor {choice.file.path} sets the backend's {names}"
@@ -147,14 +153,27 @@ def _why_unknown(
         files = first_names([file.path for file in best or scan.backend_files], most=3)
         why = "several files fit this stack" if best else "it is not clear which file belongs to this stack"
         return f"the backend's {names}: {why} ({files})"
-    needs = BACKEND_TYPES[module.backend.type].needs if module.backend is not None else ()
-    return f"the code does not set the backend's {names}" if len(missing) < len(needs) else None
+    return f"the code does not set the backend's {names}"
 
 
-def _held(choice: StateChoice, reason: str, backend: CodeBackend) -> StateChoice:
-    settings = ", ".join(f"{name}: …" for name in missing_settings(backend, choice.given)) or "…"
-    next_step = f"Add `backend: {{ settings: {{ {settings} }} }}` with the values in use."
-    return replace(choice, held_back=HeldBack(reason=reason, next_step=next_step))
+def _held(choice: StateChoice, reason: str, missing: Sequence[str]) -> StateChoice:
+    """Each missing setting is a placeholder without a value: the entry works only once all are replaced."""
+    names = " and ".join(f"`{name}`" for name in _open_settings(missing).values())
+    next_step = f"Replace {names} with the {'value' if len(missing) == 1 else 'values'} in use."
+    held_back = HeldBack(reason=reason, next_step=next_step, missing=tuple(missing))
+    return replace(choice, held_back=held_back)
+
+
+def _hosted(backend: CodeBackend) -> HeldBack:
+    if "organization" not in backend.settings:
+        reason = "the code does not name an organization and a workspace"
+        return HeldBack(reason=reason, next_step=f"Write both in the `{backend.type}` block.")
+    reason = "the code does not name one workspace, but a prefix, tags or a project"
+    return HeldBack(reason=reason, next_step=NAME_WORKSPACE, missing=("workspace",))
+
+
+def _open_settings(missing: Iterable[str]) -> dict[str, str]:
+    return {name: f"{{{name.upper()}}}" for name in missing}
 
 
 def missing_variables(stack: StackDraft, scan: RepositoryScan) -> list[str]:
@@ -226,32 +245,18 @@ def _separate(
         others = ", ".join(sorted({stack.module for stack in sharing})[:3])
         return _hold_back(sharing, held_back or f"the code in {others} uses the same state")
     labels = {stack.label for stack in sharing}
+    if backend.type == "local" and not labels <= set(module.workspaces):
+        return _hold_back(sharing, "the code puts all of them in one local state")
     if len(labels) == len(sharing) and held_back is not None:
-        if backend.type == "local" and not labels <= set(module.workspaces):
-            return _hold_back(sharing, "the code puts all of them in one local state")
-        why = f"{held_back.reason}; each stack uses the workspace with its name"
+        named = evidence.names_workspaces(module, labels)
+        choice = StateChoice(
+            held_back=None if named else _like_files(held_back),
+            guessed=f"{held_back.reason}; each stack uses the workspace with its name" if named else None,
+        )
         return {
-            stack.name: replace(choices[stack.name], workspace=stack.label, guessed=why) for stack in sharing
-        }
-    key = _KEY.get(backend.type)
-    if key is not None and missing_settings(backend):
-        return {
-            stack.name: StateChoice(
-                workspace=stack.workspace,
-                settings={key: _OWN_PLACE[backend.type].format(stack.name)},
-                guessed=f"the code does not set the backend's `{key}`, so each stack gets its own",
-            )
+            stack.name: replace(choice, file=choices[stack.name].file, workspace=stack.label)
             for stack in sharing
         }
-    if backend.type == "local" and not module.states and "path" not in backend.settings:
-        return {
-            stack.name: StateChoice(
-                settings={"path": f"terraform.tfstate.d/{stack.label}/terraform.tfstate"},
-                guessed="there is no local state yet, so each stack gets its own file",
-            )
-            for stack in sharing
-            if len(labels) == len(sharing)
-        } or _hold_back(sharing, "the code puts all of them in one local state")
     return _one_of(sharing, backend)
 
 
@@ -267,6 +272,12 @@ def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateC
             guessed=f"the state in the code ({where}) is named after {owners[0].label}"
         )
     return choices
+
+
+def _like_files(held_back: HeldBack) -> HeldBack:
+    reason = f"{held_back.reason}, and nothing shows that the workspaces are called as in this entry"
+    next_step = "If `terraform workspace list` shows these names, uncomment the entry as it is."
+    return HeldBack(reason=reason, next_step=next_step)
 
 
 def _hold_back(stacks: Iterable[StackDraft], why: str | HeldBack) -> dict[str, StateChoice]:
@@ -289,7 +300,7 @@ def entries_with_states(
         alike: defaultdict[object, list[StackDraft]] = defaultdict(list)
         for stack in entry.stacks:
             choice = choices[stack.name]
-            alike[choice.held_back, choice.file is None, *sorted(choice.settings)].append(stack)
+            alike[choice.held_back, choice.file is None].append(stack)
         for stacks in alike.values():
             listed = listed_entry(entry, stacks)
             part = _together(listed, [choices[stack.name] for stack in stacks]) if listed else None
@@ -300,33 +311,26 @@ def entries_with_states(
 def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | None:
     captured = [stack.captured for stack in entry.stacks]
     reasons = list(dict.fromkeys(choice.held_back for choice in own))
-    if None not in reasons and len(reasons) > 1 and reasons[0] is not None:
+    open_ = {why.missing for why in reasons if why is not None}
+    if None not in reasons and len(reasons) > 1 and len(open_) == 1 and reasons[0] is not None:
         similar = f"{reasons[0].reason} (and similar for other stacks of this entry)"
-        return replace(entry, held_back=similar, next_step=reasons[0].next_step)
-    keys = {(choice.file is None, *sorted(choice.settings)) for choice in own}
-    if len(reasons) > 1 or len(keys) > 1:
+        reasons = [replace(reasons[0], reason=similar)]
+        own = [replace(choice, held_back=reasons[0], file=None) for choice in own]
+    if len(reasons) > 1 or len({choice.file is None for choice in own}) > 1:
         return None
-    name = entry.name or name_from_path(entry.pattern or "")
-    likely = [text.format(name) for text in dict.fromkeys(_OWN_PLACE.values())]
-    settings: dict[str, object] = {}
-    for key in own[0].settings:
-        template = _template([choice.settings[key] for choice in own], captured, likely)
-        if template is None:
-            return None
-        settings[key] = template
-    backend: dict[str, object] = {"settings": settings} if settings else {}
+    settings = _open_settings(reasons[0].missing) if reasons[0] is not None else {}
+    workspace = settings.pop("workspace", None)
+    backend: Mapping[str, object] = {"settings": settings} if settings else {}
     if files := [choice.file.path for choice in own if choice.file is not None]:
         file = _template(files, captured)
         if file is None:
             return None
         backend = {"files": [file], **backend}
     workspaces = [choice.workspace for choice in own]
-    workspace = None
     if any(workspaces):
-        template = _template(workspaces, captured)
-        if not isinstance(template, str):
+        workspace = _template(workspaces, captured)
+        if workspace is None:
             return None
-        workspace = template
     return replace(
         entry,
         backend=backend or entry.backend,
@@ -354,15 +358,12 @@ def _single(entry: StackEntry, stack: StackDraft, choice: StateChoice) -> StackE
     return _together(own, [choice]) or own
 
 
-def _template(
-    values: Sequence[object], captured: Sequence[Mapping[str, str]], likely: Sequence[str] = ()
-) -> object:
+def _template(values: Sequence[str | None], captured: Sequence[Mapping[str, str]]) -> str | None:
     """One text with placeholders that gives each stack its value, or None."""
-    first = values[0]
-    if all(value == first for value in values):
-        return escape(first) if isinstance(first, str) else first
-    if not all(isinstance(value, str) for value in values):
+    if None in values:
         return None
+    if len(set(values)) == 1:
+        return escape(str(values[0]))
     # The stack whose values differ most shows best which placeholder is where.
     base = max(range(len(values)), key=lambda index: len(set(captured[index].values())))
     usable = [name for name, value in captured[base].items() if value][:_MOST_PLACEHOLDERS]
@@ -370,7 +371,7 @@ def _template(
         _marked(str(values[base]), [(captured[base][name], name) for name in order])
         for order in itertools.permutations(usable)
     )
-    for text in (*likely, *marked):
+    for text in marked:
         if all(_fill(text, own) == value for value, own in zip(values, captured, strict=True)):
             return text
     return None

@@ -6,8 +6,9 @@ apply would create every resource a second time.
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -15,11 +16,19 @@ from msgspec import Struct
 from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
+from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.scan_signs import Sign, SignKind, Signs
+from holdfast.onboarding.scan_workspaces import AS_VARIABLES_FILE
 from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.backend_types import BACKEND_TYPES as STATE_SETTINGS
+from holdfast.stacks.listing import join_path
 
 NO_STATE: Final = "If it was never applied, uncomment the entry as it is."
 """Holdfast then manages the state."""
+NAME_WORKSPACE: Final = (
+    "Replace `{WORKSPACE}` with the name that `terraform workspace list` shows. If there are several, write "
+    'one entry with `matrix: { workspace: [dev, prod] }`, a `name` and `workspace: "{workspace}"`.'
+)
 WITHOUT_WORKSPACES: Final = ("http", "cloud", "remote")
 _FILLED_IN: Final = re.compile(
     r"<%|\{\{|#\{|\$\(|\$\w|@@|%\w+%|__\w+__|<[\w -]+>|\bYOUR[-_]"
@@ -32,13 +41,22 @@ class HeldBack(Struct, frozen=True, kw_only=True):
 
     reason: str
     next_step: str
+    missing: tuple[str, ...] = ()
+    """Settings of the backend, or `workspace`, that the entry leaves open."""
 
 
 class StateEvidence:
     """What the whole repository says about states, asked once per module."""
 
     def __init__(self, scan: RepositoryScan) -> None:
-        self._signs = Signs(scan.signs)
+        self._signs = Signs(scan.signs, scan.modules)
+        backends = [module.backend for module in scan.modules.values() if module.backend is not None]
+        self._left_open = {name for backend in backends for name in _location(backend) - _set_in(backend)}
+        self._passed: dict[str, dict[str | None, Sign]] = {}
+        for sign in scan.signs:
+            if sign.kind is SignKind.OPTION and sign.is_general:
+                for name, value in _passed_settings(sign, scan.backend_files):
+                    self._passed.setdefault(name, {}).setdefault(value, sign)
         self._backend_files = scan.backend_files
         self._others = next(
             (
@@ -56,7 +74,7 @@ class StateEvidence:
         """
         if module.states:
             return None  # it is adopted, and Holdfast plans nothing before that
-        kinds = (SignKind.TEMPLATE, SignKind.OPTION, SignKind.TOOL)
+        kinds = (SignKind.STATE, SignKind.TEMPLATE, SignKind.OPTION, SignKind.TOOL)
         sign = module.initialised or module.commented or self._signs.of(module.folder, *kinds)
         sign = sign or self._signs.near(module.folder, SignKind.RUN, SignKind.WORKSPACE)
         if sign is not None:
@@ -79,9 +97,31 @@ class StateEvidence:
         backend = self._others.backend.type if self._others is not None and self._others.backend else None
         return HeldBack(reason=why, next_step=f"{write_backend(backend)} {NO_STATE}") if why else None
 
+    def local(self, module: ScannedModule) -> HeldBack | None:
+        """For a local backend: its state may be on another machine."""
+        if module.backend is None or module.backend.type != "local" or module.states or not module.locked:
+            return None
+        reason = "the code was initialised before, but its local state is not here"
+        return HeldBack(reason=reason, next_step=f"Copy the state file here. {NO_STATE}")
+
     def settings(self, folder: str) -> Sign | None:
         """What supplies the backend settings that the code leaves open."""
         return self._signs.of(folder, SignKind.OPTION, SignKind.TEMPLATE, SignKind.TOOL)
+
+    def passed(self, backend: CodeBackend, given: Collection[str]) -> tuple[str, Sign] | None:
+        """A setting of the location that a script passes to `init`, though the code is complete without it.
+
+        If other code leaves the setting open, the script passes it to that code. `given`: settings that the
+        entry adds.
+        """
+        for name in sorted(_location(backend) - set(given)):
+            if name in _set_in(backend) and name in self._left_open:
+                continue
+            own = backend.settings.get(name, "")
+            sign = next((sign for value, sign in self._passed.get(name, {}).items() if value != own), None)
+            if sign is not None:
+                return name, sign
+        return None
 
     def workspace(self, module: ScannedModule, *, by_file: bool = False) -> HeldBack | None:
         """For code with a backend: why the default workspace is probably not the one with the state.
@@ -96,15 +136,47 @@ class StateEvidence:
         why = f"{sign.place} {sign.what}" if sign is not None else ""
         if module.uses_workspace:
             why = "the code reads terraform.workspace"
+        elif module.selected_workspace != "default" and not by_file:
+            why = f"{join_path(module.folder, '.terraform')} has {module.selected_workspace} selected"
         elif module.workspaces:
             why = "there are states in terraform.tfstate.d"
         if not why:
             return None
         return HeldBack(
             reason=f"each workspace has its own state: {why}",
-            next_step="Write an entry by name with `matrix: { workspace: [dev, prod] }` and "
-            '`workspace: "{workspace}"`, with the names that `terraform workspace list` shows.',
+            next_step=NAME_WORKSPACE,
+            missing=("workspace",),
         )
+
+    def names_workspaces(self, module: ScannedModule, names: Collection[str]) -> bool:
+        """Whether the repository shows that the workspaces of this code have these names."""
+        sign = self._signs.near(module.folder, SignKind.WORKSPACE)
+        selected = sign.options if sign is not None else ()
+        shown = {*module.workspaces, *module.workspace_names, *selected}
+        return AS_VARIABLES_FILE in selected or shown.issuperset(names)
+
+
+def _location(backend: CodeBackend) -> frozenset[str]:
+    """The settings that decide which state it is, except an address that contains a password."""
+    kind = STATE_SETTINGS.get(backend.type)
+    names = (*kind.needs, *kind.parts, *kind.in_workspaces) if kind is not None else ()
+    return frozenset(names or (("path",) if backend.type == "local" else ())) - {"conn_str"}
+
+
+def _set_in(backend: CodeBackend) -> set[str]:
+    return {*backend.settings, *backend.computed}
+
+
+def _passed_settings(sign: Sign, files: Sequence[BackendFile]) -> Iterator[tuple[str, str | None]]:
+    """Names and values; no value if it depends on the script, or on which of several files it passes."""
+    for option in sign.options:
+        name, is_setting, value = option.partition("=")
+        if is_setting:
+            yield name, None if "$" in value else value
+            continue
+        for file in files:
+            if posixpath.basename(file.path) == posixpath.basename(option) or "$" in option:
+                yield from ((name, None) for name in file.settings)
 
 
 def write_backend(type_: str | None) -> str:

@@ -107,7 +107,7 @@ def cloud_settings(block: Block | None) -> dict[str, object]:
     return settings
 
 
-_HOSTED: Final = ("cloud", "remote")
+HOSTED: Final = ("cloud", "remote")
 _SHOWN: Final = ("bucket", "storage_account_name", "container_name", "prefix", "key", "path", "secret_suffix")
 
 StateIdentity = tuple[object, ...]
@@ -132,7 +132,7 @@ def state_location(stack: Stack, code: CodeBackend | None) -> StateLocation | No
     computed = set(code.computed if code is not None else ()) - set(settings)
     if backend_type == "local":
         return None if computed else _local(stack, settings)
-    if backend_type in _HOSTED and (hosted := _hosted_workspace(settings, stack.workspace)) is not None:
+    if backend_type in HOSTED and (hosted := _hosted_workspace(settings, stack.workspace)) is not None:
         return hosted.location
     kind = BACKEND_TYPES.get(backend_type, BackendType(needs=(), may=tuple(settings)))
     deciding = [*kind.needs, *kind.parts, *kind.may]
@@ -196,7 +196,7 @@ def named_state(
     stack: Stack, type_: str, settings: Mapping[str, object], workspace: str
 ) -> NamedState | None:
     """The state that these settings refer to, relative to the stack's root module; None if not known."""
-    if type_ in _HOSTED:
+    if type_ in HOSTED:
         return _hosted_workspace(settings, workspace)
     kind = BACKEND_TYPES.get(type_)
     if kind is not None and any(name not in settings for name in kind.needs):

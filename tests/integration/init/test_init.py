@@ -62,7 +62,7 @@ def test_a_tree_of_accounts_with_one_module(tmp_path: Path) -> None:
     lay(
         tmp_path,
         {
-            "main.tf": OPEN + CODE + 'module "n" {\n  source = "./modules/net"\n}\n',
+            "main.tf": CODE + 'module "n" {\n  source = "./modules/net"\n}\n',
             "modules/net/main.tf": CODE,
             "Accounts/acme-dev/net/a.tfvars": "",
             "Accounts/acme-prod/net/a.tfvars": "",
@@ -236,6 +236,40 @@ REMOTE = 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n  }\n}
         (
             {"main.tf": REMOTE + 'output "w" {\n  value = terraform.workspace\n}\n'},
             "each workspace has its own state",
+        ),
+        ({"main.tf": OPEN + CODE}, "the code does not set the backend's `bucket`, `key`"),
+        (
+            {"main.tf": REMOTE + CODE, "ci.yml": "- terraform init -backend-config=key=$ENV/x.tfstate\n"},
+            "the backend's `key`: ci.yml:1 passes",
+        ),
+        (
+            {
+                "main.tf": REMOTE.replace("s3", "gcs").replace("key", "#"),
+                "run.ts": "-backend-config=prefix=x",
+            },
+            "the backend's `prefix`: run.ts:1 passes",
+        ),
+        (
+            {"main.tf": REMOTE + CODE, "ops/deploy.sh": "terraform workspace select $1\n"},
+            "ops/deploy.sh:1 selects a workspace",
+        ),
+        (
+            {"main.tf": REMOTE + CODE, "README.md": "Run `terraform workspace select prod`.\n"},
+            "README.md:1 selects a workspace",
+        ),
+        ({"main.tf": REMOTE + CODE, ".terraform/environment": "prod"}, ".terraform has prod selected"),
+        (
+            {
+                "main.tf": 'terraform {\n  cloud {\n    organization = "a"\n    workspaces {\n'
+                '      tags = ["x"]\n    }\n  }\n}\n'
+            },
+            "the code does not name one workspace",
+        ),
+        ({"main.tf": "terraform {\n  cloud {}\n}\n"}, "the code does not name an organization"),
+        ({"states/prod.tfstate": "{}"}, "states/prod.tfstate is a state file"),
+        (
+            {"main.tf": 'terraform {\n  backend "local" {}\n}\n' + CODE, ".terraform.lock.hcl": ""},
+            "its local state is not here",
         ),
     ],
 )

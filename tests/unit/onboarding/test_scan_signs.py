@@ -70,7 +70,7 @@ def test_tools(path: str, tool: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("README.md", "terraform init -backend-config=key=x"),
+        ("README.md", "Run `terraform apply`."),
         ("main.tf", 'backend "s3" {'),
         ("run.sh", "# terraform apply -backend-config=key=a"),
         ("ci.yml", "run: terraform fmt -check && terraform init -backend=false && terraform validate"),

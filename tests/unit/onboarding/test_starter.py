@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.config.read import parse
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import ConfigError, Place
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule, VariablesFile
 from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.scan_signs import Sign, SignKind
@@ -60,19 +61,23 @@ def made_for(scan: RepositoryScan) -> tuple[Starter, dict[str, Stack]]:
     return made, {stack.name: stack for stack in found(made, scan)}
 
 
-def test_an_open_backend_gets_a_key_for_each() -> None:
-    """Stacks that share a module whose backend is open never share a state, and the guess is told."""
+def test_an_open_backend_waits_for_its_settings() -> None:
+    """No key is guessed: the entry has placeholders without a value, which no command accepts."""
     scan = seen(
         ScannedModule(folder=".", backend=S3),
         files=("Accounts/a-dev/net/x.tfvars", "Accounts/a-prod/net/x.tfvars", "Accounts/a-prod/db/a.tfvars"),
     )
-    made, stacks = made_for(scan)
-    assert {name: stack.backend.settings["key"] for name, stack in stacks.items() if stack.backend} == {
-        name: f"{name}/terraform.tfstate" for name in ("a-dev/net/x", "a-prod/net/x", "a-prod/db/a")
-    }
-    assert made.text.count("- variables:") == 1
-    assert any("before the first apply" in one.title for one in made.steps)
-    assert [stack.production for stack in stacks.values()] == [False, True, True]
+    made, _ = made_for(scan)
+    assert made.held_back == ("a-dev/net/x", "a-prod/db/a", "a-prod/net/x")
+    entry = [line[1:] for line in made.text.splitlines() if line.startswith("#  ")]
+    assert '    backend: { settings: { bucket: "{BUCKET}", key: "{KEY}" } }' in entry
+    text = made.text.replace("stacks: [] #", "stacks: #") + "\n".join(entry).replace("{BUCKET}", "b")
+    with pytest.raises(ConfigError) as caught:
+        found(replace(made, text=text), scan)
+    assert "{KEY}" in caught.value.problem.message
+    text = text.replace("{KEY}", "{account}/{service}/{name}.tfstate")
+    stacks = found(replace(made, text=text, stacks=made.held_back), scan)
+    assert [stack.production for stack in stacks] == [False, True, True]
 
 
 def test_a_state_that_exists_is_not_moved() -> None:
@@ -96,11 +101,14 @@ def test_a_state_named_after_no_stack_belongs_to_none() -> None:
 
 
 def test_workspaces_that_the_code_uses() -> None:
-    """Code that reads terraform.workspace says itself how its states are told apart."""
-    scan = seen(
-        ScannedModule(folder=".", backend=FIXED, uses_workspace=True), files=("prod.tfvars", "dev.tfvars")
-    )
-    _, stacks = made_for(scan)
+    """Workspaces are only assumed to be called like variables files if the code has these names, too."""
+    files = ("prod.tfvars", "dev.tfvars")
+    module = ScannedModule(folder=".", backend=FIXED, uses_workspace=True)
+    made, _ = made_for(seen(module, files=files))
+    assert made.held_back == ("dev", "prod")
+    assert '#    workspace: "{environment}"' in made.text
+    named = replace(module, workspace_names=frozenset(("dev", "prod", "qa")))
+    _, stacks = made_for(seen(named, files=files))
     assert {name: stack.workspace for name, stack in stacks.items()} == {"dev": "dev", "prod": "prod"}
 
 

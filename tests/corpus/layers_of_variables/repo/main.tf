@@ -11,5 +11,5 @@ variable "name" {
 }
 
 resource "terraform_data" "app" {
-  input = "${var.name} ${terraform.workspace}"
+  input = "${var.name} ${lookup({ dev = 1, prod = 3 }, terraform.workspace)}"
 }
