@@ -67,17 +67,18 @@ def not_yet_reported(report: Report, results: Iterable[StackResult]) -> tuple[Re
     return tuple(finding for finding in report.active if not finding.id or finding.id not in repeated)
 
 
-def with_base_findings(report: Report, base: Report) -> Report:
+def with_base_findings(report: Report, base: Report, level: Severity = Severity.ERROR) -> Report:
     """The report with the errors that only the rules of the base show, and without their waivers.
 
-    Not those about waivers and settings of the base, which are no longer in the files.
+    Not those about waivers and settings of the base, which are no longer in the files. `level`: the lowest
+    severity that counts.
     """
-    shown = {finding.id for finding in report.active if finding.severity is Severity.ERROR}
+    shown = {finding.id: finding.severity for finding in report.active}
     more = tuple(
         finding
         for finding in base.active
-        if finding.severity is Severity.ERROR
-        and finding.id not in shown
+        if finding.severity.is_at_least(level)
+        and not (finding.id in shown and shown[finding.id].is_at_least(finding.severity))
         and finding.rule.id not in ABOUT_SETTINGS
     )
     ids = {finding.id for finding in more if finding.id}

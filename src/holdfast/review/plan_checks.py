@@ -250,7 +250,7 @@ class PlanChecks:
             for rule, result in tool.run(checkout, {})
             if getattr(result, "reason", None) != NO_PLAN
         )
-        inputs = CheckInputs(tool_results=results, baseline=self._baseline)
+        inputs = CheckInputs(tool_results=results, baseline=self._baseline, planned=True)
         return run_checks(checkout, _rules(), inputs, targets=_CODE, limit=self._limit)
 
     def _begin_format(self, plan_file: PlanFile) -> None:

@@ -8,6 +8,7 @@ import pytest
 from checkouts import check, messages, of
 
 from holdfast.checks.engine.catalogue import rule as rule_of
+from holdfast.checks.engine.running import CheckInputs
 from holdfast.checks.formats.interface import partly_evaluated_text
 from holdfast.checks.model.interface import Rule, Severity
 
@@ -51,6 +52,12 @@ NEEDS = 'variable "name" {}\n'
 def test_a_building_block_gets_notes(code: str, config: str | None, severity: Severity) -> None:
     """Without a backend, a provider and the values that it needs, it is not applied on its own."""
     assert levels("HF304", {"main.tf": code}, config) == [severity]
+
+
+def test_what_is_planned_is_no_building_block() -> None:
+    """It has values for its variables, from wherever it is planned."""
+    planned = check(the("HF304"), {"main.tf": UNPINNED + NEEDS}, inputs=CheckInputs(planned=True))
+    assert [one.severity for one in of(planned, the("HF304"))] == [WARNING]
 
 
 def test_what_a_stack_calls_counts_in_full() -> None:

@@ -21,7 +21,8 @@ NOT_CHECKED = frozenset({"HF905", "HF906", "HF908"})
 """They report that something was not checked, which is never known as fine."""
 _OWN = frozenset(catalogue.ids()) - NOT_CHECKED
 _UNREADABLE = "HF904"
-_POLICIES = "HF5"
+_WHOLE_BLOCK = ("HF5", "HF301", "HF302", "HF303", _UNREADABLE)
+"""Rules whose finding is about more than its line: what a policy allows, which program is run."""
 _POLICY = "rego"
 _CHECKOV = "checkov"
 
@@ -205,7 +206,7 @@ def _in_folder(key: _Key) -> _Key:
 
 def _content(finding: ReportedFinding, checkout: Checkout) -> str | bytes | None:
     """The code that the finding is about, however it is indented: its line, all lines of a secret, the block
-    of a policy, whose other lines decide what it allows, or the file.
+    of a policy or a program, or the file.
     """
     file, line = finding.file, finding.line
     if file is None:
@@ -213,7 +214,7 @@ def _content(finding: ReportedFinding, checkout: Checkout) -> str | bytes | None
     first = last = line
     if finding.rule.secret and line is not None:
         last = max(finding.end_line or line, line)
-    elif finding.rule.id.startswith(_POLICIES) or finding.rule.id == _UNREADABLE:
+    elif finding.rule.id.startswith(_WHOLE_BLOCK):
         first, last = _block(checkout.code.file(file), finding)
     if first is None or last is None:
         return checkout.content(file)

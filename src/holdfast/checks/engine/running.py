@@ -60,6 +60,8 @@ class CheckInputs(Struct, frozen=True, kw_only=True):
     """Results of external tools."""
     baseline: tuple[BaselineEntry, ...] | None = None
     """Known findings; None: there is no baseline."""
+    planned: bool = False
+    """The stacks are planned, so that none of them lacks values."""
 
 
 _NOTHING = CheckInputs()
@@ -155,7 +157,7 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
     match target:
         case CheckTarget.SOURCE:
             for module in checkout.modules:
-                unused = is_building_block(module)
+                unused = is_building_block(module) and not (inputs.planned and module.stacks)
                 yield (
                     Evaluation(rule=rule, files=module.paths, stacks=module.stacks, unused=unused),
                     module,

@@ -12,6 +12,7 @@ from holdfast import __version__
 from holdfast.changes.repository import Repository, open_repository
 from holdfast.checks.engine import catalogue
 from holdfast.checks.engine.inputs import build_checkout
+from holdfast.checks.engine.limits import RuleLimit
 from holdfast.checks.engine.novelty import mark_known, next_baseline
 from holdfast.checks.engine.pages import rule_details, target_names, waiver_help
 from holdfast.checks.engine.running import NO_ENGINE, NO_HISTORY, Available, CheckInputs, run_checks
@@ -159,6 +160,7 @@ def run_check(invocation: Invocation, selection: Selection, options: CheckOption
     if problems:  # Without stacks, none can be selected by name: check everything.
         selection = ([], *selection[1:])
     checkouts = _checkouts(repository, *selection)
+    since = selection[2]
     engine: Available[EngineOutput] = Available(missing=NO_ENGINE)
     if options.engine:
         engine = inputs.engine_answers(invocation, checkouts.now, fix=options.fix)
@@ -183,11 +185,11 @@ def run_check(invocation: Invocation, selection: Selection, options: CheckOption
             ),
             baseline=known,
         )
-        return run_checks(checkout, catalogue.rules(), given)
+        return run_checks(checkout, catalogue.rules(), given, limit=RuleLimit(fail_closed=since is not None))
 
     report = run(checkouts.now)
     if checkouts.by_base is not None:
-        report = with_base_findings(report, run(checkouts.by_base))
+        report = with_base_findings(report, run(checkouts.by_base), options.fail_on)
     if checkouts.before is not None:
         report = checkouts.before.compare(report, checkouts.now, engine, known or ())
     if options.write_baseline:
