@@ -6,7 +6,6 @@ that run programs, or on the version of Atmos is held back.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -147,17 +146,13 @@ class ComponentDraft(Draft):
             )
         if not self.code.module(self.module).files:
             self.hold_back(f"{self.module} has no code. Run `atmos vendor pull`, or set `module`.")
-        for key in ("overrides", "hooks", "source", "generate"):
+        for key in ("overrides", "hooks", "source", "generate", "providers"):
             if component.mapping(key):
                 self.hold_back(f"`{key}` is not translated. Write what it does in the entry.")
         self.add(f"{path} components.terraform.{component.name}", f"module: {self.module}")
         self.add(f"stack {self.stack_name}", f"workspace: {self.workspace}")
         self._read_backend()
         self._read_inputs(names)
-        providers = json.dumps({"provider": component.mapping("providers")}, indent=2, default=str)
-        if component.mapping("providers"):
-            content = providers.replace("@{", "@@{")
-            self.keys["generate"] = {"providers_override.tf.json": {"content": content}}
         self.keys["workspace"] = self.workspace if self.workspace != "default" else None
         env = component.mapping("env")
         self.keys["env"] = {name: self._value(f"env.{name}", value) for name, value in env.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,23 +87,20 @@ def read_config(code: Code, paths: Iterable[str]) -> AtmosConfig | None:
 def read_manifests(code: Code, config: AtmosConfig, paths: Iterable[str]) -> list[Manifest]:
     """The stack files that `included_paths` and `excluded_paths` select."""
     top = config.folder("stacks", default="stacks")
-    included = [_glob(text) for text in texts(config.setting("stacks", "included_paths"))] or [_glob("**/*")]
-    excluded = [_glob(text) for text in texts(config.setting("stacks", "excluded_paths"))]
+    included = texts(config.setting("stacks", "included_paths")) or ["**/*"]
+    excluded = texts(config.setting("stacks", "excluded_paths"))
     reader = _Reader(code, top, paths)
     manifests: list[Manifest] = []
     for path in reader.files:
         name = path.removeprefix(f"{top}/")
-        if not any(glob.fullmatch(name) or glob.fullmatch(_stem(name)) for glob in included):
-            continue
-        if any(glob.fullmatch(name) or glob.fullmatch(_stem(name)) for glob in excluded):
+        if not _matches(name, included) or _matches(name, excluded):
             continue
         reader.problems.clear()
-        content = reader.read(path)
         manifests.append(
             Manifest(
                 path=path,
                 name=_stem(name),
-                content=content,
+                content=reader.read(path),
                 given_name=_load(code, path)[0].get("name"),
                 problems=tuple(reader.problems),
             )
@@ -143,8 +141,7 @@ class _Reader:
         whole = posixpath.normpath(posixpath.join(folder, wanted))
         if _stem(whole) in self._stems:
             return [self._stems[_stem(whole)]]
-        glob = _glob(whole)
-        found = [file for stem, file in self._stems.items() if glob.fullmatch(stem) or glob.fullmatch(file)]
+        found = [file for file in self.files if _matches(file, (whole,))]
         if not found and not (isinstance(item, Mapping) and item.get("skip_if_missing") is True):
             self.problems.append(f"{path} imports {wanted}, which does not exist.")
         return found
@@ -191,6 +188,12 @@ def _stem(path: str) -> str:
     return path.rpartition(".")[0] if path.endswith(_ENDINGS) else path
 
 
+def _matches(path: str, globs: Iterable[str]) -> bool:
+    """With or without its ending."""
+    return any(_glob(glob).fullmatch(text) for glob in globs for text in (path, _stem(path)))
+
+
+@functools.cache
 def _glob(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.model.report import Novelty, Report, Waiver
+from holdfast.checks.model.report import Novelty, Report, ReportedFinding, Waiver
 from holdfast.kernel.text import plural
 from holdfast.system.markup import one_line
 
@@ -80,6 +80,13 @@ def summary_text(report: Report) -> str:
         return ""
     parts = (counts_text(report), *uncounted_texts(report), partly_evaluated_text(report))
     return " · ".join(part for part in parts if part)
+
+
+def place_text(finding: ReportedFinding) -> str:
+    """`modules/app/main.tf:12`, or what it is about if it has no file."""
+    if finding.file is None:
+        return finding.stack or "the repository"
+    return finding.file if finding.line is None else f"{finding.file}:{finding.line}"
 
 
 def place_suffix(where: str | None) -> str:

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from holdfast.checks.formats.interface import FormatInput
+from holdfast.checks.formats.interface import FormatInput, place_text
 from holdfast.checks.model.report import ReportedFinding
 from holdfast.system.markup import one_line
 
@@ -76,11 +76,9 @@ def _case(case: _Case) -> Iterator[str]:
 
 
 def _line(finding: ReportedFinding) -> str:
-    where = finding.file or finding.stack or "the repository"
-    place = where if finding.line is None else f"{where}:{finding.line}"
     about = f" ({finding.address})" if finding.address else ""
     hint = f"  {finding.hint}" if finding.hint else ""
-    return one_line(f"{place}: {finding.severity}: {finding.message}{about}{hint}")
+    return one_line(f"{place_text(finding)}: {finding.severity}: {finding.message}{about}{hint}")
 
 
 def _quote(text: str) -> str:

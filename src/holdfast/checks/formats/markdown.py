@@ -9,6 +9,7 @@ from holdfast.checks.formats.interface import (
     FormatInput,
     counts_text,
     partly_evaluated_text,
+    place_text,
     uncounted_texts,
 )
 from holdfast.checks.model.interface import Severity
@@ -61,7 +62,7 @@ def _row(finding: ReportedFinding, more: str) -> str:
     what = finding.message if finding.address is None else f"{finding.address}: {finding.message}"
     hint = f"<br>{cell(finding.hint.replace('`', chr(39)), _WIDEST)}" if finding.hint else ""
     text = cell(what.replace("`", "'"), _WIDEST)
-    where = cell(_where(finding), _WIDEST)
+    where = cell(place_text(finding), _WIDEST)
     return f"| {_ICONS[finding.severity]} | {_id(finding.rule.id)} | {where}{more} | {text}{hint} |"
 
 
@@ -70,15 +71,9 @@ def _id(rule: str) -> str:
     return rule if _PLAIN.fullmatch(rule) else cell(rule, _WIDEST)
 
 
-def _where(finding: ReportedFinding) -> str:
-    if finding.file is None:
-        return finding.stack or "the repository"
-    return finding.file if finding.line is None else f"{finding.file}:{finding.line}"
-
-
 def _waived(report: Report) -> list[str]:
     rows = (
-        f"- {_id(finding.rule.id)} at {code(_where(finding), _WIDEST)} until {finding.waiver.until}: "
+        f"- {_id(finding.rule.id)} at {code(place_text(finding), _WIDEST)} until {finding.waiver.until}: "
         f"{code(finding.waiver.reason.replace('`', chr(39)), _WIDEST)}"
         for finding in report.findings
         if finding.waiver is not None

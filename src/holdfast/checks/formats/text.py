@@ -15,6 +15,7 @@ from holdfast.checks.formats.interface import (
     counts_text,
     partly_evaluated_text,
     place_suffix,
+    place_text,
     uncounted_texts,
     waiver_text,
 )
@@ -64,7 +65,7 @@ def _group(group: RuleGroup) -> Iterator[Line]:
     """One rule: its title, a line for each shown finding, and below several with the same hint, the hint."""
     yield _title(group)
     shown = [finding for finding, _ in group.shown]
-    width = max(len(_place(finding)) for finding in shown)
+    width = max(len(one_line(place_text(finding))) for finding in shown)
     width = width if width <= _WIDEST_PLACE else 0
     hints: set[str] = set()
     for (finding, more), following in itertools.zip_longest(group.shown, shown[1:]):
@@ -110,13 +111,11 @@ def _title(group: RuleGroup) -> Line:
 def _line(finding: ReportedFinding, width: int, more: str) -> Line:
     about = place_suffix(finding.address if (finding.address or "") not in finding.message else None)
     message = _sentence(one_line(finding.message))
-    return ((f"     {_place(finding):<{width}}  ", ""), (f"{message}{about}", ""), (more, "dim"))
-
-
-def _place(finding: ReportedFinding) -> str:
-    if finding.file is None:
-        return one_line(finding.stack or "the repository")
-    return one_line(finding.file if finding.line is None else f"{finding.file}:{finding.line}")
+    return (
+        (f"     {one_line(place_text(finding)):<{width}}  ", ""),
+        (f"{message}{about}", ""),
+        (more, "dim"),
+    )
 
 
 def _sentence(text: str) -> str:
