@@ -49,50 +49,31 @@ _NOT_TEXT: Final = re.compile(
 )
 _SCRIPT_FOLDERS: Final = frozenset(
     (
-        *(
-            ".github",
-            "workflows",
-            ".circleci",
-            ".buildkite",
-            ".azuredevops",
-            "actions",
-            "ci",
-            "jobs",
-            "tasks",
-        ),
-        *("bin", "script", "scripts", "pipeline", "pipelines", "tools", "hack", "build", "make"),
+        *(".github", "workflows", ".circleci", ".buildkite", ".azuredevops", "actions", "ci", "jobs"),
+        *("bin", "script", "scripts", "pipeline", "pipelines", "tasks", "tools", "hack", "build", "make"),
     )
 )
+_TOOLS: Final = {
+    "Terragrunt": r"(?:^|/)(?:terragrunt(?:\.stack)?|root)\.hcl(?:\.json)?$",
+    "Atmos": r"(?:^|/)\.?atmos\.ya?ml$",
+    "Atlantis": r"^atlantis\.ya?ml$",
+    "Terramate": r"\.tm(?:\.hcl)?$|(?:^|/)terramate\.hcl$",
+    "Digger": r"(?:^|/)digger\.ya?ml$",
+    "Terraspace": r"(?:^|/)config/terraform/backend\.(?:tf|rb)$",
+    "Spacelift": r"(?:^|/)\.spacelift/[^/]+$|^\.spacelift$",
+    "env0": r"(?:^|/)env0(?:\.workflow)?\.ya?ml$",
+    "CDK for Terraform": r"(?:^|/)cdktf\.json$",
+    "HCP Terraform Stacks": r"\.(?:tfstack|tfcomponent|tfdeploy)\.hcl$",
+    "Pretf": r"\.tf\.py$",
+}
+"""By tool: the paths of its files."""
+_STEPS: Final = {
+    "Terragrunt": "Convert the unit: an entry with its backend, inputs and dependencies.",
+    "Terramate": "Run `terramate generate`, then `holdfast init --force`.",
+    "Digger": "Write an entry for each project, with its `dir` as `module` and its `workspace`.",
+}
 _STORED: Final = "Add `backend: {{ type: …, settings: {{ … }} }}` with the values {tool} uses."
-_TOOLS: Final = tuple(
-    (tool, pattern, step or _STORED.format(tool=tool))
-    for pattern, tool, step in (
-        (
-            r"(?:^|/)(?:terragrunt(?:\.stack)?|root)\.hcl(?:\.json)?$",
-            "Terragrunt",
-            "Convert the unit: an entry with its backend, inputs and dependencies.",
-        ),
-        (r"(?:^|/)\.?atmos\.ya?ml$", "Atmos", ""),
-        (r"^atlantis\.ya?ml$", "Atlantis", ""),
-        (
-            r"\.tm(?:\.hcl)?$|(?:^|/)terramate\.hcl$",
-            "Terramate",
-            "Run `terramate generate`, then `holdfast init --force`.",
-        ),
-        (
-            r"(?:^|/)digger\.ya?ml$",
-            "Digger",
-            "Write an entry for each project, with its `dir` as `module` and its `workspace`.",
-        ),
-        (r"(?:^|/)config/terraform/backend\.(?:tf|rb)$", "Terraspace", ""),
-        (r"(?:^|/)\.spacelift/[^/]+$|^\.spacelift$", "Spacelift", ""),
-        (r"(?:^|/)env0(?:\.workflow)?\.ya?ml$", "env0", ""),
-        (r"(?:^|/)cdktf\.json$", "CDK for Terraform", ""),
-        (r"\.(?:tfstack|tfcomponent|tfdeploy)\.hcl$", "HCP Terraform Stacks", ""),
-        (r"\.tf\.py$", "Pretf", ""),
-    )
-)
-_TOOL: Final = re.compile("|".join(f"({pattern})" for _, pattern, _ in _TOOLS))
+_TOOL: Final = re.compile("|".join(f"({pattern})" for pattern in _TOOLS.values()))
 _WORDS: Final = ("backend", "TF", "TERRAFORM", "TOFU", "terraform", "tofu", "workspace", "gitlab-", "tf ")
 
 
@@ -145,7 +126,8 @@ def find_signs(paths: Iterable[str], text_of: Callable[[str], str]) -> tuple[Sig
 
 def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
     if (match := _TOOL.search(path)) is not None:
-        tool, _, step = _TOOLS[(match.lastindex or 1) - 1]
+        tool = list(_TOOLS)[(match.lastindex or 1) - 1]
+        step = _STEPS.get(tool) or _STORED.format(tool=tool)
         what = f"shows that {tool} runs this code"
         yield Sign(kind=SignKind.TOOL, place=Place(file=path), what=what, next_step=step)
         if tool == "Digger" and _PROJECT_WORKSPACE.search(text_of(path)):

@@ -6,7 +6,6 @@ back, that is, written as a comment.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,27 +31,15 @@ from holdfast.onboarding.state_evidence import (
 from holdfast.stacks.backend import HOSTED, CodeBackend, named_state, state_location
 from holdfast.stacks.stack import Stack
 
-_KEY: Final = {"s3": "key", "azurerm": "key", "gcs": "prefix"}
 _GENERIC: Final = frozenset(
     (
         *("backend", "backends", "config", "configs", "conf", "configuration", "cfg", "ini", "partial"),
         *("state", "states", "tfstate", "remote", "s3", "azurerm", "gcs", "tf", "terraform"),
-        *(
-            "tfbackend",
-            "tfbackends",
-            "hcl",
-            "tfvars",
-            "json",
-            "vars",
-            "env",
-            "envs",
-            "environment",
-            "environments",
-        ),
+        *("tfbackend", "tfbackends", "hcl", "tfvars", "json", "vars"),
+        *("env", "envs", "environment", "environments"),
     )
 )
 """Words in a path that say nothing about the stack."""
-_MOST_PLACEHOLDERS: Final = 5
 
 
 class StateChoice(Struct, frozen=True, kw_only=True):
@@ -257,21 +244,8 @@ def _separate(
             stack.name: replace(choice, file=choices[stack.name].file, workspace=stack.label)
             for stack in sharing
         }
-    return _one_of(sharing, backend)
-
-
-def _one_of(sharing: list[StackDraft], backend: CodeBackend) -> dict[str, StateChoice]:
-    """The code uses one state for all stacks: it belongs to at most one of them."""
-    text = " ".join(str(value) for value in backend.settings.values() if isinstance(value, str))
-    words = set(re.split(r"[^A-Za-z0-9]+", text))
-    owners = [stack for stack in sharing if stack.label in words]
-    where = backend.settings.get(_KEY.get(backend.type, ""), backend.type)
-    choices = _hold_back(sharing, f"the code uses one state ({where}) for {len(sharing)} stacks")
-    if len(owners) == 1:
-        choices[owners[0].name] = StateChoice(
-            guessed=f"the state in the code ({where}) is named after {owners[0].label}"
-        )
-    return choices
+    where = backend.settings.get("key") or backend.settings.get("prefix") or backend.type
+    return _hold_back(sharing, f"the code uses one state ({where}) for {len(sharing)} stacks")
 
 
 def _like_files(held_back: HeldBack) -> HeldBack:
@@ -366,24 +340,12 @@ def _template(values: Sequence[str | None], captured: Sequence[Mapping[str, str]
         return escape(str(values[0]))
     # The stack whose values differ most shows best which placeholder is where.
     base = max(range(len(values)), key=lambda index: len(set(captured[index].values())))
-    usable = [name for name, value in captured[base].items() if value][:_MOST_PLACEHOLDERS]
-    marked = (
-        _marked(str(values[base]), [(captured[base][name], name) for name in order])
-        for order in itertools.permutations(usable)
-    )
-    for text in marked:
-        if all(_fill(text, own) == value for value, own in zip(values, captured, strict=True)):
-            return text
-    return None
-
-
-def _marked(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """The text with each value that is a whole word replaced by its placeholder, in the order of `pairs`."""
-    if not pairs:
-        return escape(text)
-    (value, name), *rest = pairs
-    pieces = re.split(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", text)
-    return f"{{{name}}}".join(_marked(piece, rest) for piece in pieces)
+    names = {value: name for name, value in captured[base].items() if value}
+    words = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    pieces = re.split(rf"(?<![A-Za-z0-9])({words})(?![A-Za-z0-9])", str(values[base])) if words else ()
+    text = "".join(f"{{{names[piece]}}}" if piece in names else escape(piece) for piece in pieces)
+    same = all(_fill(text, own) == value for value, own in zip(values, captured, strict=True))
+    return text if same else None
 
 
 def _fill(text: str, captured: Mapping[str, str]) -> str | None:

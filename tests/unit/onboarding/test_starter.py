@@ -81,22 +81,11 @@ def test_an_open_backend_waits_for_its_settings() -> None:
 
 
 def test_a_state_that_exists_is_not_moved() -> None:
-    """Where the code names one state for several variables files, no other place is made up."""
-    scan = seen(ScannedModule(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars"))
-    made, stacks = made_for(scan)
-    assert made.stacks == ("prod",)
-    assert made.held_back == ("dev",)
-    assert stacks["prod"].backend is None
-    assert stacks["prod"].workspace == "default"
-    assert "#  - variables: dev.tfvars" in made.text
-
-
-def test_a_state_named_after_no_stack_belongs_to_none() -> None:
-    """A state that could belong to any of them is given to none."""
-    fixed = CodeBackend(type="s3", settings={"bucket": "b", "key": "terraform.tfstate"})
-    made, _ = made_for(seen(ScannedModule(folder=".", backend=fixed), files=("prod.tfvars", "dev.tfvars")))
+    """A state that the code names for several variables files is given to none of them."""
+    made, _ = made_for(seen(ScannedModule(folder=".", backend=FIXED), files=("prod.tfvars", "dev.tfvars")))
     assert made.stacks == ()
     assert made.held_back == ("dev", "prod")
+    assert "one state (prod/terraform.tfstate) for 2 stacks" in made.text
     assert any("held back" in one.title for one in made.steps)
 
 
