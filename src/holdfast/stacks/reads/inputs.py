@@ -20,15 +20,7 @@ from holdfast.config.stack_rules import DEFAULT_IGNORES
 from holdfast.hcl.eval.code import LOCK_FILE, is_auto_loaded, is_code
 
 _MOST_PATHS = 3
-_WILD = {
-    "**/": "(?:.*/)?",
-    "**": ".*",
-    "*": "[^/]*",
-    "?": "[^/]",
-    "{": "(?:",
-    "}": ")",
-    ",": "|",
-}
+_MOST_ALTERNATIVES = 100
 
 
 class Fileset(Struct, frozen=True, kw_only=True):
@@ -48,18 +40,58 @@ class Fileset(Struct, frozen=True, kw_only=True):
 
 def fileset_pattern(glob: str) -> re.Pattern[str] | None:
     """`*`, `**`, `?` and `{a,b}` as in Terraform's `fileset`; None for anything else."""
-    if re.search(r"[\[\]\\]", glob) or glob.startswith("/"):
+    alternatives = _alternatives(glob)
+    if alternatives is None or re.search(r"[\[\]\\]", glob):
         return None
-    components = glob.split("/")
-    if ".." in components or any("**" in part and part != "**" for part in components):
-        return None
-    tokens = re.findall(r"\*\*/|\*\*|\*|\?|[{},]|[^*?{},]+", posixpath.normpath(glob))
-    if tokens.count("{") != tokens.count("}") or ("," in tokens and "{" not in tokens):
-        return None
-    try:
-        return re.compile("".join(_WILD.get(token) or re.escape(token) for token in tokens), re.DOTALL)
-    except re.error:
-        return None
+    for path in alternatives:
+        components = path.split("/")
+        if (
+            ".." in components
+            or path.startswith("/")
+            or any("**" in part and part != "**" for part in components)
+        ):
+            return None
+    return re.compile("|".join(_path_pattern(posixpath.normpath(path)) for path in alternatives), re.DOTALL)
+
+
+def _alternatives(glob: str) -> list[str] | None:
+    """The glob without braces, once per alternative; None if there are too many or unbalanced braces."""
+    waiting, done = [glob], []
+    while waiting:
+        text = waiting.pop()
+        braces = re.search(r"\{([^{}]*)\}", text)
+        if braces is None:
+            done.append(text)
+        else:
+            before, after = text[: braces.start()], text[braces.end() :]
+            waiting += (f"{before}{inside}{after}" for inside in braces[1].split(","))
+        if len(waiting) + len(done) > _MOST_ALTERNATIVES:
+            return None
+    return None if any("{" in text or "}" in text for text in done) else done
+
+
+# What is between two wildcards is searched for once, at the first place that fits (`(?>…)`): no other place
+# matches more, and trying all of them would take exponential time.
+
+
+def _path_pattern(glob: str) -> str:
+    first, *others = (
+        "/".join(map(_name_pattern, part.strip("/").split("/"))) if part.strip("/") else ""
+        for part in re.split(r"(?:(?:^|(?<=/))\*\*(?:/|$))+", glob)
+    )
+    if not others:
+        return first
+    *between, last = others
+    middle = "".join(f"(?>(?:[^/]*/)*?{part}/)" for part in between)
+    return (f"{first}/" if first else "") + middle + (f"(?:.*/)?{last}" if last else ".*")
+
+
+def _name_pattern(glob: str) -> str:
+    first, *others = (re.escape(part).replace(r"\?", "[^/]") for part in re.split(r"\*+", glob))
+    if not others:
+        return first
+    *between, last = others
+    return first + "".join(f"(?>[^/]*?{part})" for part in between) + f"[^/]*{last}"
 
 
 @lru_cache(maxsize=1024)
