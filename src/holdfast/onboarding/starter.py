@@ -144,7 +144,9 @@ def _summary(entry: StackEntry) -> str:
         case RuleKind.FOLDER:
             return f"{plural(number, 'root module')} matching {entry.pattern}"
         case RuleKind.NAMED if entry.matrix:
-            return f"{entry.why}, of module {entry.module}"
+            modules = list(dict.fromkeys(stack.module for stack in entry.stacks))
+            where = f"in {first_names(modules, 3)}" if len(modules) > 1 else f"of module {entry.module}"
+            return f"{entry.why}, {where}"
         case RuleKind.NAMED:
             folder = entry.stacks[0].module
             return "a root module at the top" if folder == "." else f"a root module in {folder}"

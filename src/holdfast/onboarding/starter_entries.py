@@ -23,6 +23,10 @@ VARIABLES: Final = (".tfvars", ".tfvars.json")
 """How the name of a file ends that a pattern of variables files can match."""
 
 
+_MEANINGFUL: Final = frozenset({"environment", "account", "region"})
+"""Placeholders that set a key of the stack."""
+
+
 class StackDraft(Struct, frozen=True, kw_only=True):
     """A future stack: its code, its variables, and the values in its path."""
 
@@ -62,6 +66,7 @@ class StackEntry(Struct, frozen=True, kw_only=True):
     kind: RuleKind
     stacks: tuple[StackDraft, ...]
     why: str
+    """The comment above it, if there is one."""
     pattern: str | None = None
     module: str | None = None
     name: str | None = None
@@ -98,7 +103,7 @@ def listed_entry(entry: StackEntry, stacks: Sequence[StackDraft]) -> StackEntry 
     if len(stacks) == 1 or math.prod(map(len, values.values())) != len(stacks):
         return None
     variables = stacks[0].file is not None
-    why = f"{len(stacks)} {'variables files' if variables else 'root modules'}, one stack each"
+    why = _why(stacks)
     if entry.pattern is None:
         return replace(entry, matrix=values, stacks=tuple(stacks), why=why)
     return replace(
@@ -112,6 +117,50 @@ def listed_entry(entry: StackEntry, stacks: Sequence[StackDraft]) -> StackEntry 
         stacks=tuple(stacks),
         why=why,
     )
+
+
+def narrowed_entry(entry: StackEntry, stacks: Sequence[StackDraft]) -> StackEntry | None:
+    """The pattern with the folders written out that are the same for some of its stacks: `{group}` as `env`.
+
+    None if it would not match exactly these.
+    """
+    texts = (entry.pattern, entry.name, entry.module)
+    if entry.pattern is None or len(stacks) == 1 or any("{{" in (text or "") for text in texts):
+        return None
+    fixed = {
+        name: stacks[0].captured.get(name, "")
+        for name in entry.placeholders
+        if f"{{{name}}}" in entry.pattern.split("/") and name not in _MEANINGFUL
+    }
+    for stack in stacks:
+        fixed = {name: value for name, value in fixed.items() if stack.captured.get(name) == value}
+    alike = sum(all(stack.captured.get(name) == fixed[name] for name in fixed) for stack in entry.stacks)
+    if alike != len(stacks) or any(not value or set(value) & set("{}*?[]\\") for value in fixed.values()):
+        return None
+
+    def fill(text: str | None) -> str | None:
+        for name, value in fixed.items():
+            text = text.replace(f"{{{name}}}", value) if text is not None else None
+        return text
+
+    return replace(
+        entry,
+        pattern=fill(entry.pattern),
+        name=fill(entry.name or name_from_path(entry.pattern)),
+        module=fill(entry.module),
+        shared=tuple(fill(path) or path for path in entry.shared),
+        environment=fill(entry.environment),
+        stacks=tuple(
+            replace(stack, captured={k: v for k, v in stack.captured.items() if k not in fixed})
+            for stack in stacks
+        ),
+        why=_why(stacks),
+    )
+
+
+def _why(stacks: Sequence[StackDraft]) -> str:
+    what = "variables files" if stacks[0].file is not None else "root modules"
+    return f"{len(stacks)} {what}, one stack each"
 
 
 def single_entry(

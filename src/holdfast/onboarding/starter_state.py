@@ -20,7 +20,13 @@ from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.scan_settings import BackendFile
-from holdfast.onboarding.starter_entries import StackDraft, StackEntry, listed_entry, single_entry
+from holdfast.onboarding.starter_entries import (
+    StackDraft,
+    StackEntry,
+    listed_entry,
+    narrowed_entry,
+    single_entry,
+)
 from holdfast.onboarding.state_evidence import (
     NAME_WORKSPACE,
     HeldBack,
@@ -276,7 +282,7 @@ def entries_with_states(
             choice = choices[stack.name]
             alike[choice.held_back, choice.file is None].append(stack)
         for stacks in alike.values():
-            listed = listed_entry(entry, stacks)
+            listed = narrowed_entry(entry, stacks) or listed_entry(entry, stacks)
             part = _together(listed, [choices[stack.name] for stack in stacks]) if listed else None
             completed += [part] if part else [_single(entry, stack, choices[stack.name]) for stack in stacks]
     return completed
@@ -327,7 +333,7 @@ def _single(entry: StackEntry, stack: StackDraft, choice: StateChoice) -> StackE
         environment=stack.captured.get("environment", environment) or base.environment,
         account=stack.captured.get("account"),
         region=stack.captured.get("region") or base.region,
-        why=entry.why if len(entry.stacks) == 1 else f"{stack.name} by itself",
+        why=entry.why if len(entry.stacks) == 1 else "",
     )
     return _together(own, [choice]) or own
 

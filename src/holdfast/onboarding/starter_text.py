@@ -110,7 +110,8 @@ def _environments(environments: Sequence[Environment]) -> str:
 
 def _entry(entry: StackEntry, active: frozenset[str]) -> str:
     first, *rest = _lines(_keys(entry, active))
-    lines = (f"  # {entry.why}", f"  - {first}", *_indented(rest, "    "))
+    comment = (f"  # {entry.why}",) if entry.why else ()
+    lines = (*comment, f"  - {first}", *_indented(rest, "    "))
     return "".join(f"{line}\n" for line in lines)
 
 

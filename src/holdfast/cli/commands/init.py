@@ -127,6 +127,9 @@ def _show(
     console.say((" Next", "bold"))
     if stacks:
         console.say("   holdfast stacks     list the stacks, and which ones count as production")
+        console.say(
+            "   holdfast check      find problems in the code; `--baseline write` accepts the existing ones"
+        )
         console.say("   holdfast plan       show the changes; existing stacks should have none")
     elif starter.held_back:
         console.say(f"   Complete the held-back entries in {where}, then: holdfast stacks")
