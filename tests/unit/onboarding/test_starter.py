@@ -261,3 +261,27 @@ def test_the_starter_takes_linear_time() -> None:
 def test_values_as_yaml(value: object, text: str) -> None:
     """Text that could be read as something else is quoted."""
     assert yaml_value(value) == text
+
+
+def test_a_pattern_without_the_stacks_that_are_held_back() -> None:
+    """Components that do not have the same environments are no matrix, but the folder beside them is."""
+    environments = {"app": ("dev01", "prod01"), "core": ("dev", "prod"), "db": ("dev", "prod")}
+    files = tuple(
+        f"src/{component}/{'groups' if component == 'db' else 'env'}/{environment}/terraform.tfvars"
+        for component, names in environments.items()
+        for environment in names
+    )
+    backends = {
+        path.replace("terraform.tfvars", "backend.tfvars"): {"bucket": "b", "key": path, "region": "r"}
+        for path in files
+        if "/env/" in path
+    }
+    modules = (ScannedModule(folder=f"src/{component}", backend=S3) for component in environments)
+    made, stacks = made_for(seen(*modules, files=files, backend_files=backends))
+    assert set(stacks) == {"app/env/dev01", "app/env/prod01", "core/env/dev", "core/env/prod"}
+    assert '  - variables: "src/{component}/env/{environment}/terraform.tfvars"\n' in made.text
+    assert made.text.count("- variables:") == 2, "one, and one that is held back"
+    assert '#  - variables: "src/db/groups/{environment}/terraform.tfvars"\n' in made.text
+    backend = stacks["core/env/dev"].backend
+    assert backend is not None
+    assert backend.files == ("src/core/env/dev/backend.tfvars",)
