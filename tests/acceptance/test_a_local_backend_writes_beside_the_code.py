@@ -120,8 +120,13 @@ def test_a_workspace_is_honoured_and_left_again(holdfast: Program) -> None:
 def test_the_folder_of_workspaces_lies_in_the_source_too(holdfast: Program) -> None:
     """`workspace_dir` is resolved against the module, as `path` is."""
     one_stack(holdfast, 'backend "local" { workspace_dir = "../spaces" }', ", workspace: blue")
+    planned = holdfast.results("plan")["only"]["notes"]
+    assert any("workspace blue is new or empty" in note for note in planned)
     holdfast.ok("apply", "--yes")
     assert states_in(holdfast.folder) == ["live/spaces/blue/terraform.tfstate"]
+    holdfast.write("live/app/more.tf", 'resource "terraform_data" "more" {}\n')
+    planned = holdfast.results("plan")["only"]["notes"]
+    assert not any("new or empty" in note for note in planned)
     assert states_in(holdfast.home) == []
 
 

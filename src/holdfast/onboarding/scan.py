@@ -35,7 +35,7 @@ from holdfast.onboarding.scan_signs import (
 )
 from holdfast.onboarding.scan_workspaces import names_in_code, reads_workspace
 from holdfast.onboarding.translate import translate
-from holdfast.onboarding.translation import Translation
+from holdfast.onboarding.translation import Translation, hold_back_workspaces
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_reader
@@ -151,6 +151,8 @@ def scan_repository(
         if path.endswith((".tfvars", ".tfvars.json")) and path not in settings_only
     }
     translation = translate(code, paths, tool=tool)
+    if translation is not None:
+        translation = hold_back_workspaces(translation, signs)
     modules = _modules(root, code, paths, variables_files)
     for folder in translation.folders if translation is not None else ():
         if folder in modules:

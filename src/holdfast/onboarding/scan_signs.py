@@ -26,13 +26,14 @@ _WRITTEN: Final = re.compile(
 )
 """The same in JSON, YAML and the languages of tools that generate code."""
 _OPTION: Final = re.compile(
-    r"-backend-config(?:=|\s+)[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'`\\])+[\"']?[^\s\"'`\\]*)"
+    r"(?:-backend-config(?:=|\s+|[\"'],\s*f?)|\bbackend_config:\s*(?=[\"']?\w+=))[\"']?((?:\$\{\{[^}]*\}\}|[^\s\"'`\\])+[\"']?[^\s\"'`\\]*)"
     r"|\b(?:backend_config(?:_file)?|backendType:\s*[\"']?(?:azurerm|aws|gcp|s3|gcs)|backendServiceArm|backendAzureRm\w+|TF_CLI_ARGS_init"
     r"|TF_HTTP_ADDRESS|TF_STATE_NAME|TF_ADDRESS|TF_CLOUD_ORGANIZATION)\b|\bgitlab-(?:terraform|tofu)\b"
 )
 _WORKSPACE: Final = re.compile(r"\bworkspace[\"',\s]+(?:select|new)\b|\bTF_WORKSPACE\b")
 _VARIABLES_FILE: Final = re.compile(r"-var-file[=\s\"',]+([^\s\"',]+)")
 _PROJECT_WORKSPACE: Final = re.compile(r"^[\s-]*workspace:\s*(?!default\b)\S", re.MULTILINE)
+_ACTION: Final = re.compile(r"\buses:\s*\S*/(?:terraform|tofu)-(?:plan|apply)@")
 _RUN: Final = re.compile(
     r"(?:\b(?:terraform|tofu|tf)\b|\$[({]*(?:TERRAFORM|TOFU|TF)\w*[)}]*)"
     r"[^\n|;&#]{0,200}?[\s\"',](?:plan|apply|destroy)\b"
@@ -132,6 +133,9 @@ def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
         yield Sign(kind=SignKind.TOOL, place=Place(file=path), what=what, next_step=step)
         if tool == "Digger" and _PROJECT_WORKSPACE.search(text_of(path)):
             yield Sign(kind=SignKind.WORKSPACE, place=Place(file=path), what="sets workspaces")
+        if path.endswith((".yaml", ".yml")):
+            settled = (SignKind.OPTION, SignKind.WORKSPACE)
+            yield from (sign for sign in _signs_in_text(path, text_of(path)) if sign.kind in settled)
         return
     if not _TEXT.search(path) or _NOT_TEXT.search(path):
         return
@@ -139,6 +143,8 @@ def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
     if not ("terraform" in text or "backend" in text or "tofu" in text or "TF_" in text):
         return
     yield from _signs_in_text(path, text)
+    if _ACTION.search(text) and _PROJECT_WORKSPACE.search(text):
+        yield Sign(kind=SignKind.WORKSPACE, place=Place(file=path), what="sets workspaces")
 
 
 def _signs_in_text(path: str, text: str) -> Iterator[Sign]:

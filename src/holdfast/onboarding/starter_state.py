@@ -28,13 +28,14 @@ from holdfast.onboarding.starter_entries import (
     single_entry,
 )
 from holdfast.onboarding.state_evidence import (
-    NAME_WORKSPACE,
     HeldBack,
     StateEvidence,
     filled_in,
+    held_for_both,
+    hosted_elsewhere,
     missing_settings,
 )
-from holdfast.stacks.backend import HOSTED, CodeBackend, named_state, state_location
+from holdfast.stacks.backend import HOSTED, named_state, state_location
 from holdfast.stacks.stack import Stack
 
 _GENERIC: Final = frozenset(
@@ -83,9 +84,9 @@ def state_choices(entries: Iterable[StackEntry], scan: RepositoryScan) -> dict[s
         choices.update(_hold_back(sharing, "it would share a state with another stack"))
     for stack in stacks:
         choice = choices[stack.name]
-        if choice.workspace is None and choice.held_back is None:
+        if choice.workspace is None and (choice.held_back is None or choice.held_back.missing):
             held_back = evidence.workspace(scan.modules[stack.module], by_file=choice.file is not None)
-            choices[stack.name] = replace(choice, held_back=held_back)
+            choices[stack.name] = replace(choice, held_back=held_for_both(choice.held_back, held_back))
     return choices
 
 
@@ -115,17 +116,20 @@ def _known_choice(stack: StackDraft, scan: RepositoryScan, evidence: StateEviden
     workspace = stack.workspace or "default"
     hosted = module.backend.type in HOSTED
     if hosted and named_state(_as_stack(stack, choice), "remote", module.backend.settings, workspace) is None:
-        return replace(choice, held_back=_hosted(module.backend))
+        return replace(choice, held_back=hosted_elsewhere(module.backend))
     best = _backend_files(stack, scan) if missing_settings(module.backend) else []
     if len(best) == 1:
         choice = replace(choice, file=best[0])
     missing = missing_settings(module.backend, choice.given)
-    if not missing:
-        if (passed := evidence.passed(module.backend, choice.given)) is None:
-            return replace(choice, held_back=evidence.local(module))
-        name, sign = passed
-        return _held(choice, f"the backend's `{name}`: {sign.place} {sign.what}", (name,))
-    return _held(choice, _why_unknown(module, choice, missing, best, scan, evidence), missing)
+    passed = evidence.passed(module.backend, choice.given)
+    if missing:
+        why = _why_unknown(module, choice, missing, best, scan, evidence)
+        return _held(choice, why, tuple(dict.fromkeys((*missing, *passed))))
+    if not passed:
+        return replace(choice, held_back=evidence.local(module))
+    sign = next(iter(passed.values()))
+    names = ", ".join(f"`{name}`" for name in passed)
+    return _held(choice, f"the backend's {names}: {sign.place} {sign.what}", tuple(passed))
 
 
 def _why_unknown(
@@ -155,14 +159,6 @@ def _held(choice: StateChoice, reason: str, missing: Sequence[str]) -> StateChoi
     next_step = f"Replace {names} with the {'value' if len(missing) == 1 else 'values'} in use."
     held_back = HeldBack(reason=reason, next_step=next_step, missing=tuple(missing))
     return replace(choice, held_back=held_back)
-
-
-def _hosted(backend: CodeBackend) -> HeldBack:
-    if "organization" not in backend.settings:
-        reason = "the code does not name an organization and a workspace"
-        return HeldBack(reason=reason, next_step=f"Write both in the `{backend.type}` block.")
-    reason = "the code does not name one workspace, but a prefix, tags or a project"
-    return HeldBack(reason=reason, next_step=NAME_WORKSPACE, missing=("workspace",))
 
 
 def _open_settings(missing: Iterable[str]) -> dict[str, str]:

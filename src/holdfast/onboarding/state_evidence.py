@@ -30,6 +30,11 @@ NAME_WORKSPACE: Final = (
     'one entry with `matrix: { workspace: [dev, prod] }`, a `name` and `workspace: "{workspace}"`.'
 )
 WITHOUT_WORKSPACES: Final = ("http", "cloud", "remote")
+_AZURE_TASK: Final = {
+    "backendAzureRmStorageAccountName": "storage_account_name",
+    "backendAzureRmContainerName": "container_name",
+    "backendAzureRmKey": "key",
+}
 _FILLED_IN: Final = re.compile(
     r"<%|\{\{|#\{|\$\(|\$\w|@@|%\w+%|__\w+__|<[\w -]+>|\bYOUR[-_]"
     r"|\b(?:UPDATE|CHANGE|REPLACE|FILL|INSERT)[-_]?[A-Z_]*\b"
@@ -108,20 +113,21 @@ class StateEvidence:
         """What supplies the backend settings that the code leaves open."""
         return self._signs.of(folder, SignKind.OPTION, SignKind.TEMPLATE, SignKind.TOOL)
 
-    def passed(self, backend: CodeBackend, given: Collection[str]) -> tuple[str, Sign] | None:
-        """A setting of the location that a script passes to `init`, though the code is complete without it.
+    def passed(self, backend: CodeBackend, given: Collection[str]) -> dict[str, Sign]:
+        """Settings of the location that a script passes to `init`, though the code is complete without them.
 
         If other code leaves the setting open, the script passes it to that code. `given`: settings that the
         entry adds.
         """
+        passed: dict[str, Sign] = {}
         for name in sorted(_location(backend) - set(given)):
             if name in _set_in(backend) and name in self._left_open:
                 continue
             own = backend.settings.get(name, "")
             sign = next((sign for value, sign in self._passed.get(name, {}).items() if value != own), None)
             if sign is not None:
-                return name, sign
-        return None
+                passed[name] = sign
+        return passed
 
     def workspace(self, module: ScannedModule, *, by_file: bool = False) -> HeldBack | None:
         """For code with a backend: why the default workspace is probably not the one with the state.
@@ -167,16 +173,41 @@ def _set_in(backend: CodeBackend) -> set[str]:
     return {*backend.settings, *backend.computed}
 
 
+def _same_name(path: str, option: str) -> bool:
+    return posixpath.basename(path) == posixpath.basename(option)
+
+
 def _passed_settings(sign: Sign, files: Sequence[BackendFile]) -> Iterator[tuple[str, str | None]]:
     """Names and values; no value if it depends on the script, or on which of several files it passes."""
     for option in sign.options:
         name, is_setting, value = option.partition("=")
         if is_setting:
             yield name, None if "$" in value else value
-            continue
+        if (setting := _AZURE_TASK.get(option)) is not None:
+            yield setting, None
         for file in files:
-            if posixpath.basename(file.path) == posixpath.basename(option) or "$" in option:
+            if not is_setting and ("$" in option or _same_name(file.path, option)):
                 yield from ((name, None) for name in file.settings)
+
+
+def held_for_both(settings: HeldBack | None, workspace: HeldBack | None) -> HeldBack | None:
+    """The settings of the backend and the workspace are unknown, or one of them, or none."""
+    if settings is None or workspace is None:
+        return settings or workspace
+    return HeldBack(
+        reason=f"{settings.reason}; {workspace.reason}",
+        next_step=f"{settings.next_step} {workspace.next_step}",
+        missing=tuple(dict.fromkeys((*settings.missing, *workspace.missing))),
+    )
+
+
+def hosted_elsewhere(backend: CodeBackend) -> HeldBack:
+    """For a `cloud` or `remote` block that does not name one workspace."""
+    if "organization" not in backend.settings:
+        reason = "the code does not name an organization and a workspace"
+        return HeldBack(reason=reason, next_step=f"Write both in the `{backend.type}` block.")
+    reason = "the code does not name one workspace, but a prefix, tags or a project"
+    return HeldBack(reason=reason, next_step=NAME_WORKSPACE, missing=("workspace",))
 
 
 def write_backend(type_: str | None) -> str:

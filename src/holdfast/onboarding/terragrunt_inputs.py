@@ -30,11 +30,14 @@ _HARMLESS: Final = re.compile(
 
 
 def read_arguments(draft: UnitDraft) -> None:
-    """`extra_arguments` of plan and apply."""
+    """`extra_arguments` of plan and apply, and those of init that decide which state it is."""
     env: dict[str, object] = {}
     for title, (config, block) in draft.unit.in_terraform("extra_arguments").items():
         given = {each.name: config.value(each.expression) for each in block.body.attributes}
-        if known(given.get("commands")) and not {"plan", "apply"} & set(texts(given.get("commands"))):
+        commands = set(texts(given.get("commands"))) if known(given.get("commands")) else {"plan"}
+        if "init" in commands and "-backend-config" in str(given.get("arguments")):
+            draft.hold_back(f"`{title}` passes -backend-config. Set `backend` to where its state is.")
+        if not commands & {"plan", "apply"}:
             continue
         unknown = next((each for each in block.body.attributes if not known(given[each.name])), None)
         if unknown is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,9 +18,11 @@ from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place, Problem
 from holdfast.onboarding.naming import environment_word
+from holdfast.onboarding.scan_signs import Sign, SignKind, Signs
 from holdfast.onboarding.starter_entries import StackEntry, single_entry
 from holdfast.secrets.redact import Redactor, clean_value
 from holdfast.stacks.backend import code_backend, state_location
+from holdfast.stacks.listing import ROOT
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES
 from holdfast.stacks.stack import Stack
 
@@ -99,6 +102,19 @@ def complete(translation: Translation, code: Code) -> Translation:
     redactor = Redactor()
     stacks = [_without_secrets(stack, code, redactor) for stack in translation.stacks]
     return replace(translation, stacks=_hold_back_dependents(_hold_back_shared_states(stacks, code)))
+
+
+def hold_back_workspaces(translation: Translation, signs: Iterable[Sign]) -> Translation:
+    """Scripts may select a workspace for stacks that have none by the tool's own files."""
+    nearest = Signs(signs, (posixpath.dirname(stack.original) for stack in translation.stacks))
+    stacks: list[TranslatedStack] = []
+    for stack in translation.stacks:
+        sign = nearest.near(posixpath.dirname(stack.original) or ROOT, SignKind.WORKSPACE)
+        reasons = stack.reasons
+        if sign is not None and "workspace" not in stack.keys:
+            reasons += (f"{sign.place} {sign.what}. Set `workspace`, or remove the command.",)
+        stacks.append(replace(stack, reasons=reasons))
+    return replace(translation, stacks=_hold_back_dependents(stacks))
 
 
 def _without_secrets(stack: TranslatedStack, code: Code, redactor: Redactor) -> TranslatedStack:

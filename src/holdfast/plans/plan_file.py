@@ -41,6 +41,10 @@ from holdfast.terraform.statefile.model import State, StateFile, StateOutput, re
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 from holdfast.terraform.workdirs.created_files import archive_files, hash_of_file, new_files
 
+_EMPTY_WORKSPACE = (
+    "the state of workspace {} is new or empty. If the resources exist already, the name of the workspace is "
+    "wrong: compare it with `terraform workspace list`"
+)
 _GONE = (
     "none of its resources was found, so the destroy only removes them from the state: "
     "is this the right account, region and endpoint?"
@@ -201,6 +205,8 @@ async def plan_with(
     gone = options.destroy and not plan.has_changes and state_continuity.holds_something(prior)
     if gone:
         notes = (*notes, _GONE)
+    elif stack.workspace != "default" and plan.has_changes and not state_continuity.holds_something(prior):
+        notes = (*notes, _EMPTY_WORKSPACE.format(stack.workspace))
     return PlanFile(
         terraform=terraform,
         plan=plan,

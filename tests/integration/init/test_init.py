@@ -266,6 +266,14 @@ REMOTE = 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n  }\n}
             "the code does not name one workspace",
         ),
         ({"main.tf": "terraform {\n  cloud {}\n}\n"}, "the code does not name an organization"),
+        (
+            {
+                "main.tf": REMOTE + CODE,
+                "ci.yml": "uses: x/terraform-plan@v1\nworkspace: qa\nbackend_config: bucket=qa\n"
+                "key: terraform init -backend-config=key=qa\n",
+            },
+            "Replace `{BUCKET}` and `{KEY}` with the values in use. Replace `{WORKSPACE}`",
+        ),
         ({"states/prod.tfstate": "{}"}, "states/prod.tfstate is a state file"),
         (
             {"main.tf": 'terraform {\n  backend "local" {}\n}\n' + CODE, ".terraform.lock.hcl": ""},

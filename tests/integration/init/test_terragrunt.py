@@ -191,6 +191,26 @@ def test_what_only_terragrunt_knows_is_held_back(tmp_path: Path, text: str, why:
     assert "#  - name: app" in made.text
 
 
+def test_settings_that_init_gets_are_not_lost(tmp_path: Path) -> None:
+    """`extra_arguments` of init can move the state away from where remote_state has it."""
+    argument = 'commands = ["init"]\n    arguments = ["-backend-config=key=k"]'
+    text = f'terraform {{\n  extra_arguments "x" {{\n    {argument}\n  }}\n}}\n'
+    files = {"live/root.hcl": ROOT + text, "live/dev/app/terragrunt.hcl": INCLUDE + SOURCE}
+    made, _ = started(tmp_path, files)
+    assert made.held_back == ("app",)
+    assert "passes -backend-config" in made.text
+
+
+def test_a_workspace_that_a_script_selects_is_not_lost(tmp_path: Path) -> None:
+    """Terragrunt passes TF_WORKSPACE on: in the default workspace the units would be created again."""
+    files = {"live/dev/app/terragrunt.hcl": INCLUDE + SOURCE + 'inputs = { name = "a" }\n'}
+    made, _ = started(
+        tmp_path, {**files, "Makefile": "plan:\n\tTF_WORKSPACE=dev terragrunt run --all plan\n"}
+    )
+    assert made.held_back == ("app",)
+    assert "Makefile:2 selects a workspace" in made.text
+
+
 def test_a_value_from_the_environment_is_written_once(tmp_path: Path) -> None:
     """The held-back entry refers to `values`, so that completing it is one line."""
     made, _ = started(

@@ -17,6 +17,8 @@ def signs(path: str, text: str = "") -> tuple[Sign, ...]:
         ("tofu init -backend-config=key=${{ matrix.account }}/x", "key=${{ matrix.account }}/x"),
         ("terraform init -backend-config=envs/prod.hcl", "envs/prod.hcl"),
         ("    backend_config_file: prod.hcl", "backend_config_file"),
+        ("    backend_config: key=prod/x", "key=prod/x"),
+        ('["terraform", "init", "-backend-config", f"key={env}/x"]', "key={env}/x"),
         ("      backendAzureRmKey: prod.tfstate", "backendAzureRmKey"),
         ("export TF_HTTP_ADDRESS=https://states.example/x", "TF_HTTP_ADDRESS"),
     ],
