@@ -241,6 +241,8 @@ def _shared(values: Sequence[Mapping[str, object]], names: Sequence[str]) -> dic
         own = [value.get(key) for value in values]
         if isinstance(first, Mapping) and all(isinstance(value, Mapping) for value in own):
             shared[key] = _shared(own, names)  # type: ignore[arg-type] # mappings, see above
+        elif any(marked_variables(own)):
+            continue  # Its `{values.X}` has no value yet, which a default must have.
         elif all(value == first for value in own):
             shared[key] = _marked_template(first) if key == "content" else escaped(first)
         elif key != "content" and all(isinstance(value, str) for value in own):

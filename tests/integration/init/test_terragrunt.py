@@ -220,6 +220,15 @@ def test_a_value_from_the_environment_is_written_once(tmp_path: Path) -> None:
     assert "x-{values.TEAM}" in made.text
 
 
+def test_a_backend_from_the_environment_is_no_default(tmp_path: Path) -> None:
+    """A default must be valid although every entry that needs the value is a comment."""
+    root = ROOT.replace('"acme-states"', '"acme-${get_env("ACCOUNT")}"')
+    units = {f"live/{name}/app/terragrunt.hcl": INCLUDE + SOURCE for name in ("dev", "prod")}
+    made, stacks = started(tmp_path, {"live/root.hcl": root, **units})
+    assert stacks == {}
+    assert made.text.count("acme-{values.ACCOUNT}") == 2
+
+
 def test_a_secret_is_not_written(tmp_path: Path) -> None:
     """Not by its name, nor if the variable is sensitive, nor in a generated file."""
     made, stacks = started(
