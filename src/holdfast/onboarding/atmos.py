@@ -307,6 +307,8 @@ class ComponentDraft(Draft):
         match value:
             case Tagged(function="env") if value.text.split():
                 name, _, default = value.text.partition(" ")
+                if default:
+                    self.hold_back(f"It uses the default of !env {name}. Check what depends on it.")
                 return default.strip("\"' ") or variable_mark(name)
             case Tagged():
                 if value.function not in ("terraform.output", "terraform.state"):

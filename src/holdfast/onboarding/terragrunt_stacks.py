@@ -67,10 +67,11 @@ def _expand(
         inside = config.inside(source) if isinstance(source, str) else None
         name = STACK_FILE if block.type == "stack" else UNIT_FILES[0]
         template = join_path(inside or "", name)
-        if code.content(template) is None or not isinstance(path, str) or not left:
+        templates.add(template)
+        unclear = code.content(template) is None or place.shared.defaults or not left
+        if unclear or not isinstance(path, str):
             unknown.append(f"{stack.path}:{block.line}")
             continue
-        templates.add(template)
         folder = posixpath.normpath(posixpath.join(stack.folder, "" if flat is True else GENERATED, path))
         values = {} if values is None else values
         inner = UnitPlace(path=template, folder=folder, original=stack.original, values=values)

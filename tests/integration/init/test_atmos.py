@@ -96,6 +96,8 @@ def test_workspaces_are_named_as_atmos_names_them(tmp_path: Path, metadata: str,
         (component("{ vars: { name: '{{ now }}' } }"), "`vars.name` is a template."),
         (component("{ vars: { name: !exec 'whoami' } }"), "`vars.name` depends on !exec."),
         (component("{ vars: { name: !env TEAM } }"), "It reads TEAM from the environment."),
+        (component("{ vars: { name: !env TEAM x } }"), "It uses the default of !env TEAM."),
+        (component("{ providers: { aws: { region: x } } }"), "`providers` is not translated."),
         (
             component("{ vars: { name: !terraform.output gone id } }"),
             "`vars.name` is computed from an output.",

@@ -148,6 +148,8 @@ def test_generated_files_are_generated(tmp_path: Path) -> None:
             '`inputs.name` depends on sops_decrypt_file("s.yaml"). Write its value as a secret reference.',
         ),
         ('inputs = { name = "${get_env("TEAM")}-x" }', "It reads TEAM from the environment."),
+        ('inputs = { name = get_env("TEAM", "x") }', 'It uses the default of get_env("TEAM").'),
+        ('iam_role = "arn:aws:iam::1:role/x"', "`iam_role`: set `credentials` to the role."),
         ('inputs = { name = "${get_terragrunt_dir()}/x" }', "`inputs.name` contains a path of this machine."),
         (
             'dependency "n" {\n  config_path = "../n"\n}\ninputs = { name = "x-${dependency.n.outputs.id}" }',
@@ -310,7 +312,8 @@ def test_stack_files_generate_units_from_templates(tmp_path: Path) -> None:
         {
             "live/dev/terragrunt.stack.hcl": 'unit "a" {\n  source = "../../units/app"\n  path = "a"\n'
             '  values = { name = "x" }\n}\n'
-            'unit "b" {\n  source = "git::https://example.com/b"\n  path = "b"\n}\n',
+            'unit "b" {\n  source = "git::https://example.com/b"\n  path = "b"\n}\n'
+            'unit "c" {\n  source = "../../units/app"\n  path = get_env("PATH_OF_C", "c")\n}\n',
             "units/app/terragrunt.hcl": 'include "root" {\n  path = find_in_parent_folders("root.hcl")\n}\n'
             + SOURCE
             + "inputs = { name = values.name }\n",
@@ -321,4 +324,19 @@ def test_stack_files_generate_units_from_templates(tmp_path: Path) -> None:
     backend = stacks["a"].backend
     assert backend is not None
     assert backend.settings["key"] == "dev/.terragrunt-stack/a/terraform.tfstate"
-    assert any("live/dev/terragrunt.stack.hcl:6" in guess for guess in made.guesses)
+    assert any("terragrunt.stack.hcl:6, live/dev/terragrunt.stack.hcl:10" in guess for guess in made.guesses)
+
+
+def test_a_template_of_unknown_units_is_no_unit(tmp_path: Path) -> None:
+    """Its own folder is not where Terragrunt runs it: a stack there would create everything again."""
+    made, stacks = started(
+        tmp_path,
+        {
+            "live/dev/terragrunt.stack.hcl": 'unit "a" {\n  source = "../../units/app"\n'
+            '  path = run_cmd("x")\n}\n',
+            "units/app/terragrunt.hcl": SOURCE.replace("terraform {", f"{ROOT}terraform {{")
+            + 'inputs = { name = "x" }\n',
+        },
+    )
+    assert (stacks, made.held_back) == ({}, ())
+    assert any("live/dev/terragrunt.stack.hcl:1" in guess for guess in made.guesses)
