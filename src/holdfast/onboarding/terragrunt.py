@@ -150,7 +150,7 @@ def _read_hooks(draft: UnitDraft) -> None:
 
 def _read_settings(draft: UnitDraft) -> None:
     for name, step in _SETTINGS.items():
-        if draft.unit.attribute(name) is not None:
+        if draft.unit.value(name) not in (None, False):
             draft.hold_back(f"`{name}`: {step}.")
     version = draft.unit.value("terraform_version_constraint")
     if isinstance(version, str):

@@ -60,7 +60,7 @@ def unit(root: Path, text: str, files: Mapping[str, str] | None = None) -> Stack
 
 def test_the_backend_has_only_settings_that_terraform_knows(tmp_path: Path) -> None:
     """Its key is that of Terragrunt, so it is the same state."""
-    backend = unit(tmp_path, "").backend
+    backend = unit(tmp_path, "prevent_destroy = false\n").backend
     assert backend is not None
     assert backend.type == "s3"
     assert backend.settings == {
