@@ -65,7 +65,7 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     required: tuple[str, ...] = ()
     """Variables without a default that no auto-loaded file sets."""
     uses_workspace: bool = False
-    """The code reads `terraform.workspace`."""
+    """The code reads `terraform.workspace`, or a module that it calls does."""
     workspace_names: frozenset[str] = frozenset()
     """What the code suggests that its workspaces are called."""
     variables: frozenset[str] = frozenset()
@@ -251,7 +251,8 @@ def _modules(
         owner = _owner_of_state(path)
         if owner is not None:
             states[owner].append(path)
-    called = _called(code, folders)
+    calls = _calls(code, folders)
+    called = set().union(*calls.values())
     auto_loaded: defaultdict[str, set[str]] = defaultdict(set)
     for path, file in variables_files.items():
         if is_auto_loaded(posixpath.basename(path)):
@@ -296,6 +297,8 @@ def _modules(
             else None,
             problems=module.problems,
         )
+    for folder in _callers({module.folder for module in modules.values() if module.uses_workspace}, calls):
+        modules[folder] = replace(modules[folder], uses_workspace=True)
     return modules
 
 
@@ -330,16 +333,25 @@ def _is_example(folder: str, tops: set[str]) -> bool:
     return parts[0] == "test" and not tops & {"dev", "prod", "production", "staging", "stage", "qa"}
 
 
-def _called(code: Code, folders: list[str]) -> set[str]:
-    called: set[str] = set()
+def _calls(code: Code, folders: list[str]) -> dict[str, set[str]]:
+    """The modules of the repository that each module calls."""
+    calls: dict[str, set[str]] = {folder: set() for folder in folders}
     for folder in folders:
         for call in code.module(folder).calls:
             source = constant(call.source) if call.source is not None else None
             if isinstance(source, str) and source.startswith(("./", "../")):
                 inside = code.tree.inside(folder, source)
                 if inside is not None and inside != folder:
-                    called.add(inside)
-    return called
+                    calls[folder].add(inside)
+    return calls
+
+
+def _callers(folders: set[str], calls: Mapping[str, set[str]]) -> set[str]:
+    """These modules and all that call them, also through others."""
+    found = set(folders)
+    while new := {folder for folder, called in calls.items() if called & found} - found:
+        found |= new
+    return found
 
 
 def _programs(code: Code, modules: Iterable[ScannedModule]) -> Iterator[LocalProgram]:

@@ -237,6 +237,13 @@ REMOTE = 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n  }\n}
             {"main.tf": REMOTE + 'output "w" {\n  value = terraform.workspace\n}\n'},
             "each workspace has its own state",
         ),
+        (
+            {
+                "main.tf": REMOTE + 'module "m" {\n  source = "./m"\n}\n',
+                "m/main.tf": 'output "w" {\n  value = terraform.workspace\n}\n',
+            },
+            "each workspace has its own state",
+        ),
         ({"main.tf": OPEN + CODE}, "the code does not set the backend's `bucket`, `key`"),
         (
             {"main.tf": REMOTE + CODE, "ci.yml": "- terraform init -backend-config=key=$ENV/x.tfstate\n"},
