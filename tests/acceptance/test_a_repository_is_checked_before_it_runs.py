@@ -89,7 +89,7 @@ def test_broken_code_is_a_finding_and_not_a_stop(holdfast: Program) -> None:
     answer = holdfast.run("check", "--json")
     assert answer.code == 3
     document = json.loads(answer.out)
-    assert [one["file"] for one in only(document, "HF904")] == ["module/main.tf"]
+    assert [one["file"] for one in only(document, "HF904")] == ["module/main.tf", "vars/a.tfvars"]
     assert all(one["line"] for one in only(document, "HF904"))
     assert only(document, "HF906")
 

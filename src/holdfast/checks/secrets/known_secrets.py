@@ -43,8 +43,9 @@ _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
+    r"|password_policy_"
 )
-"""Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters."""
+"""Metadata options, idempotency tokens, Kubernetes names, digests, names of parameters, password rules."""
 _API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$")
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"

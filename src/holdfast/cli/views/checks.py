@@ -54,7 +54,7 @@ def _deserves_line(finding: ReportedFinding) -> bool:
 def _numbers(report: Report, *, verbose: bool) -> str:
     parts = [counts_text(report), *uncounted_texts(report)]
     if partly_evaluated := partly_evaluated_text(report):
-        parts.append(partly_evaluated if verbose else f"{partly_evaluated} (details: --verbose)")
-    if report.active and not verbose:
-        parts.append("all findings: --verbose")
+        parts.append(partly_evaluated)
+    if (report.active or partly_evaluated) and not verbose:
+        parts.append("details: --verbose")
     return " · ".join(parts)
