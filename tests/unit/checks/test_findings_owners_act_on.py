@@ -153,6 +153,16 @@ def test_an_empty_backend_block_is_not_called_unlocked() -> None:
     assert levels("HF114", {"main.tf": backend('bucket = "s"\n    key = "k"')}) == [ERROR]
 
 
+@pytest.mark.parametrize("settings", ['bucket = "<BUCKET>"\n    key = "k"', "encrypt = true"])
+def test_a_backend_to_be_filled_in_is_not_called_unlocked(settings: str) -> None:
+    """With or without a stack; settings of the configuration count."""
+    files = {"a/main.tf": backend(settings)}
+    stack = "version: 1\nstacks: [{ name: a, module: a%s }]\n"
+    assert levels("HF114", files, "") == levels("HF114", files, stack % "") == []
+    given = ", backend: { settings: { bucket: b, key: k } }"
+    assert levels("HF114", files, stack % given) == [ERROR]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
@@ -201,7 +211,7 @@ STATE = '{"lineage": "a", "serial": 1, "terraform_version": "1.9.0"}'
 
 
 @pytest.mark.parametrize(
-    "folder", ["tests", "a/testdata", "test/fixtures", "api-mock", "examples/b", "samples"]
+    "folder", ["tests", "a/testdata", "test/fixtures", "api-mock", "examples/b", "samples", "wiremock"]
 )
 def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
     """A plan as JSON is not reported, a state is a note; `test` alone may be an environment."""
@@ -265,8 +275,11 @@ def test_tokens_in_an_api_description_are_examples() -> None:
         ("curl -H 'Authorization: Token token=${TOKEN}'", []),
         ("curl -H 'Authorization: Token q7Zk2mXw9TpL4rVb8sNd'", [ERROR]),
         ("# ftp://user[:password]@host/folder", []),
+        ("# mongodb://user:auth_key@10.10.3.30:27017", []),
         ("# postgres://ADMIN_USER:ADMIN_PASSWORD@db.acme.io/app", []),
         ("psql postgres://app:winter-sports-7@db.acme.io/app", [ERROR]),
+        ('debug "pwd=`pwd`"', []),
+        ("# See the Authorization: Bearer header above.", []),
         ("example: 'Authorization: Bearer q7Zk2mXw9TpL4rVb8sNd'", []),
         ("aws_access_key_id: " + "AKIA" + "Z7QK2M4XWPL6RTVB", [NOTE]),
         ("value: " + "AKIA" + "Z7QK2M4XWPL6RTVB", [ERROR]),
@@ -289,7 +302,11 @@ def test_samples_and_variables_are_no_secrets(line: str, expected: list[Severity
             [ERROR],
         ),
         ('resource "aws_secretsmanager_secret_version" "username" {\n  secret_string = "root"\n}\n', []),
+        ('resource "azurerm_key_vault_secret" "a" {\n  name = "POSTGRES-SCHEMA"\n  value = "app"\n}\n', []),
         ('resource "azurerm_key_vault_secret" "a" {\n  name = "db-login"\n  value = "app"\n}\n', []),
+        ('resource "azurerm_key_vault_secret" "db_username_ro" {\n  value = "app_reader"\n}\n', []),
+        ('resource "azurerm_key_vault_secret" "username_password" {\n  value = "winter7"\n}\n', [ERROR]),
+        ('resource "aws_ssm_parameter" "a" {\n  type = "SecureString"\n  value = "unset"\n}\n', []),
         ('resource "aws_secretsmanager_secret_version" "a" {}\n', []),
         ('resource "aws_secretsmanager_secret_version" "a" {\n  secret_string = var.a\n}\n', []),
         ('resource "aws_db_instance" "a" {\n  password = "changeme"\n}\n', [ERROR]),
@@ -298,6 +315,56 @@ def test_samples_and_variables_are_no_secrets(line: str, expected: list[Severity
 def test_a_placeholder_in_a_secret_store_is_no_secret(code: str, expected: list[Severity]) -> None:
     """As the password of a database it is one."""
     assert levels("HF209", {"main.tf": code}) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("PGPASSWORD=winter-sports psql", [WARNING]),
+        ("PGPASSWORD=postgres psql", [NOTE]),
+        ("# PGPASSWORD=winter-sports psql", []),
+    ],
+)
+def test_a_default_password_is_a_note(line: str, expected: list[Severity]) -> None:
+    """HF209: everybody knows it, and it belongs to a local container. Nobody runs a comment."""
+    assert levels("HF209", {"run.sh": line + "\n"}, "") == expected
+    known = 'resource "aws_db_instance" "a" {\n  password = "postgres"\n}\n'
+    assert levels("HF209", {"main.tf": known}) == [ERROR]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("secret_rotator_image", "acme.io/prod/secret-rotator:v20260819060021xk", []),
+        ("secret_rotator", "acme.io/prod/secret-rotator:v20260819060021xk", [ERROR]),
+        ("rum_client_token", "pub" + "50834fcc1999d53e" * 2, []),
+        ("rum_client_token", "50834fcc1999d53e" * 2, [ERROR]),
+    ],
+)
+def test_images_and_public_tokens_are_no_secrets(name: str, value: str, expected: list[Severity]) -> None:
+    """HF208: a token for browsers begins with `pub`."""
+    assert levels("HF208", {"main.tf": f'locals {{\n  {name} = "{value}"\n}}\n'}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "expected"),
+    [
+        ("db_password", 'output "a" {\n  value = var.db_password\n}\n', [WARNING]),
+        ("db_password", 'resource "x_y" "a" {\n  b {\n    c = "${var.db_password}"\n  }\n}\n', [WARNING]),
+        ("db_password", 'provider "x" {\n  password = var.db_password\n}\n', [NOTE]),
+        ("secret_name_of_token", 'output "a" {\n  value = var.secret_name_of_token\n}\n', []),
+        ("public_api_key", 'output "a" {\n  value = var.public_api_key\n}\n', []),
+    ],
+)
+def test_a_variable_that_no_plan_shows_is_a_note(name: str, use: str, expected: list[Severity]) -> None:
+    """HF211: providers get it, and names of secrets are public."""
+    code = f'provider "aws" {{}}\nvariable "{name}" {{\n  type = string\n}}\n{use}'
+    assert levels("HF211", {"main.tf": code}) == expected
+
+
+def test_a_template_of_an_environment_file_is_no_leak() -> None:
+    """HF206: another program fills it in."""
+    assert levels("HF206", {"roles/api.env": "DB_PASSWORD={{ db_password }}\n"}, "") == []
 
 
 def test_the_comment_of_a_public_key_is_no_secret() -> None:
@@ -370,7 +437,7 @@ def public(action: str, **more: object) -> dict[str, object]:
         (public("s3:GetObject"), [WARNING]),
         (public("s3:GetObject", Sid="PublicRead"), [NOTE]),
         (public("s3:PutObject", Sid="PublicWrite"), [ERROR]),
-        (public("es:*"), [WARNING]),
+        (public("es:*"), [NOTE]),
         (public("execute-api:Invoke"), [NOTE]),
         (public("%s"), [ERROR]),
     ],
@@ -389,6 +456,71 @@ def test_a_variable_of_a_template_restricts(value: str, expected: list[Severity]
     assert levels("HF508", policy("aws_sqs_queue_policy", public("sqs:*", Condition=condition))) == expected
 
 
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [("var.a", [WARNING]), ('["s3:GetObject", var.a]', [WARNING]), ('["s3:PutObject", var.a]', [ERROR])],
+)
+def test_actions_that_the_code_does_not_show_are_a_warning(actions: str, expected: list[Severity]) -> None:
+    """HF508: unless it shows one that does more than read."""
+    statement = f'Effect = "Allow"\nPrincipal = "*"\nResource = "*"\nAction = {actions}'
+    document = f'jsonencode({{ Version = "2012-10-17", Statement = [{{\n{statement}\n}}] }})'
+    code = f'variable "a" {{}}\nresource "aws_s3_bucket_policy" "a" {{\n  policy = {document}\n}}\n'
+    assert levels("HF508", {"main.tf": code}) == expected
+
+
+def test_a_folder_says_that_reading_is_intended() -> None:
+    """HF508: `modules/cdn`."""
+    code = policy("aws_s3_bucket_policy", public("s3:GetObject"))["main.tf"]
+    assert levels("HF508", {"modules/cdn/main.tf": code}, "") == [NOTE]
+
+
+def test_broad_subjects_of_a_condition_are_one_finding() -> None:
+    """HF511: the first is named, the others are counted."""
+    host = "token.actions.githubusercontent.com"
+    subjects = [f"repo:acme/{name}:*" for name in ("a", "b", "c")]
+    statement: dict[str, object] = {
+        "Effect": "Allow",
+        "Principal": {"Federated": f"arn:aws:iam::111122223333:oidc-provider/{host}"},
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Condition": {
+            "StringEquals": {f"{host}:aud": "sts.amazonaws.com"},
+            "StringLike": {f"{host}:sub": subjects},
+        },
+    }
+    code = policy("aws_iam_role", statement)["main.tf"].replace("policy =", "assume_role_policy =")
+    found = of(check(the("HF511"), {"main.tf": code}), the("HF511"))
+    assert [one.severity for one in found] == [WARNING]
+    assert found[0].message.endswith("(and 2 subjects like it)")
+
+
+@pytest.mark.parametrize(("type_", "expected"), [("aws_kms_key", NOTE), ("aws_iam_policy", ERROR)])
+def test_a_key_policy_may_repeat_a_sid(type_: str, expected: Severity) -> None:
+    """HF501: KMS accepts it, IAM does not."""
+    root = {"AWS": "arn:aws:iam::111122223333:root"} if type_ == "aws_kms_key" else None
+    one: dict[str, object] = {"Sid": "a", "Effect": "Allow", "Action": "kms:*", "Resource": "*"}
+    statement = {**one, "Principal": root} if root else one
+    assert levels("HF501", policy(type_, statement, statement)) == [expected]
+
+
+def test_a_service_of_a_template_is_not_a_mistake() -> None:
+    """HF501: `${region}` is filled in before AWS sees it."""
+    service = {"Service": "logs.$${region}.amazonaws.com"}
+    statement: dict[str, object] = {
+        "Effect": "Allow",
+        "Action": "kms:*",
+        "Resource": "*",
+        "Principal": service,
+    }
+    assert levels("HF501", policy("aws_kms_key", statement)) == []
+
+
+def test_a_table_for_locks_holds_no_data() -> None:
+    """HF708: locks are there again with the next run."""
+    table = 'resource "aws_dynamodb_table" "a" {\n  hash_key = "%s"\n}\n'
+    assert levels("HF708", {"main.tf": table % "LockID"}) == []
+    assert levels("HF708", {"main.tf": table % "OrderID"}) == [WARNING]
+
+
 def test_dangerous_actions_of_a_statement_are_one_finding() -> None:
     """HF505: the worst of each kind is named, the others are counted."""
     actions = ["iam:PassRole", "iam:PutRolePolicy", "kms:Decrypt"]
@@ -403,7 +535,7 @@ def test_dangerous_actions_of_a_statement_are_one_finding() -> None:
     [
         ("Allow", "%TOPIC_ARN%", []),
         ("Allow", "topic", [ERROR]),
-        ("allow", "*", [WARNING]),
+        ("allow", "*", [NOTE]),
         ("Alow", "*", [ERROR]),
     ],
 )
@@ -507,3 +639,28 @@ def test_a_repository_without_lock_files_has_one_finding() -> None:
     assert [one.stacks for one in of(check(the("HF306"), files, config=TWO), the("HF306"))] == [("a", "b")]
     locked = {**files, "a/.terraform.lock.hcl": ""}
     assert [one.file for one in of(check(the("HF306"), locked, config=TWO), the("HF306"))] == ["b/main.tf"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("**/modules/**/.terraform.lock.hcl", "main.tf"),
+        ("b/.terraform.lock.hcl", "main.tf"),
+        ("/live/a/.terraform.lock.hcl", ".gitignore"),
+        ("**/.terraform.lock.hcl", ".gitignore"),
+        (".terraform.lock.hcl", ".gitignore"),
+    ],
+)
+def test_lock_files_of_modules_may_be_ignored(line: str, expected: str) -> None:
+    """HF306: the line that keeps this lock file out of Git is named, no other."""
+    config = "version: 1\nstacks: [{ name: a, module: live/a }]\n"
+    files = {"live/a/main.tf": 'resource "aws_vpc" "a" {}\n', ".gitignore": line + "\n"}
+    (found,) = of(check(the("HF306"), files, config=config), the("HF306"))
+    assert str(found.file).endswith(expected)
+
+
+def test_a_folder_behind_the_version_of_a_module() -> None:
+    """HF304: older versions of Terraform accept it there."""
+    call = 'module "m" {\n  source = "github.com/acme/modules?ref=%s//vpc"\n}\n'
+    assert levels("HF304", {"main.tf": call % "v0.0.1"}) == []
+    assert levels("HF304", {"main.tf": call % "main"}) == [WARNING]

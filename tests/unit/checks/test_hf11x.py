@@ -400,8 +400,9 @@ def test_encrypt_without_a_key_of_ones_own_is_a_note() -> None:
     ("type_", "settings", "severity"),
     [
         ("s3", "insecure = true", Severity.ERROR),
-        ("s3", "skip_requesting_account_id = true", Severity.WARNING),
-        ("s3", "skip_credentials_validation = true", Severity.WARNING),
+        ("s3", "skip_requesting_account_id = true", Severity.NOTE),
+        ("s3", 'skip_requesting_account_id = true\n    allowed_account_ids = ["1"]', Severity.WARNING),
+        ("s3", "skip_credentials_validation = true", Severity.NOTE),
         ("s3", "skip_s3_checksum = true", Severity.WARNING),
         ("s3", 'acl = "public-read"', Severity.WARNING),
         ("oss", 'acl = "public-read-write"', Severity.WARNING),

@@ -201,8 +201,9 @@ def for_stacks(check: BackendCheck, *, literals_only: bool = True) -> CheckFunct
     def check_stack(stack: CheckedStack) -> Iterator[CheckResult]:
         backend = backend_of_stack(stack)
         if backend.type != MANAGED:
-            # An empty block: a wrapper or an option of `init` adds the settings.
-            yield from _check(check, backend, literals_only=literals_only or bool(backend.settings))
+            # Code that leaves settings open: a wrapper or an option of `init` adds them, and maybe others.
+            is_set = bool(backend.given or backend.env)
+            yield from _check(check, backend, literals_only=literals_only or is_set)
 
     return check_stack
 
@@ -223,7 +224,7 @@ def _check(check: BackendCheck, backend: BackendView, *, literals_only: bool) ->
 
     `literals_only`: the rule only checks settings that are in the code, so missing ones do not matter.
     """
-    missing = [name for name in backend.kind.needs if not backend.has(name)]
+    missing = [name for name in backend.kind.needs if not backend.has(name) or _is_blank(backend.text(name))]
     if missing and not literals_only:
         yield Skipped(
             reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
@@ -232,6 +233,11 @@ def _check(check: BackendCheck, backend: BackendView, *, literals_only: bool) ->
         )
     else:
         yield from check(backend)
+
+
+def _is_blank(text: str | None) -> bool:
+    """A name to be filled in: `<BUCKET>`. No store allows such a name."""
+    return text is not None and "<" in text and ">" in text
 
 
 def for_backends(check: BackendCheck, *, literals_only: bool = False) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def loose_module(source: str, version: str | None) -> str | None:  # noqa: PLR09
 def _loose_ref(ref: str | None, key: str) -> str | None:
     if not ref:
         return f"has no `{key}`, so it follows the default branch" if key != "tag" else "has no `tag`"
+    ref = ref.partition("//")[0]  # older versions accept the folder behind it: `?ref=v1.2.0//modules/a`
     is_tag = len(ref) <= _LONGEST_TAG and _TAG.fullmatch(ref) is not None
     if ref.startswith(_TAGS) or (not _BRANCH.fullmatch(ref) and (is_tag or _SHA.fullmatch(ref))):
         return None

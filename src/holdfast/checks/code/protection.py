@@ -75,7 +75,7 @@ def protection_of(
     a `body` its code is in an external module and not known.
     """
     prevented = next(_lifecycle(body, "prevent_destroy", scope), ABSENT) if body is not None else UNKNOWN
-    if prevented is True:
+    if prevented is True or _is_lock_table(body, scope, planned):
         return Protection.YES
     best = Protection.UNKNOWN if isinstance(prevented, Unknown) else Protection.NO
     for name, safe in _effective_settings(row):
@@ -92,6 +92,12 @@ def protection_of(
             if not blocks and name in row.unwritten:
                 best = max(best, Protection.YES, key=_rank)
     return best
+
+
+def _is_lock_table(body: Body | None, scope: Scope, planned: Mapping[str, object] | None) -> bool:
+    """Whether it is a table for locks of states, which holds no data."""
+    key = value(body, "hash_key", scope) if body is not None else (planned or {}).get("hash_key")
+    return key == "LockID"
 
 
 def _rank(protection: Protection) -> int:

@@ -126,7 +126,7 @@ def _statements(document: Node, kind: PolicyKind) -> Iterator[Issue]:
         name = sid.text if sid is not None else None
         if sid is not None and name:
             if name in sids:
-                yield Issue(f"two statements have the Sid `{name}`", sid)
+                yield Issue(f"two statements have the Sid `{name}`", sid, is_note=kind is PolicyKind.KEY)
             sids.add(name)
 
 
@@ -171,7 +171,7 @@ def _effect(statement: Node) -> Iterator[Issue]:
         near = same_word(str(effect.content), _EFFECTS)
         hint = f"Write `{near}`." if near else None
         message = f"`Effect` is `{_display(effect)}`; it must be Allow or Deny"
-        yield Issue(message, effect, hint, severe=near is None)
+        yield Issue(message, effect, hint, is_note=near is not None)
 
 
 def _one_of(
@@ -320,7 +320,11 @@ def _named(type_: str, names: Node, name: str) -> Iterator[Issue]:
             continue
         if not isinstance(item.content, str):
             yield Issue(f"`{name}.{type_}` must be a string or a list of strings", item)
-        elif item.text is not None and (wrong := _wrong(type_, item.text)) is not None:
+        elif (
+            item.text is not None
+            and "${" not in item.text
+            and (wrong := _wrong(type_, item.text)) is not None
+        ):
             yield Issue(wrong, item)
 
 
@@ -339,7 +343,7 @@ def _wrong(type_: str, text: str) -> str | None:
 
 
 def _wrong_aws(text: str) -> str | None:
-    if text == "*" or ACCOUNT.fullmatch(text) or _UNIQUE_ID.fullmatch(text) or "${" in text:
+    if text == "*" or ACCOUNT.fullmatch(text) or _UNIQUE_ID.fullmatch(text):
         return None
     arn = parse_arn(text)
     if arn is None or arn.service not in _OF_AWS:

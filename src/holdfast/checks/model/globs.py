@@ -7,8 +7,8 @@ import functools
 import re
 
 _FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|(?:[^/]*[-_])?mocks?|__tests__|spec"
-    r"|local|localhost|src/test|examples?|samples?|vendor)/"
+    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|(?:[^/]*[-_])?mocks?|wiremock|stubs|cassettes|__tests__|spec"
+    r"|local|localhost|local[-_]?dev|src/test|examples?|samples?|vendor)/"
     r"|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}

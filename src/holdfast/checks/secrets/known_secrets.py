@@ -22,19 +22,19 @@ _PLACEHOLDER = pattern(
 )
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
-     "x-oauth-basic", "x-access-token", "none")
+     "x-oauth-basic", "x-access-token", "none", "unset", "header")
 )  # fmt: skip
 _ABOUT = frozenset(
     (
         "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
         "backend", "bucket", "class", "cluster", "database", "days", "description", "domain", "duration",
         "email", "engine", "env", "environment", "fingerprint", "format", "group", "header", "host",
-        "hours", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location", "login",
-        "manager", "method", "methods", "minutes", "mode", "namespace", "parameter", "period",
+        "hours", "image", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location",
+        "login", "manager", "method", "methods", "minutes", "mode", "namespace", "parameter", "period",
         "permissions", "port", "prefix", "prevention", "project", "provider", "registry", "repository",
-        "required", "retention", "role", "rotation", "schedule", "scope", "scopes", "seconds", "server",
-        "service", "size", "store", "strategy", "suffix", "tag", "tags", "thumbprint", "timeout", "title",
-        "units", "user", "username", "validity", "variable", "vault", "window", "zone",
+        "required", "retention", "role", "rotation", "schedule", "schema", "scope", "scopes", "seconds",
+        "server", "service", "size", "store", "strategy", "suffix", "tag", "tags", "thumbprint", "timeout",
+        "title", "topic", "units", "user", "username", "validity", "variable", "vault", "window", "zone",
     )
 )  # fmt: skip
 """Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
@@ -43,17 +43,21 @@ _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
-    r"|password_policy_"
+    r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_|^public_(?:[\w.-]*_)?key$"
+    r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
 )
-"""Metadata options, idempotency tokens, Kubernetes names, digests, names of parameters, password rules."""
+"""Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
+password rules, users."""
 _API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$")
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
-    r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token)[\])=]*"
+    r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token|auth_?key|api_?key)[\])=]*"
 )
 """In a sample: `ftp://user[:password]@host`, `postgres://USER:DB_PASSWORD@host`."""
 _VARIABLE = ("$", "{{", "%{", "<")
 """What follows a word is filled in: `Authorization: Token token=${TOKEN}`."""
+_COMMANDS = ("`", "$(")
+"""The shell runs it: "pwd=`pwd`" prints the current folder."""
 _EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=][^\n]*$")
 """The example of an API description."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
@@ -115,7 +119,7 @@ def known_in(text: str) -> Iterator[KnownSecret]:
 
 def _counts(text: str, start: int, end: int) -> bool:
     secret = text[start:end]
-    if _NAME_OF_ONE.fullmatch(secret) is not None:
+    if _NAME_OF_ONE.fullmatch(secret) is not None or secret.startswith(_COMMANDS):
         return False
     known = "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
     return known and not text.startswith(_VARIABLE, end) and _EXAMPLE.search(text, start - 80, start) is None

@@ -2,7 +2,8 @@
 
     KNOWN    an argument that the provider marks as a secret
     RANDOM   a random text under a secret-looking name, or as a password in a command
-    PASSWORD any other text there, or under a name that ends in `password` and the like
+    DEFAULT  a password that everybody knows, under a name that ends in `password` and the like
+    PASSWORD any other text there
 
 The first one that fits applies. Secrets of known formats have their own rule.
 """
@@ -23,10 +24,10 @@ _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
 _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
-    r"|\d{1,3}$"
+    r"|\d{1,3}$|pub[0-9a-f]{32}$"
 )
-
-
+_DEFAULTS = frozenset(("admin", "guest", "minioadmin", "mysql", "postgres", "root", "test", "testing"))
+"""Of databases and servers in local containers."""
 _COMMAND = pattern(
     r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
 )
@@ -35,6 +36,7 @@ _COMMAND = pattern(
 class SecretKind(Enum):
     KNOWN = "known"
     RANDOM = "random"
+    DEFAULT = "default"
     PASSWORD = "password"  # noqa: S105 - a kind, not one
 
 
@@ -68,7 +70,9 @@ def classify_text(text: str, bits: float, *, password: bool) -> SecretKind | Non
         return None
     if looks_random(text, bits):
         return SecretKind.RANDOM
-    return SecretKind.PASSWORD if password and not names_a_secret(text) else None
+    if not password or names_a_secret(text):
+        return None
+    return SecretKind.DEFAULT if text.lower() in _DEFAULTS else SecretKind.PASSWORD
 
 
 def names_a_secret(text: str) -> bool:

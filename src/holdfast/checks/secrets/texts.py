@@ -175,8 +175,14 @@ def _inline_texts(
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)
             kind = classify_text(password_.text, bits, password=password)
-            if kind is not None:
+            if kind is SecretKind.RANDOM or (kind is not None and not _is_comment(text, password_.start)):
                 yield password_.start, (kind, password_.name)
+
+
+def _is_comment(text: str, at: int) -> bool:
+    """Whether the line is a comment, whose commands nobody runs."""
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    return before.lstrip().startswith("#") and "\\n" not in before
 
 
 # Passwords in commands, before commands, and in environment entries:

@@ -18,8 +18,12 @@ _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
     "http": {"skip_cert_verification": _NO_TLS},
     "kubernetes": {"insecure": _NO_TLS},
 }
-_SEVERE: Final = ("insecure", "skip_cert_verification")
-"""These are errors."""
+_SEVERITIES: Final = {
+    **dict.fromkeys(("insecure", "skip_cert_verification"), Severity.ERROR),
+    **dict.fromkeys(("skip_credentials_validation", "skip_region_validation"), Severity.NOTE),
+}
+"""Of those that are no warnings."""
+_ACCOUNTS: Final = ("allowed_account_ids", "forbidden_account_ids")
 _OTHER_STORES: Final = frozenset(_FLAGS["s3"]) - {"insecure"}
 """S3-compatible stores need these: with a custom endpoint they are fine."""
 _ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"))
@@ -41,7 +45,7 @@ def _check(backend: BackendView) -> Iterator[CheckResult]:
                 backend.place_of(name),
                 f"`{name} = true`: {what}",
                 hint=f"Remove `{name}`.",
-                severity=Severity.ERROR if name in _SEVERE else None,
+                severity=_severity(backend, name),
             )
     acl = backend.text("acl")
     if backend.type in ("s3", "cos", "oss") and acl is not None and acl not in _PRIVATE:
@@ -50,6 +54,12 @@ def _check(backend: BackendView) -> Iterator[CheckResult]:
             f'`acl = "{acl}"` gives others than the bucket owner access to the state',
             hint="Remove `acl` and control access with a bucket policy.",
         )
+
+
+def _severity(backend: BackendView, name: str) -> Severity | None:
+    if name == "skip_requesting_account_id" and not any(map(backend.has, _ACCOUNTS)):
+        return Severity.NOTE
+    return _SEVERITIES.get(name)
 
 
 RULE = Rule(

@@ -10,6 +10,7 @@ from holdfast.checks.code.required import (
     lock_path,
     required_by_root,
 )
+from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module
 from holdfast.hcl.eval.code import LOCK_FILE
@@ -69,15 +70,22 @@ def _is_loose(provider: RequiredProvider) -> bool:
 
 def _ignored(module: Module) -> Place | None:
     """The line of a `.gitignore` that keeps lock files out of Git: one finding for all root modules."""
-    folder = "" if module.folder == "." else module.folder
+    folder = home = "" if module.folder == "." else module.folder
     while True:
         path = f"{folder}/.gitignore".removeprefix("/")
         for number, line in enumerate(module.checkout.lines(path), start=1):
-            if line.strip().endswith(LOCK_FILE) and not line.startswith(("!", "#")):
+            if not line.startswith(("!", "#")) and _ignores(line.strip(), home[len(folder) :]):
                 return Place(file=path, line=number)
         if not folder:
             return None
         folder = folder.rpartition("/")[0]
+
+
+def _ignores(pattern: str, folder: str) -> bool:
+    """Whether a line of a `.gitignore` ignores the lock file of a folder below it."""
+    if not pattern.endswith(LOCK_FILE):
+        return False
+    return "/" not in pattern or is_path(pattern.removeprefix("/"), f"{folder}/{LOCK_FILE}".removeprefix("/"))
 
 
 def _external_modules(module: Module) -> Iterator[CheckResult]:

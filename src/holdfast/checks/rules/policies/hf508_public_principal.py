@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.checks.iam.collect import policy_rule
 from holdfast.checks.iam.conditions import is_narrow
-from holdfast.checks.iam.document import Issue
+from holdfast.checks.iam.document import HOLE, Issue
 from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.iam.statements import ConditionTest, Statement, covers, is_one_of
 from holdfast.checks.model.interface import Rule, Severity
@@ -24,7 +24,8 @@ NARROWING: Final = (
 """Keys that identify the caller or the network."""
 
 
-_PUBLIC: Final = pattern(r"public|static|web|site|cdn|assets|download|mirror", re.IGNORECASE)
+_PUBLIC: Final = pattern(r"public|static|web|site|page|cdn|assets|download|mirror", re.IGNORECASE)
+_READS: Final = ("s3:get", "s3:list")
 _OF_SERVICES: Final = ("aws:principalisawsservice", "aws:viaawsservice")
 _EVERYONE: Final = ("", "AWS", "CanonicalUser", "Service")
 
@@ -44,15 +45,15 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
                     f"{policy.kind} allows everyone{' to read' if reads else ''}, "
                     "and no condition restricts it",
                     principal.at,
-                    severe=not reads and not _all_actions(statement, "es:"),
+                    severe=not reads and not _is_unclear(statement),
                     is_note=(reads and _is_called_public(policy, statement))
-                    or _all_actions(statement, "execute-api:"),
+                    or _all_actions(statement, "execute-api:", "es:"),
                 )
 
 
 def _only_reads(statement: Statement) -> bool:
     """Whether it only allows reading a bucket, as for downloads and web sites."""
-    return _all_actions(statement, "s3:get", "s3:list")
+    return _all_actions(statement, *_READS)
 
 
 def _all_actions(statement: Statement, *starts: str) -> bool:
@@ -66,10 +67,17 @@ def _all_actions(statement: Statement, *starts: str) -> bool:
     return known and all(word.lower().startswith(starts) for word in words)
 
 
+def _is_unclear(statement: Statement) -> bool:
+    """Whether the code does not show all actions, and those that it shows only read."""
+    shown = (str(item.content).lower() for item in statement.actions.all)
+    unsure = statement.actions.unsure and statement.not_action is None
+    return unsure and all(action.startswith((*_READS, HOLE)) for action in shown)
+
+
 def _is_called_public(policy: IamPolicy, statement: Statement) -> bool:
     """Whether its names say that this is intended."""
     sid = statement.node.fields.get("Sid")
-    names = (policy.address, policy.file.rpartition("/")[2], sid.content if sid is not None else None)
+    names = (policy.address, *policy.file.split("/")[-2:], sid.content if sid is not None else None)
     return any(_PUBLIC.search(str(name)) for name in names)
 
 

@@ -5,12 +5,13 @@ from typing import Final
 
 from holdfast.checks.iam.arns import has_wildcard
 from holdfast.checks.iam.collect import policy_rule
-from holdfast.checks.iam.document import HOLE, Issue
+from holdfast.checks.iam.document import HOLE, Issue, Node
 from holdfast.checks.iam.github import ASSUMES, AUDIENCES, HOST, github_host, subject_scope
 from holdfast.checks.iam.policies import IamPolicy
 from holdfast.checks.iam.policy_types import PolicyKind
 from holdfast.checks.iam.statements import Conditions, ConditionTest, Statement
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.kernel.text import plural
 
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
 _OWNER: Final = ("repository_owner", "repository_owner_id", "enterprise", "enterprise_id")
@@ -41,7 +42,7 @@ def _check_statement(statement: Statement, host: str) -> Iterator[Issue]:
     for claim, test in tests:
         if test.holds_without:
             message = f"`{test.operator}` on `{host}:{claim}` is also true if the token has no such claim"
-            yield Issue(message, test.at, severe=claim not in _ALWAYS)
+            yield Issue(message, test.at, is_note=claim in _ALWAYS)
     yield from _check_audience(statement, tests, host)
     yield from _check_subject(statement, tests, host)
 
@@ -75,12 +76,17 @@ def _check_subject(statement: Statement, tests: Claims, host: str) -> Iterator[I
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
         yield _unrestricted_issue(statement, subject_tests, host, by_owner=by_owner)
     for test in demanded:
+        broad: list[tuple[str, Node]] = []
         for value in test.values.all:
             severe, mild, never = subject_scope(str(value.content), patterns=test.patterns)
             if severe is not None or never is not None:
                 yield Issue(severe or never or "", value)
             elif mild is not None and not by_repository:
-                yield Issue(mild, value, severe=False)
+                broad.append((mild, value))
+        if broad:
+            (mild, value), others = broad[0], len(broad) - 1
+            more = f" (and {plural(others, 'subject')} like it)" if others else ""
+            yield Issue(mild + more, value, severe=False)
 
 
 def _unrestricted_issue(

@@ -83,7 +83,7 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
     if _SEALED.search(inside):
         return None
     pairs = _SET.findall(inside.decode(errors="replace"))
-    if any(value and not value.startswith(("$", "<")) and is_secret_name(key) for key, value in pairs):
+    if any(value and not value.startswith(("$", "<", "{{")) and is_secret_name(key) for key, value in pairs):
         beside = None if name.lower().startswith(".env") else Severity.WARNING
         severity = Severity.NOTE if _LOCAL.search(name) else beside
         return Suspect("an environment file with secrets", severity=severity)

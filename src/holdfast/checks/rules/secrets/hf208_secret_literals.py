@@ -43,11 +43,12 @@ def _hard_coded(text: SuspiciousText) -> Finding | None:
         own = secret_facts.remedy("managed", text.type or "", (text.name,), otherwise="")
         message = f"`{text.name}` is a secret and is hard-coded here"
         return finding(text.place, message, address=text.address, hint=f"{_FIX} {own}".rstrip())
-    if text.kind is not SecretKind.PASSWORD:
+    if text.kind not in (SecretKind.PASSWORD, SecretKind.DEFAULT):
         return None
     inline = " " in text.name or text.name.startswith("-")
     message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
-    return finding(text.place, message, address=text.address, severity=Severity.WARNING)
+    severity = Severity.NOTE if text.kind is SecretKind.DEFAULT else Severity.WARNING
+    return finding(text.place, message, address=text.address, severity=severity)
 
 
 HF208 = Rule(

@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Module
+from holdfast.checks.model.subjects import Module, bodies
 from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.checks.secrets.secret_flow import is_marked
-from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal
+from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal, references
 from holdfast.hcl.reader import UNKNOWN, constant
 
 _TEXTS = frozenset({"string", "any"})
@@ -29,6 +29,7 @@ _PLAIN_ENDS = (
 
 def _check(module: Module) -> Iterator[CheckResult]:
     words = module.checkout.config.redaction.words
+    shown = _shown_variables(module)
     for block in module.blocks("variable"):
         name = block.labels[0] if block.labels else ""
         if not names_secret(name, words) or name.split("_")[0] in _ABOUT or not _may_hold(name, block):
@@ -43,8 +44,21 @@ def _check(module: Module) -> Iterator[CheckResult]:
             block,
             f"`{name}` sounds like a secret and is not marked `sensitive`",
             address=f"var.{name}",
-            severity=None if module.roots or not module.stacks else Severity.NOTE,
+            severity=None if name in shown and (module.roots or not module.stacks) else Severity.NOTE,
         )
+
+
+def _shown_variables(module: Module) -> frozenset[str]:
+    """The variables that can get into a plan: the arguments of providers and backends do not."""
+    blocks = module.blocks("resource", "data", "module", "locals", "output", "check", "ephemeral")
+    return frozenset(
+        reference.names[1]
+        for block in blocks
+        for body in bodies(block)
+        for attribute in body.attributes
+        for reference in references(attribute.expression)
+        if reference.root == "var" and len(reference.names) > 1
+    )
 
 
 def _may_hold(name: str, block: Block) -> bool:
