@@ -363,15 +363,9 @@ def policy_rule(find: IssueFinder, severity: Severity) -> dict[str, Any]:
 
 
 def findings_from_policies(find: IssueFinder, severity: Severity, policies: Policies) -> Iterator[Finding]:
-    reported: set[tuple[object, ...]] = set()
     for policy in policies.policies:
         for issue in find(policy):
-            # A file that is used as two kinds of policy has one finding.
-            what = issue.message.removeprefix(str(policy.kind))
-            key = (policy.file, issue.at.line, issue.at.column, issue.severe, issue.is_note, what)
-            if not issue.at.line or key not in reported:
-                reported.add(key)
-                yield finding_from_issue(policy, issue, severity)
+            yield finding_from_issue(policy, issue, severity)
 
 
 def finding_from_issue(
