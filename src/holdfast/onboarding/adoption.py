@@ -55,6 +55,7 @@ def adoption_steps(
     modules = [scan.modules[folder] for folder in sorted({stack.module for stack in active})]
     found: tuple[tuple[str, Found], ...] = (
         ("Unreadable files", _unreadable_files(scan)),
+        ("Terragrunt before 0.19", _old_terragrunt(scan)),
         ("Stacks held back: complete their entries in holdfast.yaml", _translated(scan)),
         ("Stacks held back: their state location is unknown", _held_back_stacks(entries, scan)),
         (
@@ -91,6 +92,15 @@ def _unreadable_files(scan: RepositoryScan) -> Found:
         yield problem.place, what
     for path in scan.unprintable:
         yield path, "The file name contains unprintable characters. Rename it: a pattern cannot refer to it."
+
+
+def _old_terragrunt(scan: RepositoryScan) -> Found:
+    if scan.old_terragrunt:
+        what = (
+            "These are files of Terragrunt before 0.19; convert them first, then run "
+            f"`holdfast init --force`: {first_names(scan.old_terragrunt, 3)}."
+        )
+        yield None, what
 
 
 def _translated(scan: RepositoryScan) -> Found:
@@ -195,7 +205,7 @@ def _unused_files(entries: Sequence[StackEntry], scan: RepositoryScan) -> Found:
     used = {path for stack in stacks for path in (*stack.shared, stack.file)}
     used |= {layer["file"] if isinstance(layer, Mapping) else layer for layer in layers}
     modules = {stack.module for stack in stacks}
-    for path in sorted(scan.variables_files.keys() - used):
+    for path in sorted(scan.variables_files.keys() - used - set(scan.old_terragrunt)):
         folder, name = posixpath.split(path)
         if is_auto_loaded(name) and (folder or ROOT) in modules:
             continue

@@ -31,6 +31,8 @@ from holdfast.onboarding.scan_signs import (
     SignKind,
     commented_backend,
     find_signs,
+    is_old_terragrunt,
+    old_terragrunt,
     stray_state,
 )
 from holdfast.onboarding.scan_workspaces import names_in_code, reads_workspace
@@ -112,6 +114,8 @@ class RepositoryScan(Struct, frozen=True, kw_only=True):
     backend_files: tuple[BackendFile, ...] = ()
     signs: tuple[Sign, ...] = ()
     """What shows that other tools, templates or scripts supply backends."""
+    old_terragrunt: tuple[str, ...] = ()
+    """Variables files that are units of Terragrunt before 0.19."""
     atlantis: Atlantis | None = None
     translation: Translation | None = None
     """Of the files of another tool, as entries."""
@@ -150,6 +154,9 @@ def scan_repository(
         for path in paths
         if path.endswith((".tfvars", ".tfvars.json")) and path not in settings_only
     }
+    old_units = tuple(path for path in variables_files if is_old_terragrunt(path, code.content(path) or b""))
+    variables_files |= {path: VariablesFile(path=path) for path in old_units}
+    signs += tuple(map(old_terragrunt, old_units))
     translation = translate(code, paths, tool=tool)
     if translation is not None:
         translation = hold_back_workspaces(translation, signs)
@@ -181,6 +188,7 @@ def scan_repository(
         variables_files=variables_files,
         backend_files=backend_files,
         signs=signs,
+        old_terragrunt=old_units,
         atlantis=next(
             (read_atlantis(_text(root / name), name) for name in FILE_NAMES if (root / name).is_file()), None
         ),

@@ -73,6 +73,7 @@ _STEPS: Final = {
     "Terramate": "Run `terramate generate`, then `holdfast init --force`.",
     "Digger": "Write an entry for each project, with its `dir` as `module` and its `workspace`.",
 }
+_OLD_TERRAGRUNT: Final = re.compile(rb"^[ \t]*terragrunt[ \t]*=[ \t]*\{", re.MULTILINE)
 _STORED: Final = "Add `backend: {{ type: …, settings: {{ … }} }}` with the values {tool} uses."
 _TOOL: Final = re.compile("|".join(f"({pattern})" for pattern in _TOOLS.values()))
 _WORDS: Final = ("backend", "TF", "TERRAFORM", "TOFU", "terraform", "tofu", "workspace", "gitlab-", "tf ")
@@ -184,6 +185,17 @@ def stray_state(path: str) -> Sign:
         "terraform.tfstate.d/NAME/terraform.tfstate, and run `holdfast init --force`."
     )
     return Sign(kind=SignKind.STATE, place=Place(file=path), what="is a state file", next_step=step)
+
+
+def is_old_terragrunt(path: str, content: bytes) -> bool:
+    """Whether it is a unit of Terragrunt before 0.19, which is written in a variables file."""
+    return path.endswith(".tfvars") and _OLD_TERRAGRUNT.search(content) is not None
+
+
+def old_terragrunt(path: str) -> Sign:
+    what = "shows that Terragrunt before 0.19 runs this code"
+    step = "Convert its files to terragrunt.hcl, then run `holdfast init --force`."
+    return Sign(kind=SignKind.TOOL, place=Place(file=path), what=what, next_step=step)
 
 
 def commented_backend(text: str, path: str) -> Sign | None:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from holdfast.config.held_back import HELD_BACK
+from holdfast.config.held_back import HELD_BACK, MORE
 from holdfast.config.settings import Environment
 from holdfast.config.stack_rules import RuleKind
 from holdfast.config.yaml import resolve
@@ -38,7 +38,16 @@ _HELD: Final = f"""
 {HELD_BACK} these stacks may have states that the code does not show. With an empty state, the first
 # apply would create every resource again. Follow the note of an entry, then uncomment it and move it up.
 """
+_MORE_HELD: Final = f"""
+{MORE}. List all of them, without changing this file:
+# holdfast init --verbose --config {{}}
+"""
+DETAILS_FILE: Final = "holdfast-details.yaml"
+"""Beside the configuration: `init` writes it to show everything again, and no other command reads it."""
 _WIDTH: Final = 108
+_MOST_HELD: Final = 50
+_LONGEST_HELD: Final = 200_000
+"""Held-back entries and characters of them that are written: a configuration must not become too large."""
 
 
 def render_config(
@@ -61,15 +70,27 @@ def render_config(
         parts.append(_ALL_HELD if held_back else _NO_STACKS)
     if held_back:
         parts.append(_HELD)
-    noted: tuple[str, ...] = ()
-    for entry in held_back:
-        note = (f"{capitalised(entry.held_back or '')}.", entry.next_step or "")
-        if note != noted:
-            lines = (line for text in note for line in textwrap.wrap(text, _WIDTH, break_long_words=False))
-            parts += ["#\n", *(f"# {line}\n" for line in lines)]
-        parts += [f"#{line}\n" for line in _entry(entry, active).splitlines()]
-        noted = note
+        parts += _comments(held_back, active)
     return "".join(parts)
+
+
+def _comments(held_back: Sequence[StackEntry], active: frozenset[str]) -> Iterator[str]:
+    """The first entries, and how many more there are."""
+    noted: tuple[str, ...] = ()
+    length = 0
+    for number, entry in enumerate(held_back):
+        note = (f"{capitalised(entry.held_back or '')}.", entry.next_step or "")
+        lines = [f"#{line}" for line in _entry(entry, active).splitlines()]
+        if note != noted:
+            wrapped = (line for text in note for line in textwrap.wrap(text, _WIDTH, break_long_words=False))
+            lines = ["#", *(f"# {line}" for line in wrapped), *lines]
+        text = "\n".join(lines) + "\n"
+        length += len(text)
+        if number >= _MOST_HELD or length > _LONGEST_HELD:
+            yield _MORE_HELD.format(len(held_back) - number, DETAILS_FILE)
+            return
+        yield text
+        noted = note
 
 
 def capitalised(sentence: str) -> str:

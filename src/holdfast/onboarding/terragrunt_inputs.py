@@ -82,14 +82,17 @@ def read_inputs(draft: UnitDraft) -> None:
     has_code = bool(draft.code.module(draft.module).files)
     stronger = _variables_in_files(draft)
     translated: dict[str, object] = {}
+    untranslated: dict[str, list[str]] = {}
     left_out = [name for name in inputs if name in stronger or (has_code and name not in variables)]
     for name, value in inputs.items():
         if name in left_out:
             continue
         if (reason := _reason(draft, name, value)) is not None:
-            draft.hold_back(f"`inputs.{name}` {reason}")
+            untranslated.setdefault(reason, []).append(f"`inputs.{name}`")
         else:
             translated[name] = _input(draft, value, variables.get(name))
+    for reason, names in untranslated.items():
+        draft.hold_back(f"{', '.join(names)}{': each' if len(names) > 1 else ''} {reason}")
     if (found := draft.unit.attribute("inputs")) is not None:
         original = f"{found[0].path}:{found[1].line} inputs"
         why = "a variables file sets it, or the module has no such variable"

@@ -48,6 +48,14 @@ ARGUMENTS = (
 )
 
 
+PARTS_OF_TEXT = tuple(
+    f"substr({text}, {offset}, {length})"
+    for text in ('""', '"abcd"', '"a\\r\\nb"', '"åßc"', "1234", "true", "null")
+    for offset in ("0", "1", '"2"', "4", "9", "-1", "-4", "-9", "0.5", "null")
+    for length in ("0", "1", '"3"', "9", "-1", "-2", "1.5", "null")
+)
+
+
 def batch() -> list[str]:
     """Calls with every pair of arguments, and others; the same in every run unless HCL_SEED is set."""
     calls = (
@@ -56,7 +64,7 @@ def batch() -> list[str]:
         for count in (0, 1, 2)
         for arguments in itertools.product(ARGUMENTS, repeat=count)
     )
-    found = dict.fromkeys(calls)
+    found = dict.fromkeys((*calls, *PARTS_OF_TEXT))
 
     @seed(int(os.environ.get("HCL_SEED", "15")))
     @settings(

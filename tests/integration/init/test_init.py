@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from holdfast.cli.app import app
+from holdfast.config.held_back import held_back_entries
 from holdfast.kernel.errors import Failed
 from holdfast.onboarding.config_file import write_verified
 from holdfast.onboarding.scan import scan_repository
@@ -470,3 +471,39 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(Failed) as caught:
         write_verified(made, tmp_path / "holdfast.yaml")
     assert caught.value.problem.code == "HF-INIT-4"
+
+
+def test_hundreds_of_held_back_stacks_do_not_make_the_file_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has the first entries and the number of the others; the command in it lists all."""
+    inputs = f'inputs = {{\n  who  = run_cmd("whoami")\n  text = "{"x" * 3000}"\n}}\n'
+    lay(tmp_path, {f"live/u{number:03}/terragrunt.hcl": inputs for number in range(400)})
+    lay(tmp_path, {f"live/u{number:03}/main.tf": 'variable "text" {}\n' for number in range(400)})
+    monkeypatch.chdir(tmp_path)
+    done = run()
+    assert "0 stacks, 400 held back" in done.output
+    text = (tmp_path / "holdfast.yaml").read_text()
+    assert text.count("terragrunt.hcl → u") == 50
+    assert "# … and 350 more held-back entries." in text
+    assert held_back_entries(text) == 400
+    (tmp_path / "holdfast.yaml").write_text(f"{text}# An edit.\n")
+    command = "holdfast init --verbose --config holdfast-details.yaml"
+    assert command in text
+    assert f"Details, without changing holdfast.yaml: {command}\n" in done.output
+    assert "live/u399/terragrunt.hcl" not in done.output
+    assert "live/u399/terragrunt.hcl" in run("--verbose", "--config", "holdfast-details.yaml").output
+    assert (tmp_path / "holdfast.yaml").read_text().endswith("# An edit.\n")
+
+
+def test_files_of_old_terragrunt_are_reported_once(tmp_path: Path) -> None:
+    old = 'terragrunt = {\n  terraform {\n    source = "../../modules/app"\n  }\n}\nname = "x"\n'
+    lay(tmp_path, {f"live/{name}/app/terraform.tfvars": old for name in ("dev", "stage", "prod")})
+    lay(tmp_path, {"live/terraform.tfvars": "terragrunt = {\n  remote_state {\n  }\n}\n"})
+    lay(tmp_path, {"live/prod/own/main.tf": CODE, "modules/app/main.tf": 'variable "name" {}\n' + OPEN})
+    made, stacks = started(tmp_path)
+    assert stacks == {}
+    assert {"dev", "prod", "prod/own", "stage"} == {name.removesuffix("/app") for name in made.held_back}
+    (step,) = (step for step in made.steps if not step.title.startswith("Stacks held back"))
+    assert step.what.startswith("These are files of Terragrunt before 0.19; convert them first")
+    assert step.what.endswith(" and 1 more.")

@@ -156,6 +156,10 @@ def test_generated_files_are_generated(tmp_path: Path) -> None:
             "`inputs.name` is computed from an output.",
         ),
         (
+            'inputs = { name = run_cmd("x"), list = [run_cmd("x")] }',
+            '`inputs.name`, `inputs.list`: each depends on run_cmd("x"). Write its value.',
+        ),
+        (
             'terraform {\n  source = "git::https://example.com/m.git//app?ref=v1"\n}',
             "version to modules/app.",
         ),

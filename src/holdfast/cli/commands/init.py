@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -101,6 +102,8 @@ def _show(
     here: Path,
     beside: Translation | None,
 ) -> None:
+    from holdfast.onboarding.starter_text import DETAILS_FILE
+
     console = invocation.console
     where = file.name if file.parent.resolve() == here.resolve() else str(file)
     held = f", {len(starter.held_back)} held back" if starter.held_back else ""
@@ -122,7 +125,10 @@ def _show(
     _section(invocation, "Guessed", starter.guesses)
     if beside is not None:
         _show_translation(invocation, beside)
-    _show_steps(invocation, starter.steps)
+    again = ["holdfast init --verbose", *((f"--from {beside.tool.lower()}",) if beside else ())]
+    details = shlex.quote(os.path.relpath(file.with_name(DETAILS_FILE), here))
+    command = " ".join((*again, "--config", details))
+    _show_steps(invocation, starter.steps, f"Details, without changing {file.name}: {command}")
     console.say("")
     console.say((" Next", "bold"))
     if stacks:
@@ -160,13 +166,17 @@ def _section(invocation: Invocation, title: str, lines: tuple[str, ...] | list[s
         invocation.console.say(f"   {line}")
 
 
-def _show_steps(invocation: Invocation, steps: tuple[AdoptionStep, ...]) -> None:
-    """One paragraph per kind with the first places; `--verbose` and `--json` show all."""
+def _show_steps(invocation: Invocation, steps: tuple[AdoptionStep, ...], details: str) -> None:
+    """One paragraph per kind with the first places; `--verbose` and `--json` show all.
+
+    `details`: how to show all, though the file exists now.
+    """
     if not steps:
         return
     console = invocation.console
     console.say("")
     console.say((" To fix, in this order", "bold"))
+    shortened = False
     for number, title in enumerate(dict.fromkeys(step.title for step in steps), start=1):
         same = [step for step in steps if step.title == title]
         shown = same if invocation.verbose else same[:_SHOWN_FILES]
@@ -178,4 +188,8 @@ def _show_steps(invocation: Invocation, steps: tuple[AdoptionStep, ...]) -> None
             console.say(f"      {place}  {text}" if place else f"      {text}")
             previous = step.what
         if len(shown) < len(same):
-            console.say(f"      … and {len(same) - len(shown)} more (details: --verbose)")
+            console.say(f"      … and {len(same) - len(shown)} more")
+            shortened = True
+    if shortened:
+        console.say("")
+        console.say(f"   {details}")

@@ -115,9 +115,14 @@ def _dirname(path: object) -> object:
     return posixpath.normpath(_text(path).rpartition("/")[0] or ("/" if _text(path)[:1] == "/" else "."))
 
 
+def _is_simple(text: str) -> bool:
+    """Whether each code point is a character of its own, as Terraform counts them."""
+    return text.isascii() and "\r\n" not in text
+
+
 def _length(value: object) -> object:
     if isinstance(value, str):
-        return len(value) if value.isascii() else UNKNOWN
+        return len(value) if _is_simple(value) else UNKNOWN
     if isinstance(value, tuple | Mapping):
         return len(value)
     raise TypeError("no length")
@@ -151,6 +156,16 @@ def _element(value: object, index: object) -> object:
     if isinstance(value, SetOf) or not isinstance(at, int) or at < 0:
         return UNKNOWN
     return items[at % len(items)]
+
+
+def _substr(value: object, offset: object, length: object) -> object:
+    text, start, size = _text(value), number_of(offset), number_of(length)
+    if not _is_simple(text) or not isinstance(start, int) or not isinstance(size, int):
+        return UNKNOWN
+    if size == 0 and start < 0:
+        size = -1  # Terraform returns the rest of the text.
+    start = max(start + len(text), 0) if start < 0 else start
+    return text[start:] if size < 0 else text[start : start + size]
 
 
 def _zipmap(names: object, items: object) -> object:
@@ -194,6 +209,7 @@ FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "sort": lambda value: tuple(sorted(_text(item) for item in _list(value))),
     "split": lambda separator, text: tuple(_text(text).split(_text(separator))),
     "startswith": lambda text, start: _text(text).startswith(_text(start)),
+    "substr": _substr,
     "tobool": bool_of,
     "tolist": lambda value: tuple(_list(value)),
     "tomap": lambda value: dict(_map(value)),
