@@ -53,11 +53,11 @@ _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
     r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token|auth_?key|api_?key)[\])=]*"
 )
-"""In a sample: `ftp://user[:password]@host`, `postgres://USER:DB_PASSWORD@host`."""
+"""In a sample address, where the password is: `[:password]`, `DB_PASSWORD`."""
 _VARIABLE = ("$", "{{", "%{", "<")
-"""What follows a word is filled in: `Authorization: Token token=${TOKEN}`."""
+"""What follows a word is filled in, such as the variable after `Authorization: Token`."""
 _COMMANDS = ("`", "$(")
-"""The shell runs it: "pwd=`pwd`" prints the current folder."""
+"""The shell runs it: `pwd` in backticks is the current folder."""
 _EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=][^\n]*$")
 """The example of an API description."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
