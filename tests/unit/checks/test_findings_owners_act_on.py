@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -211,8 +212,10 @@ STATE = '{"lineage": "a", "serial": 1, "terraform_version": "1.9.0"}'
 
 
 @pytest.mark.parametrize(
-    "folder", ["tests", "a/testdata", "test/fixtures", "api-mock", "examples/b", "samples", "wiremock"]
-)
+    "folder",
+    ["tests", "a/testdata", "test/fixtures", "api-mock", "examples/b", "samples", "wiremock", "mock-api/src",
+     "stub_api", "aws.fixture", "openapi-examples.d"],
+)  # fmt: skip
 def test_what_is_made_up_for_tests_is_no_leak(folder: str) -> None:
     """A plan as JSON is not reported, a state is a note; `test` alone may be an environment."""
     assert levels("HF202", {f"{folder}/plan.json": PLAN}, "") == []
@@ -371,6 +374,85 @@ def test_the_comment_of_a_public_key_is_no_secret() -> None:
     """However random it looks."""
     key = "ssh-rsa AAAA" + "B3NzaC1yc2EAAAADAQAB" * 6 + " root@581cd475-e455-4ce0-b137-a4772722a5cc"
     assert levels("HF208", {"a.json": json.dumps({"items": [{"key": "ssh-keys", "value": key}]})}, "") == []
+
+
+UUID = "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"
+BODY = "q7Zk2mXw9TpL4rVb8sNdAw5" * 3
+PEM = "-----BEGIN {0}-----\\n" + BODY + "\\n-----END {0}-----\\n"
+
+
+def in_base64(pem: str) -> str:
+    return base64.b64encode(pem.replace("\\n", "\n").encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("signing_key", PEM.format("PUBLIC KEY"), []),
+        ("signing_key", PEM.format("RSA PUBLIC KEY"), []),
+        ("signing_key", PEM.format("CERTIFICATE"), []),
+        ("signing_key", in_base64(PEM.format("CERTIFICATE")), []),
+        ("signing_key", in_base64(PEM.format("CERTIFICATE") + PEM.format("ENCRYPTED PRIVATE KEY")), [ERROR]),
+        ("signing_key", "ssh-ed25519 AAAA" + BODY, []),
+        ("signing_key", BODY, [ERROR]),
+        ("app_public_encryption_key", BODY, []),
+        ("token_signing_public_key", BODY, []),
+        ("public_site_private_key", BODY, [ERROR]),
+        ("public_bucket_access_key", BODY, [ERROR]),
+        ("public_key_password", BODY, [ERROR]),
+        ("app_secrets_version_dev", UUID, []),
+        ("SECRETS_OFFICER_GUID", UUID, []),
+        ("app_secrets_version_dev", BODY, [ERROR]),
+        ("version_2_secret", UUID, [ERROR]),
+        ("api_key", UUID, [ERROR]),
+        ("app_token", UUID, [ERROR]),
+    ],
+)
+def test_public_keys_and_identifiers_are_no_secrets(name: str, value: str, expected: list[Severity]) -> None:
+    """HF208: in code and in scripts. A private key has its own rule."""
+    assert levels("HF208", {"main.tf": f'locals {{\n  {name} = "{value}"\n}}\n'}) == expected
+    assert levels("HF208", {"run.sh": f'export {name}="{value}"\n'}, "") == expected
+
+
+def test_a_public_key_needs_no_mark_and_may_be_in_the_code() -> None:
+    """HF209 and HF211, next to a private key."""
+    code = 'variable "%s_encryption_key" {\n  type = string\n}\n'
+    assert levels("HF211", {"main.tf": code % "app_public" + code % "app_private"}) == [NOTE]
+    stored = 'resource "azurerm_key_vault_secret" "a" {\n  name = "%s"\n  value = "%s"\n}\n'
+    assert levels("HF209", {"main.tf": stored % ("a", PEM.format("PUBLIC KEY"))}) == []
+    assert levels("HF209", {"main.tf": stored % ("jwt_public_key", BODY)}) == []
+    assert levels("HF209", {"main.tf": stored % ("jwt_key", BODY)}) == [ERROR]
+
+
+@pytest.mark.parametrize(
+    ("host", "credential", "expected"),
+    [
+        ("b.s3.amazonaws.com", "ASIAZ7QK2M4XWPL6", [ERROR]),
+        ("localhost:4010", "ASIAZ7QK2M4XWPL6", []),
+        ("127.0.0.1", "ASIAZ7QK2M4XWPL6", []),
+        ("files.example.com", "ASIAZ7QK2M4XWPL6", []),
+        ("b.s3.amazonaws.com", "AAAAAAAAAAAAA", []),
+        ("example.com.acme.io", "ASIAZ7QK2M4XWPL6", [ERROR]),
+    ],
+)
+def test_a_presigned_address_is_one_secret(host: str, credential: str, expected: list[Severity]) -> None:
+    """HF207: token and signature belong together, and an example signs nothing."""
+    token = "IQoJb3JpZ2lu" + "q7Zk2mXw9TpL4rVb8sNd" * 3
+    query = f"X-Amz-Credential={credential}%2F20230110%2Feu-west-1&X-Amz-Security-Token={token}"
+    address = f"https://{host}/a.jpg?{query}&X-Amz-Signature={'3f9a1c77d20b4e88' * 4}"
+    assert (
+        levels("HF207", {"a.json": f'{{\n"see": "http://localhost/",\n"path": "{address}"\n}}\n'}, "")
+        == expected
+    )
+
+
+def test_a_secret_on_several_lines_is_one_finding() -> None:
+    """HF207: it is rotated once; another secret is another finding."""
+    lines = [f"token: {'ghp_'}{body}" for body in ("16C7e42F292c6912E7710c838347Ae178B4a",) * 3]
+    lines.append(f"token: {'ghp_'}26C7e42F292c6912E7710c838347Ae178B4b")
+    first, second = messages(check(the("HF207"), {"a.yaml": "\n".join(lines)}, config=""), the("HF207"))
+    assert first.endswith("), also in line 2, line 3")
+    assert second.endswith(")")
 
 
 # Write-only arguments.

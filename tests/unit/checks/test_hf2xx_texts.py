@@ -140,15 +140,16 @@ def test_every_format_is_found_and_never_shown(id_: str, text: str) -> None:
 def test_a_known_secret_is_found_anywhere() -> None:
     """In code, comments, variables files, JSON, YAML and scripts, with its line."""
     files = {
-        "main.tf": f'# old: {GITHUB}\nlocals {{\n  a = "{GITHUB}"\n}}\n',
+        "main.tf": f'\nlocals {{\n  a = "{GITHUB}"\n}}\n',
+        "old.tf": f"# old: {GITHUB}\n",
         "prod.tfvars": f'region = "eu"\nwhatever = "{GITHUB}"\n',
         "policy.json": f'{{\n "a": "{GITHUB}"}}\n',
         "user-data.sh": f"curl -u x:{GITHUB} https://x\n",
         "README.txt": GITHUB,
     }
     assert lines(check(the("HF207"), files), the("HF207")) == [
-        ("main.tf", 1),
         ("main.tf", 3),
+        ("old.tf", 1),
         ("policy.json", 2),
         ("prod.tfvars", 2),
         ("user-data.sh", 1),

@@ -7,9 +7,10 @@ import functools
 import re
 
 _FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|(?:test[-_]?)?fixtures?|(?:[^/]*[-_])?mocks?|wiremock|stubs|cassettes|__tests__|spec"
-    r"|local|localhost|local[-_]?dev|src/test|examples?|samples?|vendor)/"
-    r"|(?:^|[/._-])(?:example|sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
+    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|__tests__|spec"
+    r"|local|localhost|local[-_]?dev|src/test|samples?|vendor)/"
+    r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?)(?:[/._-]|$)"
+    r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 

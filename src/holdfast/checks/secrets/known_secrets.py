@@ -43,11 +43,15 @@ _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
-    r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_|^public_(?:[\w.-]*_)?key$"
+    r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
 password rules, users."""
+_PUBLIC_KEY = pattern(
+    r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
+    r"keys?(?:[_.-](?:pem|base64|b64))?$"
+)
 _API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$")
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
@@ -60,6 +64,14 @@ _COMMANDS = ("`", "$(")
 """The shell runs it: `pwd` in backticks is the current folder."""
 _EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=][^\n]*$")
 """The example of an API description."""
+_PRESIGNED = ("x-amz-signature=", "x-amz-security-token=", "x-goog-signature=")
+_MADE_UP = pattern(
+    r"(?i)://(?:(?:localhost|127(?:\.\d+){3}|\[::1\]|(?:[\w-]+\.)*example\.(?:com|org|net))[:/?]"
+    r"|[^\s\"'<>]*?-credential=(.)\1*(?:%2F|[/&]))"
+)
+"""The host is an example, or the credential is one repeated character."""
+_ADDRESS = pattern(r"[^\s\"'<>]*")
+_LONGEST_ADDRESS = 4000
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -77,10 +89,16 @@ class KnownSecret(Struct, frozen=True):
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """Like the redactor, which rather hides too much, but without names that are only about a secret."""
     lowered = name.lower()
+    if is_public_key_name(name):
+        return False
     if _ENDS_SO.search(lowered):
         return True
     is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
     return not is_about_one and is_secret_name(name, words)
+
+
+def is_public_key_name(name: str) -> bool:
+    return _PUBLIC_KEY.match(name.lower()) is not None
 
 
 def is_about(name: str) -> bool:
@@ -121,8 +139,18 @@ def _counts(text: str, start: int, end: int) -> bool:
     secret = text[start:end]
     if _NAME_OF_ONE.fullmatch(secret) is not None or secret.startswith(_COMMANDS):
         return False
+    if text[max(start - 24, 0) : start].lower().endswith(_PRESIGNED) and _is_made_up(text, start, end):
+        return False
     known = "${" not in secret and not is_placeholder(secret) and _NEAR.match(text, end) is None
     return known and not text.startswith(_VARIABLE, end) and _EXAMPLE.search(text, start - 80, start) is None
+
+
+def _is_made_up(text: str, start: int, end: int) -> bool:
+    """Whether nobody signed the address around a signature."""
+    scheme = text.rfind("://", max(start - _LONGEST_ADDRESS, 0), start)
+    if scheme < 0 or _ADDRESS.fullmatch(text, scheme, start) is None:
+        return False
+    return _MADE_UP.match(text, scheme, end + _LONGEST_ADDRESS) is not None
 
 
 def is_known(text: str) -> bool:

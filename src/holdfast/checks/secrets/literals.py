@@ -73,7 +73,7 @@ def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
     for address, name, literal, text in _all_named(file):
         if names_secret(name, words):
-            kind = classify_text(text, bits, password=ends_as_password(name))
+            kind = classify_text(name, text, bits, password=ends_as_password(name))
             if kind is not None:
                 yield SuspiciousText(kind, name, place_of(literal, file.path), address)
 

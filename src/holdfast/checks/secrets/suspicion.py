@@ -10,6 +10,7 @@ The first one that fits applies. Secrets of known formats have their own rule.
 
 from __future__ import annotations
 
+import base64
 from enum import Enum
 
 from msgspec import Struct
@@ -26,6 +27,17 @@ _NO_PASSWORD = pattern(
     r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
     r"|\d{1,3}$|pub[0-9a-f]{32}$"
 )
+_PUBLIC_KEY = pattern(
+    r"\s*-----BEGIN (?:[A-Z0-9]+ )*(?:PUBLIC KEY|CERTIFICATE)\b(?![\s\S]*PRIVATE KEY)"
+    r"|(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-[\w-]+|sk-[\w.@-]+) AAAA[A-Za-z0-9+/]"
+    r"|MII\w{3}ANBgkqhkiG9w0BAQEFAAOC|MFkwEwYHKoZIzj0CAQYI"
+)
+_PEM_IN_BASE64 = "LS0tLS1CRUdJTi"
+_UUID = pattern(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_IDENTIFIED = pattern(
+    r"(?i)(?:[gu]uid|(?<![a-z])id)$|(?!.*(?:secret|passw(?:or)?d|passphrase|token|key|credential)s?$).*version"
+)
+"""Names of identifiers, with which a UUID is no secret."""
 _DEFAULTS = frozenset(("admin", "guest", "minioadmin", "mysql", "postgres", "root", "test", "testing"))
 """Of databases and servers in local containers."""
 _COMMAND = pattern(
@@ -52,7 +64,22 @@ class SuspiciousText(Struct, frozen=True):
 
 def is_harmless(text: str) -> bool:
     """A switch, a reference, a path, an address: never a secret."""
-    return _NO_PASSWORD.match(text) is not None or is_command(text)
+    return _NO_PASSWORD.match(text) is not None or is_command(text) or is_public_key(text)
+
+
+def is_public_key(text: str) -> bool:
+    """A public key or certificate, in PEM, in the format of SSH, or in base64."""
+    if text.startswith(_PEM_IN_BASE64):
+        try:
+            text = base64.b64decode(text).decode("latin-1")
+        except ValueError:
+            return False
+    return _PUBLIC_KEY.match(text) is not None
+
+
+def is_identifier(name: str, text: str) -> bool:
+    """A UUID under a name such as `role_guid` or `secrets_version`."""
+    return _UUID.fullmatch(text) is not None and _IDENTIFIED.search(name) is not None
 
 
 def is_command(text: str) -> bool:
@@ -64,9 +91,9 @@ def ends_as_password(name: str) -> bool:
     return _PASSWORD.search(name) is not None
 
 
-def classify_text(text: str, bits: float, *, password: bool) -> SecretKind | None:
+def classify_text(name: str, text: str, bits: float, *, password: bool) -> SecretKind | None:
     """Classifies a text under a secret-looking name; `password`: any text there is a password."""
-    if is_harmless(text) or is_placeholder(text) or is_known(text):
+    if is_harmless(text) or is_placeholder(text) or is_known(text) or is_identifier(name, text):
         return None
     if looks_random(text, bits):
         return SecretKind.RANDOM

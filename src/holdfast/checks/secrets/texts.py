@@ -14,6 +14,7 @@ from holdfast.checks.secrets.known_secrets import (
     is_api_description,
     is_known,
     is_placeholder,
+    is_public_key_name,
     known_in,
     line_starts,
     may_name_secrets,
@@ -25,6 +26,8 @@ from holdfast.checks.secrets.suspicion import (
     classify_text,
     ends_as_password,
     is_command,
+    is_identifier,
+    is_public_key,
 )
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
@@ -45,6 +48,8 @@ _PUBLIC_KEY = pattern(r"\bAAAA[A-Za-z0-9+/]{60,1100}={0,3} $")
 """Of SSH: what follows is its comment."""
 _CODE = pattern(r"^ENC\[|\w\(")
 """Encrypted, or the call of a function."""
+_BEFORE = pattern(r"([\w.-]+)\\*[\"']?[ \t]*(?:=>|:=|==?|:|->)[ \t]*\\*[\"']?$")
+_LONGEST_NAME = 120
 _NOT_BLANK = pattern(r"[^\n]")
 
 
@@ -160,6 +165,7 @@ def _random_texts(
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
         harmless = is_placeholder(secret) or is_command(secret) or _CODE.search(secret) is not None
+        harmless = harmless or is_public_key(secret) or _is_public(text, start, secret)
         if (
             not harmless
             and not is_known(secret)
@@ -168,13 +174,19 @@ def _random_texts(
             yield start, (SecretKind.RANDOM, "")
 
 
+def _is_public(text: str, at: int, secret: str) -> bool:
+    """Whether the name before it says so."""
+    before = _BEFORE.search(text, max(at - _LONGEST_NAME, 0), at)
+    return before is not None and (is_public_key_name(before[1]) or is_identifier(before[1], secret))
+
+
 def _inline_texts(
     text: str, words: tuple[str, ...], bits: float
 ) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
     for password_ in inline_passwords(text):
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)
-            kind = classify_text(password_.text, bits, password=password)
+            kind = classify_text(password_.name, password_.text, bits, password=password)
             if kind is SecretKind.RANDOM or (kind is not None and not _is_comment(text, password_.start)):
                 yield password_.start, (kind, password_.name)
 

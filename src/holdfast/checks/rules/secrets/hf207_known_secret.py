@@ -41,6 +41,7 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
 
 def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
+    places: dict[tuple[str, str, Severity | None], list[Place]] = {}
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
     lines = text.split("\n")
     # Code may contain a description in a heredoc; what is outside it counts.
@@ -51,7 +52,10 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             place = Place(file=path, line=secret.line, column=secret.column)
             is_id = secret.what.startswith(_KEY_ID) and _NAMES_ID.search(lines[secret.line - 1])
             severity = Severity.NOTE if is_id or described else None
-            yield finding(place, f"secret in plain text ({secret.what})", severity=severity)
+            places.setdefault((secret.what, secret.digest, severity), []).append(place)
+    for (what, _, severity), (first, *others) in places.items():
+        also = "".join(f", line {other.line}" for other in others).replace(",", ", also in", 1)
+        yield finding(first, f"secret in plain text ({what}){also}", severity=severity)
 
 
 def _history(history: History) -> Iterator[CheckResult]:
