@@ -12,6 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from holdfast.hcl.expressions import Source, expression, source_of, string
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Opaque, Template
+from holdfast.hcl.reader import OLD_SYNTAX
 from holdfast.kernel.errors import Place, Problem
 
 _LANGUAGE = Language(tree_sitter_hcl.language())
@@ -26,6 +27,7 @@ _SECONDS = 2.0
 _SLOWEST = 200_000
 """Bytes per second of processor time, for a valid file on a slow machine."""
 _ESCAPED_BYTE = "[\udc80-\udcff]"
+_QUOTED_NAME = re.compile(rb'(?:\s|(?:#|//)[^\n]*\n)*"[^"\n]*"[ \t]*=(?![=>])')
 _CLOSERS = {
     "block_start": "block_end",
     "tuple_start": "tuple_end",
@@ -198,11 +200,13 @@ def _block(node: Node, source: Source, path: str) -> Block:
 
 def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
     problems: list[Problem] = []
+    old: Problem | None = None
     waiting = [root]
     while waiting and len(problems) < _MAX_PROBLEMS:
         node = waiting.pop()
         broken = [child for child in node.children if child.has_error]
         opener = _opener(node)
+        old = old or _old_syntax(node, opener, source, path)
         if opener is not None:
             mark = source.text(opener)
             problems.append(_problem(opener, source, path, f"the `{mark}` here is never closed"))
@@ -212,9 +216,31 @@ def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
             shown = " ".join(source.text(node)[:_MAX_SHOWN].split())
             problems.append(_problem(node, source, path, f"unexpected `{shown}`"))
         waiting.extend(reversed(broken))
+    if old is not None:
+        return (old,)
     if not problems:
         problems.append(_problem(root, source, path, "the file cannot be read"))
     return tuple(problems)
+
+
+def _old_syntax(node: Node, opener: Node | None, source: Source, path: str) -> Problem | None:
+    """A quoted argument name in a block, which causes the other problems."""
+    if opener is not None and opener.type == "block_start":
+        start = opener.end_byte
+    elif node.is_error and node.parent is not None and node.parent.type == "attribute":
+        start = node.start_byte
+    else:
+        return None
+    name = _QUOTED_NAME.match(source.data, start)
+    if name is None:
+        return None
+    return Problem(
+        code=OLD_SYNTAX,
+        message="invalid HCL: argument names must not be quoted (this is the syntax of Terraform 0.11)",
+        hint="Upgrade old code with `terraform 0.12upgrade`, a command of Terraform 0.12. Otherwise remove "
+        "the quotes, or write `NAME = {` for a map.",
+        place=Place(path, source.at(opener or node)[0] + name.group().count(b"\n")),
+    )
 
 
 def _opener(node: Node) -> Node | None:

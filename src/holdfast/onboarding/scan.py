@@ -156,6 +156,9 @@ def scan_repository(
     }
     old_units = tuple(path for path in variables_files if is_old_terragrunt(path, code.content(path) or b""))
     variables_files |= {path: VariablesFile(path=path) for path in old_units}
+    if any(sign.kind is SignKind.TOOL and "Terraspace" in sign.what for sign in signs):
+        templates = [path for path in variables_files if b"<%" in (code.content(path) or b"")]
+        variables_files |= {path: VariablesFile(path=path) for path in templates}
     signs += tuple(map(old_terragrunt, old_units))
     translation = translate(code, paths, tool=tool)
     if translation is not None:

@@ -507,3 +507,16 @@ def test_files_of_old_terragrunt_are_reported_once(tmp_path: Path) -> None:
     (step,) = (step for step in made.steps if not step.title.startswith("Stacks held back"))
     assert step.what.startswith("These are files of Terragrunt before 0.19; convert them first")
     assert step.what.endswith(" and 1 more.")
+
+
+def test_templates_of_terraspace_are_no_unreadable_files(tmp_path: Path) -> None:
+    """Terraspace renders them; other broken files are still listed."""
+    files = {
+        "app/stacks/a/main.tf": 'variable "zone" {}\n',
+        "app/stacks/a/tfvars/dev.tfvars": "zone = <%= output('dns.zone') %>\n",
+        "app/stacks/a/tfvars/prod.tfvars": "zone = = 1\n",
+        "config/terraform/backend.tf": 'terraform {\n  backend "s3" {}\n}\n',
+    }
+    lay(tmp_path, files)
+    steps = [step.file for step in started(tmp_path)[0].steps if step.title == "Unreadable files"]
+    assert steps == ["app/stacks/a/tfvars/prod.tfvars"]

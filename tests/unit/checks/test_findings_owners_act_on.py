@@ -746,3 +746,92 @@ def test_a_folder_behind_the_version_of_a_module() -> None:
     call = 'module "m" {\n  source = "github.com/acme/modules?ref=%s//vpc"\n}\n'
     assert levels("HF304", {"main.tf": call % "v0.0.1"}) == []
     assert levels("HF304", {"main.tf": call % "main"}) == [WARNING]
+
+
+# Versions that the code is pinned to.
+
+PASSWORD = (
+    'variable "db_password" {}\noutput "a" {\n  value = var.db_password\n}\nresource "aws_vpc" "a" {}\n'
+)
+OLD = 'resource "aws_cloudwatch_metric_alarm" "a" {\n  dimensions {\n    "X" = "y"\n  }\n}\n'
+STACK = "version: 1\nstacks: [{ name: a, module: ., variables: { db_password: x } }]\n"
+
+
+def required(constraint: str) -> str:
+    return f'terraform {{\n  required_version = "{constraint}"\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("pins", "config", "known"),
+    [
+        ({}, STACK, True),
+        ({"v.tf": required("~> 0.13.3")}, STACK, False),
+        ({"v.tf": required(">= 0.10, < 0.14")}, STACK, False),
+        ({"v.tf": required("~> 0.12")}, STACK, True),
+        ({".terraform-version": "0.13.3\n"}, STACK, False),
+        ({".terraform-version": "latest\n"}, STACK, True),
+        ({".terraform-version": "0.13.3\n"}, STACK + "engine: { version: 1.9.0 }\n", False),
+        ({".terraform-version": "0.13.3\n"}, STACK.replace("a,", "a, engine: { version: 1.9.0 },"), True),
+        ({}, STACK + "engine: { version: 0.13.3 }\n", False),
+        ({"old.tf": OLD}, STACK, False),
+        ({"m/old.tf": OLD, "m.tf": 'module "m" {\n  source = "./m"\n}\n'}, STACK, False),
+    ],
+)
+def test_versions_before_014_know_neither_sensitive_nor_lock_files(
+    pins: dict[str, str], config: str, *, known: bool
+) -> None:
+    """HF211, HF306: all that is pinned counts, and syntax that only Terraform 0.11 reads."""
+    files = {"main.tf": PASSWORD, **pins}
+    for id_ in ("HF211", "HF306"):
+        assert levels(id_, files, config) == [WARNING] * known
+
+
+def test_a_lock_file_beside_the_terragrunt_unit_counts() -> None:
+    """HF306: Terragrunt copies it to the code; every stack of the module needs one."""
+    entries = "version: 1\nstacks: [{ name: live/a, module: m }, { name: b, module: m }]\n"
+    units = {f"{unit}/terragrunt.hcl": "" for unit in ("live/a", "live/b")}
+    files = {"m/main.tf": 'resource "aws_vpc" "a" {}\n', **units, "live/a/.terraform.lock.hcl": ""}
+    assert levels("HF306", files, entries) == [WARNING]
+    assert levels("HF306", {**files, "live/b/.terraform.lock.hcl": ""}, entries) == []
+
+
+@pytest.mark.parametrize(
+    ("constraint", "argument"),
+    [("~> 0.13.3", "dynamodb_table"), ("~> 1.9.0", "dynamodb_table"), (">= 1.9", "use_lockfile")],
+)
+def test_the_lock_that_the_pinned_version_knows_is_named(constraint: str, argument: str) -> None:
+    """HF114; HF115 does not object to DynamoDB before there is anything else."""
+    backend = 'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n    region = "r"\n  }\n}\n'
+    (found,) = of(check(the("HF114"), {"main.tf": backend + required(constraint)}), the("HF114"))
+    assert f"without `{argument}" in found.message
+    assert str(found.hint).startswith(f"Set `{argument}")
+    table = backend.replace("region", 'dynamodb_table = "t"\n    region') + required(constraint)
+    assert levels("HF115", {"main.tf": table}) == [NOTE] * (argument == "use_lockfile")
+
+
+@pytest.mark.parametrize(("value", "severity"), [("true", NOTE), ("var.a", WARNING)])
+def test_a_bucket_that_may_be_deleted_with_its_contents(value: str, severity: Severity) -> None:
+    """HF708: its owner wrote down that it may be deleted."""
+    config = "version: 1\nenvironments: { prod: { match: [a], production: true } }\n"
+    config += "stacks: [{ name: a, module: ., environment: prod }]\n"
+    code = 'variable "a" {\n  default = true\n}\n'
+    code += f'resource "aws_s3_bucket" "a" {{\n  bucket = "b"\n  force_destroy = {value}\n}}\n'
+    assert levels("HF708", {"main.tf": code}, config) == [severity]
+
+
+@pytest.mark.parametrize(
+    ("pin", "severity", "message"),
+    [
+        ("", ERROR, "invalid HCL: argument names must not be quoted (this is the syntax of Terraform 0.11)"),
+        (
+            required("~> 0.11.6"),
+            WARNING,
+            "Holdfast needs the syntax of Terraform 0.12 or later: no rule checks all of this file",
+        ),
+    ],
+)
+def test_old_syntax_is_named(pin: str, severity: Severity, message: str) -> None:
+    """HF904: it is what the pinned version reads, or a mistake."""
+    (found,) = of(check(the("HF904"), {"main.tf": OLD, "v.tf": pin}), the("HF904"))
+    assert (found.line, found.severity, found.message) == (3, severity, message)
+    assert "terraform 0.12upgrade" in str(found.hint)

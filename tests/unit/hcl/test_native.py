@@ -201,6 +201,29 @@ def test_a_mistake_has_a_place_and_the_rest_is_read(text: str, line: int, column
     assert [attribute.expression for attribute in file.body.attributes]
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('a "b" {\n  tags {\n    "X" = "y"\n  }\n}\n', 3),
+        ('a "b" {\n  tags {\n    # note\n\n    "X" = "${y}"\n    "Z" = 1\n  }\n}\nb "c" {\n}\n', 5),
+        ('a "b" {\n  tags {\n    a = 1\n    "X" = "y"\n  }\n}\n', 4),
+        ('a "b" {\n  "statement" = {\n    "effect" = "Allow",\n  }\n}\n', 2),
+        ('a = {\n  "X" = 1\n', None),
+        ('a "b" {\n  tags = {\n    a = 1 b\n    "X" = "y"\n  }\n}\n', None),
+        ('a "b" {\n  tags = {\n    a = [1,\n    "X" = "y"\n  }\n}\n', None),
+    ],
+)
+def test_quoted_argument_names_are_one_problem(text: str, line: int | None) -> None:
+    """Terraform 0.11 read them; keys of maps may be quoted, whatever else is wrong."""
+    problems = read(text, "main.tf").problems
+    if line is None:
+        assert {problem.code for problem in problems} == {"HF-HCL-1"}
+    else:
+        assert [(problem.code, str(problem.place)) for problem in problems] == [
+            ("HF-HCL-7", f"main.tf:{line}")
+        ]
+
+
 def test_text_that_is_not_utf8_is_a_problem_with_its_place() -> None:
     """Bytes that are not UTF-8 are reported with their place."""
     file = read(b'a = 1\nb = "\xff"\n', "main.tf")

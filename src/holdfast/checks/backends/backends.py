@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, BackendType
 from holdfast.checks.code.argument_values import values_at
+from holdfast.checks.code.required import may_run
 from holdfast.checks.model.interface import CheckFunction, CheckResult, Skipped
 from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
 from holdfast.config.engine import EngineUse
@@ -21,7 +22,9 @@ from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place
 from holdfast.stacks.backend import backend_block, cloud_settings
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
+from holdfast.terraform.versions import Version
 
+_LOCKFILE: Final = Version.parse("1.10")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -44,6 +47,8 @@ class BackendView(Struct, frozen=True, kw_only=True):
     in_files: Mapping[str, Attribute] = field(default_factory=dict)
     """Settings in the backend files of the entry."""
     tofu: bool = False
+    lockfile: bool = True
+    """Whether the engine may know `use_lockfile`."""
     client_encrypted: bool = False
     """OpenTofu encrypts the state before it reaches the backend."""
 
@@ -150,6 +155,7 @@ def _backend_of_stack(stack: CheckedStack) -> BackendView:
             for attribute in file.body.attributes
         },
         tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
+        lockfile=may_run(stack.module, _LOCKFILE),
         client_encrypted=_is_client_encrypted(stack.module),
     )
 
@@ -166,6 +172,7 @@ def backend_of_module(module: Module) -> BackendView | None:
         block=block,
         place=block.place,
         tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
+        lockfile=may_run(module, _LOCKFILE),
         client_encrypted=_is_client_encrypted(module),
     )
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from holdfast.checks.model.subjects import MODES, Module
+from holdfast.checks.model.subjects import MODES, Checkout, Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.nodes import Block, Expression, File, Literal, Traversal
-from holdfast.hcl.reader import Unknown, constant
+from holdfast.hcl.reader import OLD_SYNTAX, Unknown, constant
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.patterns import pattern
 from holdfast.terraform.lock_file import LockedProvider, read_lock
@@ -145,12 +145,40 @@ def _provider_name(expression: Expression) -> str | None:
 
 
 def may_run(module: Module, engine: Version) -> bool:
-    """Whether `required_version` allows this version of the engine or a later one."""
-    return all(
-        _reaches(constant(attribute.expression), engine)
-        for block in module.blocks("terraform")
-        if (attribute := block.body.attribute("required_version")) is not None
+    """Whether the code, and every stack that uses it, may run with this version of the engine or a later one.
+
+    Pins decide, and syntax that only Terraform 0.11 reads.
+    """
+    old = module.checkout.code.once(("old syntax",), lambda: _old_folders(module.checkout))
+    in_use = ({module.folder}, *(stack.folders for stack in module.stacks)) if old else ()
+    return is_allowed(module, engine) and all(map(old.isdisjoint, in_use))
+
+
+def _old_folders(checkout: Checkout) -> frozenset[str]:
+    return frozenset(
+        module.folder
+        for module in checkout.modules
+        for file in module.files
+        for problem in file.problems
+        if problem.code == OLD_SYNTAX
     )
+
+
+def is_allowed(module: Module, engine: Version) -> bool:
+    """Whether `required_version`, version files and the configuration allow this version or a later one."""
+    key = ("engine pins", id(module))
+    pins = module.checkout.code.once(key, lambda: frozenset(_engine_pins(module)))
+    return all(_reaches(pin, engine) for pin in pins)
+
+
+def _engine_pins(module: Module) -> Iterator[str | None]:
+    yield from module.code.required_versions
+    default = module.checkout.config.engine.pin.version
+    used_by = [(stack.module.code, stack.stack.engine) for stack in module.stacks]
+    for code, engine in used_by or [(module.code, None)]:
+        file = code.opentofu_version if code.tofu else code.terraform_version
+        yield from code.required_versions
+        yield (engine.version if engine is not None else None) or (file.version if file else default)
 
 
 def may_use(module: Module, provider: str, version: Version) -> bool:

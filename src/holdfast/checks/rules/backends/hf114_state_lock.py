@@ -29,6 +29,14 @@ def _s3(backend: BackendView) -> Iterator[CheckResult]:
     if native is None:
         yield backend.unknown("use_lockfile")
         return
+    if not backend.lockfile:
+        yield finding(
+            backend.where,
+            "the s3 backend does not lock without `dynamodb_table`",
+            hint="Set `dynamodb_table` to a table with the key `LockID`; Terraform and OpenTofu from 1.10 "
+            "need only `use_lockfile = true`.",
+        )
+        return
     yield finding(
         backend.place_of("use_lockfile"),
         "the s3 backend does not lock without `use_lockfile = true`",
@@ -78,7 +86,7 @@ _FIRST = (
 
 
 def _check_dynamodb(backend: BackendView) -> Iterator[Finding]:
-    if backend.type != "s3" or backend.tofu:
+    if backend.type != "s3" or backend.tofu or not backend.lockfile:
         return
     for name in ("dynamodb_table", "dynamodb_endpoint"):
         if backend.has(name):

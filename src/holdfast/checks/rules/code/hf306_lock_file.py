@@ -8,11 +8,12 @@ from holdfast.checks.code.required import (
     RequiredProvider,
     lock_file_of,
     lock_path,
+    may_run,
     required_by_root,
 )
 from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Module
+from holdfast.checks.model.subjects import CheckedStack, Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.reader import Unknown
@@ -21,9 +22,14 @@ from holdfast.kernel.text import plural
 from holdfast.terraform.lock_file import LockedProvider
 from holdfast.terraform.versions import Version
 
+_LOCKS = Version.parse("0.14")
+"""The first version with lock files."""
+
 
 def _check_exists(module: Module) -> Iterator[CheckResult]:
-    if not module.roots or lock_file_of(module) is not None:
+    if not module.roots or lock_file_of(module) is not None or not may_run(module, _LOCKS):
+        return
+    if all(_is_locked_by_terragrunt(stack) for stack in module.roots):
         return
     required = tuple(required_by_root(module))
     if not required:
@@ -55,6 +61,20 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
         f"the version of `{first.source}` is not locked",
         address=f"provider.{first.name}",
         severity=severity,
+    )
+
+
+def _is_locked_by_terragrunt(stack: CheckedStack) -> bool:
+    """Whether the stack's unit has a lock file, which Terragrunt copies to the code.
+
+    A translated stack has the name of the unit's folder, or the end of it.
+    """
+    listed = stack.checkout.listed
+    return any(
+        f"/{folder}".endswith(f"/{stack.name}") and f"{folder}/{LOCK_FILE}" in listed
+        for path in listed
+        for folder, _, name in (path.rpartition("/"),)
+        if name == "terragrunt.hcl"
     )
 
 

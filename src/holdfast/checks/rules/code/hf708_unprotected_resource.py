@@ -16,6 +16,7 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Resource
 from holdfast.hcl.eval.evaluate import Scope
 from holdfast.hcl.nodes import Body
+from holdfast.hcl.reader import constant
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
@@ -155,6 +156,8 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
 
 
 def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
+    emptied = resource.body.attribute("force_destroy")
+    intended = emptied is not None and constant(emptied.expression) is True
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.protections)
     return finding(
         resource.block,
@@ -162,7 +165,7 @@ def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
         address=resource.address,
         hint=f"Set {' or '.join(filter(None, (', '.join(ways[:-1]), ways[-1])))}.",
         stack=stack.name,
-        severity=Severity.NOTE if stack.stack.environment_unclear else None,
+        severity=Severity.NOTE if intended or stack.stack.environment_unclear else None,
     )
 
 

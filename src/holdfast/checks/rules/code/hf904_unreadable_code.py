@@ -3,14 +3,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import is_elsewhere
+from holdfast.checks.code.required import is_allowed
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import File
+from holdfast.hcl.reader import OLD_SYNTAX
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
+from holdfast.terraform.versions import Version
 
+_FIRST_READ = Version.parse("0.12")
 _SUBMODULES = ".gitmodules"
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
@@ -18,7 +22,7 @@ _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 
 def _module(module: Module) -> Iterator[CheckResult]:
     for file in module.files:
-        yield from _problems(file, module.checkout)
+        yield from _problems(file, module.checkout, old=not is_allowed(module, _FIRST_READ))
     yield from _calls(module)
 
 
@@ -68,14 +72,19 @@ def _submodule(folder: str, checkout: Checkout) -> Finding | None:
     return None
 
 
-def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
-    """One finding for each file: the first problem often causes the others.
+def _problems(file: File, checkout: Checkout, *, old: bool = False) -> Iterator[Finding]:
+    """One finding for each file: the first problem often causes the others. `old`: for Terraform before 0.12.
 
     Nothing is quoted from a file outside the repository that a link points to.
     """
     if file.problems and checkout.code.tree.real(file.path) is None:
         outside = "the file cannot be read; it is a link to a file outside the repository"
         yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
+        return
+    if old and any(problem.code == OLD_SYNTAX for problem in file.problems):
+        problem = file.problems[0]
+        what = "Holdfast needs the syntax of Terraform 0.12 or later: no rule checks all of this file"
+        yield Finding(message=what, place=problem.place, hint=problem.hint, severity=Severity.WARNING)
         return
     for problem in sorted(file.problems, key=_line)[:1]:
         others = len(file.problems) - 1

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.checks.code.required import may_run
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Module, bodies
 from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.checks.secrets.secret_flow import is_marked
 from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal, references
 from holdfast.hcl.reader import UNKNOWN, constant
+from holdfast.terraform.versions import Version
 
+_SENSITIVE = Version.parse("0.14")
+"""The first version that knows the argument."""
 _TEXTS = frozenset({"string", "any"})
 _LISTS = frozenset({"list", "set", "map"})
 _ABOUT = (
@@ -28,6 +32,8 @@ _PLAIN_ENDS = (
 
 
 def _check(module: Module) -> Iterator[CheckResult]:
+    if not may_run(module, _SENSITIVE):
+        return
     words = module.checkout.config.redaction.words
     shown = _shown_variables(module)
     for block in module.blocks("variable"):

@@ -23,11 +23,9 @@ def _check(module: Module) -> Iterator[CheckResult]:
 
 def _is_supported(module: Module, provider: str) -> bool:
     """Whether the engine and the provider that the code pins may know write-only arguments."""
-    roots = [stack.module for stack in module.stacks] or [module]
-    return all(
-        may_run(root, _ENGINE) and may_use(root, provider, secret_facts.write_only_since(provider))
-        for root in {id(root): root for root in (*roots, module)}.values()
-    )
+    roots = {id(root): root for root in (module, *(stack.module for stack in module.stacks))}
+    since = secret_facts.write_only_since(provider)
+    return may_run(module, _ENGINE) and all(may_use(root, provider, since) for root in roots.values())
 
 
 def _argument(resource: Resource, twin: WriteOnlyTwin) -> Iterator[CheckResult]:
