@@ -11,8 +11,18 @@ from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from holdfast.hcl.expressions import Source, expression, source_of, string
-from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File, Lazy, Literal, Opaque, Template
-from holdfast.hcl.reader import OLD_SYNTAX
+from holdfast.hcl.nodes import (
+    OLD_SYNTAX,
+    Attribute,
+    Block,
+    Body,
+    Expression,
+    File,
+    Lazy,
+    Literal,
+    Opaque,
+    Template,
+)
 from holdfast.kernel.errors import Place, Problem
 
 _LANGUAGE = Language(tree_sitter_hcl.language())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _MOST_DIGITS = 400
 """Python refuses to convert thousands of digits."""
+OLD_SYNTAX: Final = "HF-HCL-7"
+"""The code of problems with syntax that only Terraform before 0.12 reads."""
 
 
 class Expression(Struct, frozen=True, gc=False):

@@ -9,8 +9,6 @@ from holdfast.kernel.errors import Place, Problem
 
 _BOM = b"\xef\xbb\xbf"
 ENCRYPTED: Final = "HF-HCL-6"
-OLD_SYNTAX: Final = "HF-HCL-7"
-"""Only Terraform before 0.12 reads it."""
 _GIT_CRYPT = b"\0GITCRYPT\0"
 
 

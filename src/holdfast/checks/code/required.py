@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from holdfast.checks.model.subjects import MODES, Checkout, Module
 from holdfast.hcl.eval.code import LOCK_FILE
-from holdfast.hcl.nodes import Block, Expression, File, Literal, Traversal
-from holdfast.hcl.reader import OLD_SYNTAX, Unknown, constant
+from holdfast.hcl.nodes import OLD_SYNTAX, Block, Expression, File, Literal, Traversal
+from holdfast.hcl.reader import Unknown, constant
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.patterns import pattern
 from holdfast.terraform.lock_file import LockedProvider, read_lock

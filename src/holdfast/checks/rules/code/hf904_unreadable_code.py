@@ -7,8 +7,7 @@ from holdfast.checks.code.required import is_allowed
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
-from holdfast.hcl.nodes import File
-from holdfast.hcl.reader import OLD_SYNTAX
+from holdfast.hcl.nodes import OLD_SYNTAX, File
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
