@@ -31,7 +31,7 @@ $(STAMP): requirements.lock pyproject.toml
 quickstart: setup ## Tour of Holdfast on an example, in a minute
 	@$(BIN)/python tools/quickstart.py
 
-test: setup ## Run the tests (under ten minutes on two cores)
+test: setup ## Run the tests (about eleven minutes on two cores)
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS)
 
 test-long: setup ## Run the tests that take many seconds each
