@@ -12,9 +12,9 @@ import pytest
 from program import ROOT, Program
 
 from holdfast.hcl.eval.code import Code
-from holdfast.onboarding.terragrunt_files import lists
-from holdfast.onboarding.terragrunt_stacks import UnitPlace
-from holdfast.onboarding.terragrunt_unit import Unit
+from holdfast.onboarding.translators.terragrunt_files import lists
+from holdfast.onboarding.translators.terragrunt_stacks import UnitPlace
+from holdfast.onboarding.translators.terragrunt_unit import Unit
 
 _NAMED = os.environ.get("HOLDFAST_TOOLS")
 _PLACES = [*((_NAMED, f"{_NAMED}/bin") if _NAMED else ()), os.environ["PATH"]]

@@ -12,7 +12,7 @@ from holdfast.hcl.eval.code import Code
 from holdfast.kernel.errors import ConfigError, Failed, UsageError
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.starter import Starter, starter_from_scan
-from holdfast.onboarding.translation import hold_back_invalid
+from holdfast.onboarding.translators.translation import hold_back_invalid
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree

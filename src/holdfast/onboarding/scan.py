@@ -36,8 +36,8 @@ from holdfast.onboarding.scan_signs import (
     stray_state,
 )
 from holdfast.onboarding.scan_workspaces import names_in_code, reads_workspace
-from holdfast.onboarding.translate import translate
-from holdfast.onboarding.translation import Translation, hold_back_workspaces
+from holdfast.onboarding.translators.translate import translate
+from holdfast.onboarding.translators.translation import Translation, hold_back_workspaces
 from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.listing import ROOT, FolderTree, Tree, join_path
 from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_reader

@@ -20,7 +20,7 @@ from holdfast.onboarding.starter_atlantis import convert_projects
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
 from holdfast.onboarding.starter_state import StateChoice, entries_with_states, state_choices
 from holdfast.onboarding.starter_text import render_config
-from holdfast.onboarding.translation import Translation, share_keys
+from holdfast.onboarding.translators.translation import Translation, share_keys
 
 _listed = functools.partial(first_names, most=3)
 

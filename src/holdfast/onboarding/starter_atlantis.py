@@ -15,7 +15,7 @@ from holdfast.onboarding.naming import environment_word, is_environment
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, unused_name, valid_name
-from holdfast.onboarding.translation import Part, TranslatedStack, Translation
+from holdfast.onboarding.translators.translation import Part, TranslatedStack, Translation
 from holdfast.stacks.listing import ROOT, join_path
 
 

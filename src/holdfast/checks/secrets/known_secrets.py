@@ -146,7 +146,7 @@ def _counts(text: str, start: int, end: int) -> bool:
 
 
 def _is_made_up(text: str, start: int, end: int) -> bool:
-    """Whether nobody signed the address around a signature."""
+    """Whether the address around a signature is only a sample."""
     scheme = text.rfind("://", max(start - _LONGEST_ADDRESS, 0), start)
     if scheme < 0 or _ADDRESS.fullmatch(text, scheme, start) is None:
         return False

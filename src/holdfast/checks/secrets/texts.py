@@ -192,7 +192,7 @@ def _inline_texts(
 
 
 def _is_comment(text: str, at: int) -> bool:
-    """Whether the line is a comment, whose commands nobody runs."""
+    """Whether the line is a comment, whose commands are not run."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return before.lstrip().startswith("#") and "\\n" not in before
 

@@ -14,7 +14,7 @@ from holdfast.kernel.text import first_names, plural
 if TYPE_CHECKING:  # These are loaded when the command runs.
     from holdfast.onboarding.adoption import AdoptionStep
     from holdfast.onboarding.starter import Starter
-    from holdfast.onboarding.translation import Translation
+    from holdfast.onboarding.translators.translation import Translation
     from holdfast.stacks.stack import Stack
 
 _SHOWN_STACKS = 8

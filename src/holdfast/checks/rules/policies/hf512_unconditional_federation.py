@@ -33,7 +33,7 @@ _ANONYMOUS: Final = (
 )
 """Keys that do not identify the caller."""
 _ASSUMES: Final = ("sts:AssumeRoleWithWebIdentity", "sts:AssumeRoleWithSAML", "sts:AssumeRole")
-"""`sts:TagSession` alone lets nobody in."""
+"""`sts:TagSession` alone gives no access."""
 _PODS: Final = "system:serviceaccount:"
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from holdfast.hcl.eval.code import Code
-from holdfast.onboarding.atmos import translate_atmos
-from holdfast.onboarding.atmos_files import CONFIG_FILES
-from holdfast.onboarding.terragrunt import translate_terragrunt
-from holdfast.onboarding.translation import Translation, complete
+from holdfast.onboarding.translators.atmos import translate_atmos
+from holdfast.onboarding.translators.atmos_files import CONFIG_FILES
+from holdfast.onboarding.translators.terragrunt import translate_terragrunt
+from holdfast.onboarding.translators.translation import Translation, complete
 
 _TRANSLATORS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[Code, Sequence[str]], Translation]]]] = {
     "atmos": (CONFIG_FILES, translate_atmos),

@@ -12,8 +12,8 @@ from holdfast.hcl.eval.code import is_auto_loaded
 from holdfast.hcl.eval.values import known, strings
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import constant, read
-from holdfast.onboarding.terragrunt_files import CHECKOUT, absolute, lists
-from holdfast.onboarding.terragrunt_unit import UnitDraft
+from holdfast.onboarding.translators.terragrunt_files import CHECKOUT, absolute, lists
+from holdfast.onboarding.translators.terragrunt_unit import UnitDraft
 
 _NOT_FOR_BACKEND: Final = re.compile(
     r"(?!skip_(?:credentials|metadata|region|requesting|s3)_)(?:skip|s3|gcs|accesslogging|enable)_.*"

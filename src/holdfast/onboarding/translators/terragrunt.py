@@ -13,12 +13,12 @@ from typing import Final
 from holdfast.hcl.eval.code import Code, auto_loaded, is_code
 from holdfast.kernel.text import first_names, plural
 from holdfast.onboarding.starter_entries import unused_name, valid_name
-from holdfast.onboarding.terragrunt_files import CHECKOUT, UNIT_FILES
-from holdfast.onboarding.terragrunt_inputs import read_arguments, read_inputs
-from holdfast.onboarding.terragrunt_stacks import GENERATED, find_units
-from holdfast.onboarding.terragrunt_state import read_backend, read_generated
-from holdfast.onboarding.terragrunt_unit import Unit, UnitDraft, texts
-from holdfast.onboarding.translation import TranslatedStack, Translation, stacks_read
+from holdfast.onboarding.translators.terragrunt_files import CHECKOUT, UNIT_FILES
+from holdfast.onboarding.translators.terragrunt_inputs import read_arguments, read_inputs
+from holdfast.onboarding.translators.terragrunt_stacks import GENERATED, find_units
+from holdfast.onboarding.translators.terragrunt_state import read_backend, read_generated
+from holdfast.onboarding.translators.terragrunt_unit import Unit, UnitDraft, texts
+from holdfast.onboarding.translators.translation import TranslatedStack, Translation, stacks_read
 from holdfast.stacks.listing import ROOT
 
 _SETTINGS: Final = {

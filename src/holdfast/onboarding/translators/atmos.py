@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.text import plural
-from holdfast.onboarding.atmos_files import (
+from holdfast.onboarding.naming import environment_word
+from holdfast.onboarding.starter_entries import unused_name, valid_name
+from holdfast.onboarding.translators.atmos_files import (
     AtmosConfig,
     Manifest,
     Tagged,
@@ -23,10 +25,8 @@ from holdfast.onboarding.atmos_files import (
     read_config,
     read_manifests,
 )
-from holdfast.onboarding.draft import RESERVED_KEY, Draft, has_reserved_key
-from holdfast.onboarding.naming import environment_word
-from holdfast.onboarding.starter_entries import unused_name, valid_name
-from holdfast.onboarding.translation import TranslatedStack, Translation, variable_mark
+from holdfast.onboarding.translators.draft import RESERVED_KEY, Draft, has_reserved_key
+from holdfast.onboarding.translators.translation import TranslatedStack, Translation, variable_mark
 from holdfast.stacks.listing import join_path
 
 _REFERENCE: Final = re.compile(r"\{\{\s*\.([A-Za-z0-9_.]+)\s*\}\}")

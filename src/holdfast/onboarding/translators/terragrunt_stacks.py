@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from holdfast.hcl.eval.code import Code
-from holdfast.onboarding.terragrunt_files import UNIT_FILES, Config, Place
+from holdfast.onboarding.translators.terragrunt_files import UNIT_FILES, Config, Place
 from holdfast.stacks.listing import ROOT, join_path
 
 STACK_FILE = "terragrunt.stack.hcl"

@@ -21,7 +21,7 @@ from holdfast.hcl.eval.values import known
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.nodes import Attribute, Block, Expression, Object, Traversal
 from holdfast.hcl.reader import UNKNOWN, Unknown, read, values
-from holdfast.onboarding.translation import variable_mark
+from holdfast.onboarding.translators.translation import variable_mark
 from holdfast.stacks.listing import ROOT
 
 CHECKOUT: Final = "/@checkout"

@@ -12,8 +12,8 @@ from holdfast.hcl.eval.values import known, strings
 from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.nodes import references
 from holdfast.hcl.reader import values
-from holdfast.onboarding.draft import RESERVED_KEY, has_reserved_key
-from holdfast.onboarding.terragrunt_files import (
+from holdfast.onboarding.translators.draft import RESERVED_KEY, has_reserved_key
+from holdfast.onboarding.translators.terragrunt_files import (
     ALL_OUTPUTS,
     CHECKOUT,
     Config,
@@ -22,7 +22,7 @@ from holdfast.onboarding.terragrunt_files import (
     json_text,
     lists,
 )
-from holdfast.onboarding.terragrunt_unit import UnitDraft, texts
+from holdfast.onboarding.translators.terragrunt_unit import UnitDraft, texts
 
 _HARMLESS: Final = re.compile(
     r"-(?:lock-timeout|lock|parallelism|compact-warnings|input|no-color|json)(?:=.*)?"

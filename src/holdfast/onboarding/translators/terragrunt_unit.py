@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.nodes import Attribute, Block, Expression
-from holdfast.onboarding.draft import Draft
-from holdfast.onboarding.terragrunt_files import (
+from holdfast.onboarding.translators.draft import Draft
+from holdfast.onboarding.translators.terragrunt_files import (
     ALL_OUTPUTS,
     Config,
     Members,
@@ -18,7 +18,7 @@ from holdfast.onboarding.terragrunt_files import (
     missing,
     object_items,
 )
-from holdfast.onboarding.terragrunt_stacks import UnitPlace
+from holdfast.onboarding.translators.terragrunt_stacks import UnitPlace
 from holdfast.stacks.listing import ROOT
 
 Found = tuple[Config, Attribute]

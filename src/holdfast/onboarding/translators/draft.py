@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.checks.backends.backend_types import BACKEND_TYPES
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.text import first_names
-from holdfast.onboarding.translation import Part, TranslatedStack, marked_variables
+from holdfast.onboarding.translators.translation import Part, TranslatedStack, marked_variables
 from holdfast.stacks.backend import code_backend
 
 _KEYS: Final = (

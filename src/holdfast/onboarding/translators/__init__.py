@@ -1,0 +1,1 @@
+"""Stacks of other tools as entries of holdfast.yaml: Terragrunt and Atmos."""
