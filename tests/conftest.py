@@ -6,12 +6,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from program import Program, path_without_engines, real_or_launcher
 
 from provider import mirror
+
+if TYPE_CHECKING:
+    from postgres_made import MadePostgres
+
+    from holdfast.database.database import Database
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")  # how fast a machine is says nothing about a property
@@ -60,3 +66,21 @@ def with_lab(holdfast: Program, lab: Path, tmp_path: Path) -> Program:
     holdfast.environment["TF_CLI_CONFIG_FILE"] = str(lab)
     holdfast.environment["TF_VAR_objects"] = str(objects)
     return holdfast
+
+
+@pytest.fixture(scope="session")
+def postgres(workplace: Path) -> Iterator[MadePostgres]:
+    """One PostgreSQL per worker, without durability."""
+    from postgres_made import made_postgres  # noqa: PLC0415 - few tests need it
+
+    with made_postgres(workplace / "server") as made:
+        yield made
+
+
+@pytest.fixture
+def database(postgres: MadePostgres) -> Iterator[Database]:
+    """A fresh, migrated database."""
+    from holdfast.database.database import Database  # noqa: PLC0415 - as above
+
+    with postgres.new_database() as address, Database.open(address, size=20) as made:
+        yield made

@@ -98,6 +98,35 @@ def hold_lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
         os.close(handle)
 
 
+def take_lock(path: Path) -> int | None:
+    """The descriptor that holds the lock, to hand over to a program; None if another process holds it.
+
+    The lock lasts until every process that got the descriptor has closed it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def is_lock_held(path: Path) -> bool:
+    """Whether a process holds the lock of `hold_lock` or `take_lock`."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def is_locked(path: Path) -> bool:
     """Whether another process holds a record lock on the file, as Terraform does on a local state."""
     with path.open("rb") as file:

@@ -39,6 +39,13 @@ class Finished(MaskedStruct, frozen=True, kw_only=True):
     err: bytes
 
 
+class UserId(NamedTuple):
+    """A user without privileges, for a program that must not run as root."""
+
+    user: int
+    group: int
+
+
 class Child:
     """A process in its own session, so that Ctrl-C in the terminal does not reach it."""
 
@@ -175,10 +182,14 @@ def run(
     stdin: bytes | None = None,
     background: bool = False,
     confined: bool = True,
+    user: UserId | None = None,
+    hand_over: Sequence[int] = (),
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
     `stdin` is its standard input. `kill_background` kills a `background` process, whose result is optional.
+    The program gets the rights of `user` after it has entered `folder`, which that user need not reach by its
+    path. Descriptors in `hand_over` keep their numbers.
     """
     if background and _KILLED.is_set():
         return Finished(code=-signal.SIGKILL, out=b"", err=b"not started: Holdfast is stopping")
@@ -191,6 +202,8 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=hand_over,
+            **_as_user(user),
         )
     except FileNotFoundError as error:
         return Finished(code=127, out=b"", err=str(error).encode())
@@ -216,6 +229,18 @@ def run(
         with _BACKGROUND_LOCK:
             _BACKGROUND.discard(process.pid)
     return Finished(code=process.returncode, out=out, err=err)
+
+
+def _as_user(user: UserId | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    return {"user": user.user, "group": user.group, "extra_groups": [], "umask": 0o077}
+
+
+def reap(pid: int) -> None:
+    """Remove what is left of a dead process that this one inherited, as the first process of a container."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 def kill_background() -> None:
