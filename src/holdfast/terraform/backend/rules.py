@@ -111,10 +111,10 @@ class StateRules:
         if self._held is None:
             holder = self._backend.lock(info)
             if holder is not None and lock_id(holder) != wanted:
-                raise _locked(holder)
+                raise locked_by(holder)
             self._held, self._releasing = (wanted, info), None
         elif self._held[0] != wanted:
-            raise _locked(self._held[1])
+            raise locked_by(self._held[1])
         return Response(200)
 
     def _unlock(self, info: bytes) -> Response:
@@ -137,7 +137,7 @@ class StateRules:
         if self._held is None:
             raise Refusal(409, "Terraform tried to save a state without a lock")
         if lock != self._held[0]:
-            refusal = _locked(self._held[1])
+            refusal = locked_by(self._held[1])
             refusal.message = "Terraform tried to save a state with a lock that is not held"
             raise refusal
         try:
@@ -174,13 +174,15 @@ def require_successor(new: StateHeader, stored: StateHeader) -> None:
         )
 
 
-def read_header(state: bytes, *, posted: bool = True) -> StateHeader:
+def read_header(state: bytes | dict[str, Any], *, posted: bool = True) -> StateHeader:
     """Read a state of format 4, or the unencrypted part of one that OpenTofu encrypted.
 
     What Terraform posts must be one of the two and have a lineage. What is stored may be older: it was
     adopted, and Terraform upgrades it to format 4 with the next save. Raises ValueError with the reason.
+
+    The state may be decoded; attributes and outputs are not looked at.
     """
-    document = _object(state)
+    document = _object(state) if isinstance(state, bytes) else state
     version, serial, lineage = document.get("version"), document.get("serial"), document.get("lineage")
     encrypted = "version" not in document and isinstance(document.get("encrypted_data"), str)
     if posted and not encrypted and not (isinstance(version, int) and version == _STATE_VERSION):
@@ -240,7 +242,13 @@ def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _locked(holder: bytes) -> Refusal:
+def complete_info(info: bytes) -> bytes:
+    """LockInfo with every field that Terraform shows to those who wait."""
+    known = _object(info)
+    return info if known.keys() >= _UNKNOWN_HOLDER.keys() else json.dumps(_UNKNOWN_HOLDER | known).encode()
+
+
+def locked_by(holder: bytes) -> Refusal:
     """Always with a whole LockInfo: without an ID in it, Terraform does not wait for the lock."""
     known: dict[str, object] = {}
     if lock_id(holder) is None:

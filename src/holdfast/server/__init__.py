@@ -1,0 +1,1 @@
+"""The server: the API and the state backend."""

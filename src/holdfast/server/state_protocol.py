@@ -1,0 +1,332 @@
+"""Terraform's and OpenTofu's `http` backend under `/state/NAME`, as an ASGI application.
+
+Terraform takes a 404, a 204 and a 200 without a body for "there is no state" and plans to create everything
+again, so a fault is always a 5xx. It repeats what got a 5xx, so every request may arrive twice. It has no
+timeout of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+from urllib.parse import parse_qs, unquote_to_bytes
+
+from anyio import CapacityLimiter, to_thread
+from msgspec import Struct
+
+from holdfast.database.errors import DatabaseBusy, DatabaseRefused, DatabaseUnavailable
+from holdfast.kernel.errors import HoldfastError, internal_error
+from holdfast.server.problems import MEDIA_TYPE, Denial
+from holdfast.store.state_rows import Author, StateKey, StateRows
+from holdfast.store.state_rules import LONGEST_INFO, Caller, StateRefusal, lock_request, read_new_state
+from holdfast.terraform.backend.rules import lock_id
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+LONGEST_NAME = 500
+_READS = ("GET", "HEAD")
+_WRITES = ("POST", "LOCK", "UNLOCK", "DELETE")
+_DEFAULT_TENANT = "default"
+_JSON = (("content-type", "application/json"),)
+
+
+class Principal(Protocol):
+    """The caller, as `authenticate` verified it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tenant(self) -> str: ...
+
+    def may(self, permission: Any) -> bool: ...
+    def may_read_state(self, state: str) -> bool: ...
+    def may_write_state(self, state: str) -> bool: ...
+
+
+class StateLimits(Struct, frozen=True, kw_only=True):
+    body: int = 256 << 20
+    """Bytes of one state."""
+    memory: int = 1 << 30
+    """Bytes of all states that are being received."""
+    seconds: float = 300.0
+    """For one body to arrive."""
+    threads: int = 16
+
+
+class _Reply(Struct, frozen=True, kw_only=True):
+    status: int = 200
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    written: tuple[StateKey, int, bytes] | None = None
+    """A new version."""
+
+
+class _Body:
+    """What has arrived of a body."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    method: str
+    key: StateKey
+    caller: Caller
+    body: bytes
+    lock: str | None
+    number: int | None
+    md5: bytes | None
+
+
+class _Disconnected(Exception):  # noqa: N818 - not an error of ours
+    """The client is gone before its request was complete."""
+
+
+class StateProtocol:
+    def __init__(
+        self,
+        rows: StateRows,
+        authenticate: Callable[[Scope], Principal | Denial],
+        *,
+        limits: StateLimits | None = None,
+        after_write: Callable[[StateKey, int, bytes], None] | None = None,
+        on_fault: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """`after_write` runs after the response, in a thread: what fails in it harms nothing."""
+        self._rows = rows
+        self._authenticate = authenticate
+        self._limits = limits or StateLimits()
+        self._after_write = after_write
+        self._on_fault = on_fault or (lambda _: None)
+        self._receiving = 0
+        self._threads = CapacityLimiter(self._limits.threads)
+        self._scans = CapacityLimiter(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            reply = await self._respond(scope, receive)
+        except _Disconnected:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever happens, Terraform must get a 5xx
+            reply = self._fault(error)
+        fields = [(name.encode(), value.encode()) for name, value in reply.headers]
+        fields.append((b"content-length", b"%d" % len(reply.body)))
+        await send({"type": "http.response.start", "status": reply.status, "headers": fields})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else reply.body})
+        if reply.written is not None and self._after_write is not None:
+            try:
+                await to_thread.run_sync(self._after_write, *reply.written, limiter=self._scans)
+            except Exception as error:  # noqa: BLE001 - the state is safe, and the response was sent
+                self._on_fault(error)
+
+    async def _respond(self, scope: Scope, receive: Receive) -> _Reply:
+        principal = await to_thread.run_sync(self._authenticate, scope, limiter=self._threads)
+        if isinstance(principal, Denial):
+            return _denied(principal)
+        body = _Body()
+        try:
+            request = await self._read_request(scope, receive, principal, body)
+            return await to_thread.run_sync(self._answer, request, limiter=self._threads)
+        except StateRefusal as refusal:
+            return _refused(refusal)
+        finally:
+            self._receiving -= body.size
+
+    async def _read_request(
+        self, scope: Scope, receive: Receive, principal: Principal, body: _Body
+    ) -> _Request:
+        method = scope["method"]
+        if method not in _READS + _WRITES:
+            raise StateRefusal(405, "HF-STATE-48", "a state supports only " + ", ".join(_READS + _WRITES))
+        name = state_name(scope["raw_path"])
+        _require_permission(principal, method, name)
+        fields = {key.lower(): value for key, value in scope["headers"]}
+        lock, number = _lock_parameters(scope["query_string"])
+        longest = self._limits.body if method == "POST" else LONGEST_INFO
+        length = fields.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > longest:
+            raise _too_large(longest)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._receive(receive, body, longest)
+        except TimeoutError:
+            raise StateRefusal(408, "HF-STATE-54", "the request took too long to arrive") from None
+        return _Request(
+            method=method,
+            key=StateKey(_DEFAULT_TENANT if principal.tenant == "*" else principal.tenant, name),
+            caller=Caller(who=principal.name, admin=principal.may("administer")),
+            body=b"".join(body.chunks),
+            lock=lock,
+            number=number,
+            md5=_md5_field(fields.get(b"content-md5")),
+        )
+
+    async def _receive(self, receive: Receive, body: _Body, longest: int) -> None:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
+            chunk = message.get("body", b"")
+            body.chunks.append(chunk)
+            body.size += len(chunk)
+            self._receiving += len(chunk)
+            if body.size > longest:
+                raise _too_large(longest)
+            if self._receiving > self._limits.memory:
+                raise StateRefusal(503, "HF-STATE-56", "the server is receiving too many states at once")
+            more = message.get("more_body", False)
+
+    def _answer(self, request: _Request) -> _Reply:
+        """In a thread. What it returns is committed."""
+        match request.method:
+            case "POST":
+                return self._write(request)
+            case "LOCK":
+                _require_md5(request)
+                self._rows.lock(request.key, lock_request(request.body, request.caller))
+            case "UNLOCK":
+                self._unlock(request)
+            case "DELETE":
+                self._rows.delete(request.key, request.caller, lock=request.lock)
+            case _:
+                return self._read(request)
+        return _Reply()
+
+    def _read(self, request: _Request) -> _Reply:
+        stored = self._rows.read(request.key)
+        if stored is None:
+            never = Denial(status=404, code="HF-STATE-55", message=f"{request.key.name} has no state")
+            return _denied(never)
+        digest = base64.b64encode(_md5(stored.content)).decode()
+        return _Reply(body=stored.content, headers=(*_JSON, ("content-md5", digest)))
+
+    def _write(self, request: _Request) -> _Reply:
+        _require_md5(request, required=True)
+        new = read_new_state(request.body, hashlib.sha256(request.body).hexdigest())
+        author = Author(who=request.caller.who, why="terraform")
+        number = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
+        return _Reply(written=(request.key, number, request.body) if number is not None else None)
+
+    def _unlock(self, request: _Request) -> None:
+        _require_md5(request)
+        if not request.body.strip():
+            self._rows.force_unlock(request.key, request.caller)
+            return
+        id_ = lock_id(request.body)
+        if id_ is None:
+            raise StateRefusal(400, "HF-STATE-42", "the unlock request has no lock ID")
+        self._rows.unlock(request.key, id_, request.caller)
+
+    def _fault(self, error: Exception) -> _Reply:
+        self._on_fault(error)
+        if not isinstance(error, HoldfastError):
+            error = internal_error(error, "serving a state")
+        status = 503 if isinstance(error, DatabaseUnavailable | DatabaseBusy | DatabaseRefused) else 500
+        problem = error.problem
+        return _denied(Denial(status=status, code=problem.code, message=problem.message, hint=problem.hint))
+
+
+def state_name(raw_path: bytes) -> str:
+    """The name after `/state/`, percent-decoded once. It may contain slashes, but nothing like a path up."""
+    _, _, quoted = raw_path.partition(b"?")[0].partition(b"/state/")
+    try:
+        name = unquote_to_bytes(quoted).decode()
+    except UnicodeDecodeError:
+        raise _bad_name("it is not UTF-8") from None
+    if not name or len(name) > LONGEST_NAME:
+        raise _bad_name(f"it has {len(name)} characters; allowed are 1 to {LONGEST_NAME}")
+    if not name.isprintable():
+        raise _bad_name("it contains characters that cannot be printed")
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise _bad_name("a part between its slashes is empty, `.` or `..`")
+    return name
+
+
+def _require_permission(principal: Principal, method: str, name: str) -> None:
+    """Never a 404: Terraform would take it for "there is no state"."""
+    may = principal.may_read_state if method in _READS else principal.may_write_state
+    if not may(name):
+        raise StateRefusal(
+            403,
+            "HF-STATE-53",
+            f"{principal.name} may not {'read' if method in _READS else 'write'} the state {name}",
+            hint="Use a token with the role operator or ci that covers this state: holdfast token create",
+        )
+
+
+def _bad_name(reason: str) -> StateRefusal:
+    return StateRefusal(
+        400,
+        "HF-STATE-40",
+        f"the name of the state is not valid: {reason}",
+        hint="Use an address such as /state/network/prod.",
+    )
+
+
+def _lock_parameters(query: bytes) -> tuple[str | None, int | None]:
+    """`ID` is Terraform's; `fence` is the fencing number of a Holdfast run."""
+    try:
+        values = parse_qs(query.decode(), keep_blank_values=True, errors="strict", max_num_fields=20)
+        (id_,), (fence,) = values.get("ID", [None]), values.get("fence", [None])
+        number = int(fence) if fence is not None else None
+    except ValueError:
+        raise StateRefusal(400, "HF-STATE-42", "the address has no valid lock ID") from None
+    return id_ or None, number
+
+
+def _md5(data: bytes) -> bytes:
+    return hashlib.md5(data, usedforsecurity=False).digest()
+
+
+def _md5_field(field: bytes | None) -> bytes | None:
+    """Empty where it is not an MD5 sum."""
+    try:
+        return base64.b64decode(field, validate=True) if field is not None else None
+    except binascii.Error:
+        return b""
+
+
+def _require_md5(request: _Request, *, required: bool = False) -> None:
+    if request.md5 is None and not required:
+        return
+    if request.md5 != _md5(request.body):
+        wrong = "has no Content-MD5" if request.md5 is None else "does not match its Content-MD5"
+        raise StateRefusal(
+            400,
+            "HF-STATE-41",
+            f"the request {wrong}",
+            hint="Terraform and OpenTofu send it; check whether a proxy removes it or changes the request.",
+        )
+
+
+def _too_large(longest: int) -> StateRefusal:
+    return StateRefusal(
+        413,
+        "HF-STATE-57",
+        f"the request is larger than {longest} bytes",
+        hint="Split the stack, or raise the limit of the server.",
+    )
+
+
+def _refused(refusal: StateRefusal) -> _Reply:
+    if refusal.body is not None:
+        return _Reply(status=refusal.status, body=refusal.body, headers=_JSON)
+    return _denied(
+        Denial(status=refusal.status, code=refusal.code, message=refusal.message, hint=refusal.hint)
+    )
+
+
+def _denied(denial: Denial) -> _Reply:
+    extra = {405: ("allow", ", ".join(_READS + _WRITES)), 503: ("retry-after", "2")}.get(denial.status)
+    headers = (("content-type", MEDIA_TYPE), *denial.headers, *((extra,) if extra else ()))
+    return _Reply(status=denial.status, body=denial.body(), headers=headers)

@@ -1,0 +1,97 @@
+"""Operations on the versions of a state on the server: difference, rollback, secrets in them."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec import Struct
+
+from holdfast.checks.secrets.secret_facts import remedy
+from holdfast.checks.secrets.stored_secrets import secrets_in_state
+from holdfast.kernel.errors import Refused
+from holdfast.secrets.redact import Redactor
+from holdfast.states.rollback import CurrentState, content_to_restore
+from holdfast.states.versions import LoadedVersion, VersionInfo
+from holdfast.store.run_store import StateRecord
+from holdfast.store.state_rows import Author, StateKey, StateRows
+from holdfast.store.state_rules import Caller, read_new_state, refuse_locked
+from holdfast.store.state_versions import StateVersion, StateVersions
+from holdfast.terraform.statefile.diff import StateDiff, diff_states
+from holdfast.terraform.statefile.model import State, read_state
+from holdfast.terraform.statefile.sensitive import sensitive_in_state
+
+
+class SecretsFound(Struct, frozen=True, kw_only=True):
+    """Attributes with secrets, never their values."""
+
+    address: str
+    paths: tuple[str, ...]
+    remedy: str
+
+
+def diff(versions: StateVersions, tenant: str, state: str, before: int, after: int) -> StateDiff | None:
+    """By resource, with secrets masked. None where one of them is encrypted or not a state."""
+    old, new = (read_state(versions.content(tenant, state, number)) for number in (before, after))
+    redactor = Redactor()
+    redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
+    # Whether Terraform or OpenTofu wrote them is not known: assume the one that marks less.
+    return diff_states(old, new, clean=redactor.clean_field, tofu=True)
+
+
+def rollback(
+    rows: StateRows, tenant: str, state: str, number: int, caller: Caller, *, reason: str
+) -> StateVersion:
+    """Write the content of an earlier version as a new one, with a serial greater than any before.
+
+    Only while the state is not locked: Terraform would otherwise save over it.
+    """
+    versions = StateVersions(rows)
+    name, goal = versions.state(tenant, state).name, versions.show(tenant, state, number)
+    loaded = LoadedVersion(entry=_info(goal), content=versions.content(tenant, state, number))
+    with rows.change(StateKey(tenant, name)) as change:
+        current = change.row.current
+        if change.row.id != state or current is None:
+            raise Refused(
+                "HF-STATE-58",
+                f"{name} was deleted; this is one of its earlier versions",
+                hint="Download the version, then: terraform state push FILE",
+            )
+        if change.row.lock is not None:
+            refuse_locked(change.row.lock)
+        restored, _ = content_to_restore(
+            name,
+            CurrentState(lineage=current.lineage, serial=current.serial, encrypted=current.encrypted),
+            loaded,
+            record=StateRecord(
+                place="", lineage=goal.lineage, serial=change.newest_serial(), resources=None, seen=""
+            ),
+        )
+        new = read_new_state(restored, hashlib.sha256(restored).hexdigest())
+        author = Author(who=caller.who, why=f"rollback to {number}: {reason}")
+        added = rows.add(change, new, rows.cipher.compress(restored), author)
+        change.record(caller.who, f"rollback to version {number}", reason)
+    return versions.show(tenant, state, added)
+
+
+def find_secrets(content: bytes) -> tuple[SecretsFound, ...]:
+    """None can be found where OpenTofu encrypted the state."""
+    state = read_state(content)
+    if not isinstance(state, State):
+        return ()
+    return tuple(
+        SecretsFound(address=row.address, paths=row.paths, remedy=remedy(row.mode, row.type, row.paths))
+        for row in secrets_in_state(state.resources or ())
+    )
+
+
+def scan_version(versions: StateVersions, tenant: str, state: str, number: int) -> tuple[SecretsFound, ...]:
+    """Scan one version, and record how many attributes contain secrets."""
+    secrets = find_secrets(versions.content(tenant, state, number))
+    versions.record_secrets(tenant, state, number, sum(len(row.paths) for row in secrets))
+    return secrets
+
+
+def _info(version: StateVersion) -> VersionInfo:
+    return VersionInfo(
+        name=str(version.number), serial=version.serial, lineage=version.lineage, resources=version.resources
+    )
