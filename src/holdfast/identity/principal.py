@@ -1,0 +1,71 @@
+"""The verified identity behind a request, and what it covers. Pure."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.identity.roles import PERMISSIONS, Permission, Role
+
+ALL_TENANTS: Final = "*"
+DEFAULT_TENANT: Final = "default"
+_EVERYTHING: Final = ("*",)
+
+
+class Principal(Struct, frozen=True, kw_only=True):
+    id: str
+    """Of the token: what the audit log names beside the person."""
+    name: str
+    """A person's login, or the subject of a CI token."""
+    kind: str
+    """`token`, `oidc` or `run`."""
+    role: Role
+    tenant: str = DEFAULT_TENANT
+    """`*`: all tenants; only the first admin token has it."""
+    stacks: tuple[str, ...] = _EVERYTHING
+    states: tuple[str, ...] = _EVERYTHING
+    reads: tuple[str, ...] = ()
+    """States that a run may read beside its own."""
+    claims: dict[str, str] = {}
+    """What the issuer of a CI token verified."""
+
+    def may(self, permission: Permission) -> bool:
+        return permission in PERMISSIONS[self.role]
+
+    def in_tenant(self, tenant: str) -> bool:
+        return self.tenant in (ALL_TENANTS, tenant)
+
+    def covers_stack(self, stack: str) -> bool:
+        return any(fnmatchcase(stack, pattern) for pattern in self.stacks)
+
+    def may_read_state(self, state: str) -> bool:
+        return self.may(Permission.READ_STATE) and (
+            self._covers_state(state) or any(fnmatchcase(state, pattern) for pattern in self.reads)
+        )
+
+    def may_write_state(self, state: str) -> bool:
+        return self.may(Permission.WRITE_STATE) and self._covers_state(state)
+
+    def _covers_state(self, state: str) -> bool:
+        return any(fnmatchcase(state, pattern) for pattern in self.states)
+
+    def is_within(self, grantor: Principal) -> bool:
+        """Whether `grantor` may create a token like this one: no token gives more than its creator has."""
+        return (
+            PERMISSIONS[self.role] <= PERMISSIONS[grantor.role]
+            and grantor.in_tenant(self.tenant)
+            and _within(self.stacks, grantor.stacks)
+            and _within(self.states, grantor.states)
+        )
+
+
+def _within(patterns: tuple[str, ...], limits: tuple[str, ...]) -> bool:
+    """Each pattern is one of the limits, or plain text that a limit covers: patterns are not compared."""
+    return all(
+        pattern in limits
+        or "*" in limits
+        or (not any(sign in pattern for sign in "*?[") and any(fnmatchcase(pattern, limit) for limit in limits))
+        for pattern in patterns
+    )
