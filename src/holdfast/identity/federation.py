@@ -1,7 +1,8 @@
-"""CI by OIDC federation: a signed token of an issuer that the server trusts becomes a short-lived token of ours.
+"""CI by OIDC federation: a token of a trusted issuer is exchanged for a short-lived token of the server.
 
-A rule names the issuer, the audience and claims. The signature is checked with the issuer's published keys, which are
-read over verified TLS and kept for a while; an unknown key id reads them again, so that a rotated key works at once.
+A rule names the issuer, the audience and claims. The signature is checked with the issuer's published keys,
+which are read over verified TLS and kept for a while; an unknown key id reads them again, so that a rotated
+key works at once.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.identity.roles import PERMISSIONS, Permission, Role
 
@@ -28,7 +29,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = _EVERYTHING
     reads: tuple[str, ...] = ()
     """States that a run may read beside its own."""
-    claims: dict[str, str] = {}
+    claims: Mapping[str, str] = field(default_factory=dict)
     """What the issuer of a CI token verified."""
 
     def may(self, permission: Permission) -> bool:
@@ -66,6 +67,9 @@ def _within(patterns: tuple[str, ...], limits: tuple[str, ...]) -> bool:
     return all(
         pattern in limits
         or "*" in limits
-        or (not any(sign in pattern for sign in "*?[") and any(fnmatchcase(pattern, limit) for limit in limits))
+        or (
+            not any(sign in pattern for sign in "*?[")
+            and any(fnmatchcase(pattern, limit) for limit in limits)
+        )
         for pattern in patterns
     )

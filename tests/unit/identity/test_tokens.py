@@ -59,7 +59,7 @@ def test_patterns_limit_states_and_stacks() -> None:
         ({"states": ("dev/net",)}, False),
     ],
 )
-def test_a_token_gives_no_more_than_its_creator_has(changed: dict[str, object], allowed: bool) -> None:
+def test_a_token_gives_no_more_than_its_creator_has(changed: dict[str, object], *, allowed: bool) -> None:
     grantor = _principal(states=("prod/*",))
     wanted = {"role": Role.OPERATOR, "states": ("prod/*",), **changed}
     assert _principal(**wanted).is_within(grantor) is allowed  # type: ignore[arg-type]

@@ -1,0 +1,182 @@
+"""Tokens in the database: create, find, list, revoke; and which CI tokens were exchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msgspec import Struct
+
+from holdfast.database.database import Database
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Role
+from holdfast.identity.tokens import GivenToken, NewToken, new_token
+from holdfast.system import clock
+
+_USE_RECORDED_EVERY: Final = timedelta(minutes=1)
+"""The last use is a hint for people, and not worth a write with every request."""
+_COLUMNS: Final = "id, tenant, name, kind, role, stacks, states, reads, claims, created, created_by, expires, last_used, revoked"
+
+
+class TokenInfo(Struct, frozen=True, kw_only=True):
+    """What can be shown of a token."""
+
+    id: str
+    name: str
+    kind: str
+    role: Role
+    tenant: str
+    stacks: tuple[str, ...]
+    states: tuple[str, ...]
+    created: datetime
+    created_by: str
+    expires: datetime | None
+    last_used: datetime | None
+    revoked: datetime | None
+
+    def active(self, now: datetime) -> bool:
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class CreatedToken(Struct, frozen=True, kw_only=True):
+    info: TokenInfo
+    text: str
+
+    def __repr__(self) -> str:
+        return f"CreatedToken({self.info.id})"
+
+
+class TokenRows:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(
+        self,
+        principal: Principal,
+        *,
+        created_by: str,
+        expires: datetime | None = None,
+        token: NewToken | None = None,
+    ) -> CreatedToken:
+        """With a new id. `token` was made before, such as the one in the server's own file."""
+        token = token or new_token()
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "insert into tokens (id, tenant, digest, name, kind, role, stacks, states, reads, claims,"  # noqa: S608 - our own column names
+                " created_by, expires) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+                f" on conflict (id) do update set digest = excluded.digest returning {_COLUMNS}",
+                (
+                    token.id,
+                    principal.tenant,
+                    token.digest,
+                    principal.name,
+                    principal.kind,
+                    principal.role.value,
+                    list(principal.stacks),
+                    list(principal.states),
+                    list(principal.reads),
+                    _json(dict(principal.claims)),
+                    created_by,
+                    expires,
+                ),
+            ).fetchone()
+        assert row is not None  # noqa: S101 - `returning` of one row
+        return CreatedToken(info=_info(row), text=token.text)
+
+    def authenticate(self, given: GivenToken) -> Principal | None:
+        """None: unknown, revoked, expired, or another secret. All take the same time."""
+        with self._database.transaction(durable=False) as connection:
+            row = connection.execute(
+                f"select digest, {_COLUMNS} from tokens where id = %s",  # noqa: S608
+                (given.id,),
+            ).fetchone()
+            same = given.matches(bytes(row[0]) if row is not None else None)
+            if row is None or not same or not _info(row[1:]).active(clock.now()):
+                return None
+            info = _info(row[1:])
+            if info.last_used is None or clock.now() - info.last_used > _USE_RECORDED_EVERY:
+                connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
+        return _principal(row[1:])
+
+    def list(self, tenant: str | None, *, after: str = "", limit: int = 200) -> tuple[TokenInfo, ...]:
+        """Of one tenant, or of all; tokens of single runs are not listed."""
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                f"select {_COLUMNS} from tokens where kind <> 'run' and id > %s"  # noqa: S608
+                " and (%s::text is null or tenant = %s) order by id limit %s",
+                (after, tenant, tenant, limit),
+            ).fetchall()
+        return tuple(map(_info, rows))
+
+    def revoke(self, id_: str, tenant: str | None, *, by: str) -> TokenInfo | None:
+        """None: there is no such token in this tenant. Revoking twice changes nothing."""
+        with self._database.transaction() as connection:
+            row = connection.execute(
+                "update tokens set revoked = coalesce(revoked, now()),"  # noqa: S608 - our own column names
+                " revoked_by = coalesce(revoked_by, %s)"
+                f" where id = %s and (%s::text is null or tenant = %s) returning {_COLUMNS}",
+                (by, id_, tenant, tenant),
+            ).fetchone()
+        return None if row is None else _info(row)
+
+    def mark_exchanged(self, issuer: str, token: str, expires: datetime) -> bool:
+        """False: it was exchanged before."""
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        with self._database.transaction() as connection:
+            connection.execute("delete from exchanged_tokens where expires < now() - interval '1 hour'")
+            return (
+                connection.execute(
+                    "insert into exchanged_tokens (issuer, token, expires) values (%s, %s, %s)"
+                    " on conflict do nothing",
+                    (issuer, digest, expires),
+                ).rowcount
+                == 1
+            )
+
+    def remove_expired(self) -> int:
+        """Those that expired or were revoked a month ago, and those of runs at once."""
+        with self._database.transaction() as connection:
+            return connection.execute(
+                "delete from tokens where coalesce(revoked, expires) <"
+                " now() - case kind when 'token' then interval '30 days' else interval '1 hour' end"
+            ).rowcount
+
+
+def _json(document: dict[str, str]) -> object:
+    from psycopg.types.json import Jsonb  # noqa: PLC0415 - an extra
+
+    return Jsonb(document)
+
+
+def _info(row: tuple[Any, ...]) -> TokenInfo:
+    id_, tenant, name, kind, role, stacks, states, _, _, created, created_by, expires, used, revoked = row
+    return TokenInfo(
+        id=id_,
+        tenant=tenant,
+        name=name,
+        kind=kind,
+        role=Role(role),
+        stacks=tuple(stacks),
+        states=tuple(states),
+        created=created,
+        created_by=created_by,
+        expires=expires,
+        last_used=used,
+        revoked=revoked,
+    )
+
+
+def _principal(row: tuple[Any, ...]) -> Principal:
+    id_, tenant, name, kind, role, stacks, states, reads, claims, *_ = row
+    return Principal(
+        id=id_,
+        name=name,
+        kind=kind,
+        role=Role(role),
+        tenant=tenant,
+        stacks=tuple(stacks),
+        states=tuple(states),
+        reads=tuple(reads),
+        claims=claims,
+    )
