@@ -16,7 +16,10 @@ from holdfast.system import clock
 
 _USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 """The last use is a hint for people, and not worth a write with every request."""
-_COLUMNS: Final = "id, tenant, name, kind, role, stacks, states, reads, claims, created, created_by, expires, last_used, revoked"
+_COLUMNS: Final = ", ".join(
+    ("id", "tenant", "name", "kind", "role", "stacks", "states", "reads", "claims", "created", "created_by",
+     "expires", "last_used", "revoked")
+)  # fmt: skip
 
 
 class TokenInfo(Struct, frozen=True, kw_only=True):
