@@ -1,4 +1,4 @@
-"""What every blob store promises: the folder, S3, and the one in memory that other tests stand on."""
+"""What every blob store promises: the folder, S3, the database, and the one in memory for other tests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flaky_s3 import FlakyS3
 from memory_blobs import MemoryBlobs
 
 from holdfast.store.blobs import BlobStore
+from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.place import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
 from holdfast.system.aws import AwsCaller, S3Timeouts
@@ -34,9 +35,11 @@ def caller(s3: FlakyS3) -> AwsCaller:
     return AwsCaller(s3.variables, timeouts=S3Timeouts())
 
 
-@pytest.fixture(params=["folder", "s3", "memory"])
+@pytest.fixture(params=["folder", "s3", "memory", "database"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
     match request.param:
+        case "database":
+            return DatabaseBlobs(request.getfixturevalue("database"), "default")
         case "folder":
             return FolderBlobs(tmp_path / "store")
         case "memory":

@@ -1,0 +1,106 @@
+"""The server's side of a run store: the blobs of one tenant in PostgreSQL.
+
+Every write is one statement, so it is stored whole or not at all. An answer can be lost after a commit: each
+write has a random tag, and the next try recognises its own write by it. Blobs are encrypted before they get
+here (`EncryptedBlobs`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.database.database import Database
+from holdfast.database.errors import DatabaseUnavailable
+from holdfast.store.blobs import StoredBlob
+from holdfast.system import clock
+
+_TRIES = 3
+
+_READ = "select data, tag from blobs where tenant = %s and name = %s"
+_CREATE = """
+insert into blobs (tenant, name, data, tag) values (%(tenant)s, %(name)s, %(data)b, %(tag)s)
+on conflict (tenant, name) do nothing
+returning tag
+"""
+_REPLACE = """
+update blobs set data = %(data)b, tag = %(tag)s, written = now()
+where tenant = %(tenant)s and name = %(name)s and tag = %(old)s
+returning tag
+"""
+_WRITE = """
+insert into blobs (tenant, name, data, tag) values (%(tenant)s, %(name)s, %(data)b, %(tag)s)
+on conflict (tenant, name) do update set data = excluded.data, tag = excluded.tag, written = excluded.written
+returning tag
+"""
+_REMOVE = """
+delete from blobs
+where tenant = %(tenant)s and name = %(name)s and (%(old)s::text is null or tag = %(old)s)
+returning tag
+"""
+_NAMES = "select name from blobs where tenant = %s and name >= %s and name < %s order by name"
+_ALL_NAMES = "select name from blobs where tenant = %s order by name"
+
+
+class DatabaseBlobs:
+    """A `BlobStore`. The names of a tenant are its own."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self.shown = f"the database {database.shown}, tenant {tenant}"
+        self._database = database
+        self._tenant = tenant
+
+    def read(self, name: str) -> StoredBlob | None:
+        with self._database.transaction() as connection:
+            row = connection.execute(_READ, (self._tenant, name), binary=True).fetchone()
+        return StoredBlob(data=row[0], tag=row[1]) if row is not None else None
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self._put(_CREATE, name, data) is not None
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        return self._put(_REPLACE, name, data, old=tag)
+
+    def write(self, name: str, data: bytes, *, durable: bool = True) -> None:
+        """A write that is not durable can be lost if the machine crashes, not if a process does."""
+        self._put(_WRITE, name, data, durable=durable)
+
+    def remove(self, name: str, *, tag: str | None = None) -> bool:
+        """Absent after a lost answer means removed."""
+        removed, tries = self._execute(_REMOVE, {"name": name, "old": tag})
+        return removed is not None or (tries > 1 and self.read(name) is None)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names below a folder are a range: `0` follows `/`."""
+        with self._database.transaction() as connection:
+            if folder:
+                rows = connection.execute(_NAMES, (self._tenant, f"{folder}/", f"{folder}0")).fetchall()
+            else:
+                rows = connection.execute(_ALL_NAMES, (self._tenant,)).fetchall()
+        return tuple(name for (name,) in rows)
+
+    def _put(
+        self, statement: str, name: str, data: bytes, *, old: str | None = None, durable: bool = True
+    ) -> str | None:
+        """The tag of the write, or None if its condition is not met."""
+        tag = clock.random_token()
+        values = {"name": name, "data": data, "tag": tag, "old": old}
+        written, tries = self._execute(statement, values, durable=durable)
+        if written is None and tries > 1:
+            current = self.read(name)
+            return tag if current is not None and current.tag == tag else None
+        return written
+
+    def _execute(
+        self, statement: str, values: dict[str, Any], *, durable: bool = True
+    ) -> tuple[str | None, int]:
+        """The tag that the statement returns, and how often it was tried."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                with self._database.transaction(durable=durable) as connection:
+                    row = connection.execute(statement, {**values, "tenant": self._tenant}).fetchone()
+            except DatabaseUnavailable:
+                if attempt == _TRIES:
+                    raise
+            else:
+                return (row[0] if row is not None else None), attempt
+        raise AssertionError

@@ -1,0 +1,83 @@
+"""The run store in PostgreSQL: tenants, lost answers, and what it leaves to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from holdfast.database.database import Database
+from holdfast.database.errors import DatabaseUnavailable
+from holdfast.store.database_blobs import DatabaseBlobs
+
+
+class LosesAnswers(Database):
+    """Commits, and then reports that the connection broke."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database._pool, database.address)
+        self.left = 0
+
+    @contextmanager
+    def transaction(self, *, durable: bool = True) -> Iterator[Any]:
+        with super().transaction(durable=durable) as connection:
+            yield connection
+        if self.left:
+            self.left -= 1
+            raise DatabaseUnavailable("HF-DB-1", "the connection broke")
+
+
+def test_each_tenant_has_names_of_its_own(database: Database) -> None:
+    ours, theirs = DatabaseBlobs(database, "ours"), DatabaseBlobs(database, "theirs")
+    assert ours.create("runs/1", b"ours")
+    assert theirs.read("runs/1") is None
+    assert theirs.names("") == ()
+    assert not theirs.remove("runs/1")
+    assert theirs.create("runs/1", b"theirs")
+    blob = ours.read("runs/1")
+    assert blob is not None
+    assert blob.data == b"ours"
+    assert theirs.replace("runs/1", b"x", tag=blob.tag) is None
+
+
+def test_a_lost_answer_is_not_a_lost_race(database: Database) -> None:
+    """The write succeeded, its answer did not arrive: the next try recognises its own write."""
+    flaky = LosesAnswers(database)
+    blobs = DatabaseBlobs(flaky, "default")
+    flaky.left = 1
+    assert blobs.create("used/a", b"1")
+    blob = blobs.read("used/a")
+    assert blob is not None
+    flaky.left = 1
+    tag = blobs.replace("used/a", b"2", tag=blob.tag)
+    assert tag is not None
+    flaky.left = 1
+    assert blobs.replace("used/a", b"3", tag=blob.tag) is None
+    flaky.left = 1
+    assert not blobs.create("used/a", b"4")
+    flaky.left = 1
+    assert blobs.remove("used/a", tag=tag)
+    flaky.left = 9
+    with pytest.raises(DatabaseUnavailable):
+        blobs.create("used/b", b"1")
+
+
+def test_names_are_read_from_the_index(database: Database) -> None:
+    """Also in a store with many blobs, and with letters that patterns and collations treat specially."""
+    blobs = DatabaseBlobs(database, "default")
+    names = [f"runs/a%2F{letter}" for letter in "_%Aaäé~"]
+    for name in names:
+        blobs.write(name, b"", durable=False)
+    assert blobs.names("runs") == tuple(sorted(names))
+    with database.transaction() as connection:
+        connection.execute(
+            "insert into blobs (tenant, name, data, tag) "
+            "select 'default', 'other/' || number, '', '' from generate_series(1, 20000) as number"
+        )
+        connection.execute("analyze blobs")
+        plan = connection.execute(
+            "explain select name from blobs where tenant = 'default' and name >= 'runs/' and name < 'runs0'"
+        ).fetchall()
+    assert "Index Only Scan" in str(plan) or "Index Scan" in str(plan)
