@@ -38,18 +38,11 @@ class MadePostgres:
         try:
             yield self.cluster.address(name)
         finally:
-            self._execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+            self._admin.administer(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
     def _create(self, name: str, template: str) -> None:
         statement = sql.SQL("create database {} template {}")
-        self._execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
-
-    def _execute(self, statement: sql.Composed) -> None:
-        with self._admin.transaction() as connection:
-            connection.commit()
-            connection.autocommit = True
-            connection.execute(statement)
-            connection.autocommit = False
+        self._admin.administer(statement.format(sql.Identifier(name), sql.Identifier(template)))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from holdfast.kernel.values import MaskedStruct
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg.sql import Composed
     from psycopg_pool import ConnectionPool
 
 URL_VARIABLE = "HOLDFAST_DATABASE_URL"
@@ -119,6 +120,17 @@ class Database:
             if not durable:
                 connection.execute("set local synchronous_commit = off")
             yield connection
+
+    def administer(self, statement: Composed) -> None:
+        """Outside of a transaction, as creating and dropping a database needs it."""
+        with translate_errors(self.shown), self._pool.connection() as connection:
+            connection.autocommit = True
+            try:
+                connection.execute("set statement_timeout = 0")
+                connection.execute(statement)
+                connection.execute(f"set statement_timeout = '{_SETTINGS['statement_timeout']}'")
+            finally:
+                connection.autocommit = False
 
     def close(self) -> None:
         self._pool.close()

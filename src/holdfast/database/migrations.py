@@ -113,14 +113,15 @@ def known_migrations() -> tuple[Migration, ...]:
 def schema_status(database: Database, known: Sequence[Migration] | None = None) -> SchemaStatus:
     with database.transaction() as connection:
         return SchemaStatus(
-            applied=_applied(connection), known=tuple(known_migrations() if known is None else known)
+            applied=applied_migrations(connection),
+            known=tuple(known_migrations() if known is None else known),
         )
 
 
 def require_current_schema(database: Database) -> None:
     """Refuses a schema that this program does not fit, instead of guessing."""
     status = schema_status(database)
-    _require_known(status, database.shown)
+    require_known(status, database.shown)
     if status.pending:
         raise UsageError(
             "HF-DB-9",
@@ -158,8 +159,8 @@ def _migrate_next(database: Database, known: tuple[Migration, ...]) -> Migration
 def _apply_next(database: Database, known: tuple[Migration, ...]) -> Migration | None:
     with database.transaction() as connection:
         connection.execute(_BEGIN.format(lock=_ADVISORY_LOCK, schema=SCHEMA).encode())
-        status = SchemaStatus(applied=_applied(connection), known=known)
-        _require_known(status, database.shown)
+        status = SchemaStatus(applied=applied_migrations(connection), known=known)
+        require_known(status, database.shown)
         if not status.pending:
             return None
         migration = status.pending[0]
@@ -178,7 +179,7 @@ def _apply_next(database: Database, known: tuple[Migration, ...]) -> Migration |
         return migration
 
 
-def _require_known(status: SchemaStatus, shown: str) -> None:
+def require_known(status: SchemaStatus, shown: str) -> None:
     if status.newer:
         last = max(status.newer, key=lambda migration: migration.number)
         raise UsageError(
@@ -196,7 +197,7 @@ def _require_known(status: SchemaStatus, shown: str) -> None:
         )
 
 
-def _applied(connection: Connection[tuple[Any, ...]]) -> tuple[AppliedMigration, ...]:
+def applied_migrations(connection: Connection[tuple[Any, ...]]) -> tuple[AppliedMigration, ...]:
     if connection.execute("select to_regclass(%s)", (f"{SCHEMA}.schema_migrations",)).fetchone() == (None,):
         return ()
     rows = connection.execute(

@@ -234,10 +234,9 @@ def own_data_folder(data: Path, purpose: str) -> Iterator[None]:
     files.private_folder(data)
     lock = files.take_lock(data / "lock")
     if lock is None:
-        owner = (_lines(data / "lock") or ["another process"])[0]
         raise Busy(
             "HF-DB-4",
-            f"the data folder {data} is in use by {owner}",
+            f"the data folder {data} is in use by {data_folder_owner(data) or 'another process'}",
             hint="Stop it first, or use another folder with --data.",
         )
     try:
@@ -246,6 +245,13 @@ def own_data_folder(data: Path, purpose: str) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def data_folder_owner(data: Path) -> str | None:
+    """The process that owns it now, in words."""
+    if not files.is_lock_held(data / "lock"):
+        return None
+    return next(iter(_lines(data / "lock")), "another process")
 
 
 @contextmanager

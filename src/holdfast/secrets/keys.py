@@ -164,6 +164,11 @@ def load_key(environment: Environment) -> LoadedKey | None:
 
 
 def apply_key_from(text: str, variable: str) -> Key:
+    return Key.of(secret_from(text, variable))
+
+
+def secret_from(text: str, variable: str) -> bytes:
+    """The secret of an apply key."""
     hint = f"It must be 32 bytes in base64. {_CREATE}"
     return _parse(text, code="HF-KEY-1", what=variable, hint=hint)
 
@@ -216,11 +221,11 @@ def _exists(file: Path) -> bool:
         raise _unreadable(file, error) from None
 
 
-def create_key_file(file: Path) -> bool:
-    """False if another process was first: its key is used."""
+def create_key_file(file: Path, secret: bytes | None = None) -> bool:
+    """With a new key, or with this one. False if another process was first: its key is used."""
     try:
         files.private_folder(file.parent)
-        return files.create(file, base64.b64encode(clock.random_bytes(KEY_SIZE)) + b"\n")
+        return files.create(file, key_text(secret or clock.random_bytes(KEY_SIZE)))
     except OSError as error:
         raise Failed(
             "HF-KEY-2",
@@ -229,7 +234,17 @@ def create_key_file(file: Path) -> bool:
         ) from None
 
 
+def key_text(secret: bytes) -> bytes:
+    """The content of a key file."""
+    return base64.b64encode(secret) + b"\n"
+
+
 def read_key_file(file: Path) -> Key:
+    return Key.of(read_secret_file(file))
+
+
+def read_secret_file(file: Path) -> bytes:
+    """The secret of the apply key in a key file."""
     try:
         with file.open("rb") as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
@@ -259,13 +274,13 @@ def _unreadable(file: Path, error: OSError) -> UsageError:
     )
 
 
-def _parse(text: str, *, code: str, what: str, hint: str) -> Key:
+def _parse(text: str, *, code: str, what: str, hint: str) -> bytes:
     secret = _decode(text, code=code, what=what, hint=hint)
     if len(secret) == _PLAN_KEY_SIZE:
         raise UsageError(code, f"{what} contains a plan key", hint=f"Set it as {PLAN_VARIABLE} instead.")
     if len(secret) != KEY_SIZE:
         raise UsageError(code, f"{what} has {len(secret)} bytes instead of {KEY_SIZE}", hint=hint)
-    return Key.of(secret)
+    return secret
 
 
 def _decode(text: str, *, code: str, what: str, hint: str) -> bytes:

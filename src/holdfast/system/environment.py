@@ -36,11 +36,11 @@ class Environment(NamedTuple):
 
     @property
     def secret_variables(self) -> tuple[str, ...]:
-        """The names of those that hold a key or a token of Holdfast itself."""
+        """The names of those that hold a key, a token or a password of Holdfast itself."""
         return tuple(
             name
             for name in self.variables
-            if name.startswith("HOLDFAST_") and name.endswith(("KEY", "TOKEN"))
+            if name.startswith("HOLDFAST_") and name.endswith(("KEY", "TOKEN", "DATABASE_URL"))
         )
 
     @property

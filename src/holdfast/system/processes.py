@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
 
@@ -229,6 +229,38 @@ def run(
         with _BACKGROUND_LOCK:
             _BACKGROUND.discard(process.pid)
     return Finished(code=process.returncode, out=out, err=err)
+
+
+class PipeError(Exception):
+    """The program failed. The text is what it wrote to standard error."""
+
+
+@contextlib.contextmanager
+def open_pipe(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], writes: bool
+) -> Iterator[IO[bytes]]:
+    """Stream from a trusted program, or to it (`writes`). It is killed if the block fails."""
+    with OutputBuffer() as log:
+        process = _start(
+            argv,
+            confined=False,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.PIPE if writes else subprocess.DEVNULL,
+            stdout=log.number if writes else subprocess.PIPE,
+            stderr=log.number,
+        )
+        try:
+            with cast("IO[bytes]", process.stdin if writes else process.stdout) as stream:
+                yield stream
+        except BrokenPipeError:
+            pass
+        except BaseException:
+            _kill_group(process.pid)
+            process.wait()
+            raise
+        if process.wait() != 0:
+            raise PipeError(log.content(last=2000).decode(errors="replace").strip())
 
 
 def _as_user(user: UserId | None) -> dict[str, Any]:

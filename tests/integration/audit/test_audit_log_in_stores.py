@@ -20,6 +20,7 @@ from holdfast.audit.layout import piece_name
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
 from holdfast.store.blobs import BlobStore
+from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.s3_blobs import S3Blobs
@@ -51,10 +52,12 @@ def caller(s3: FlakyS3) -> AwsCaller:
     return AwsCaller(s3.variables, timeouts=S3Timeouts(pause=0.01))
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", "s3", "database"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
     if request.param == "folder":
         return FolderBlobs(tmp_path / "store")
+    if request.param == "database":
+        return DatabaseBlobs(request.getfixturevalue("database"), "default")
     return S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01))
 
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from postgres_made import MadePostgres
+from program import ROOT
 
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.store.database_blobs import DatabaseBlobs
+
+_RACE = """
+import sys
+from pathlib import Path
+from holdfast.database.database import Database
+from holdfast.database.postgres import Cluster
+from holdfast.store.database_blobs import DatabaseBlobs
+with Database.open(Cluster(Path(sys.argv[1])).address(sys.argv[3]), size=1) as database:
+    blobs = DatabaseBlobs(database, "default")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    won = [number for number in range(100) if blobs.create(f"race/{number}", sys.argv[2].encode())]
+    print(*won)
+"""
 
 
 class LosesAnswers(Database):
@@ -81,3 +100,34 @@ def test_names_are_read_from_the_index(database: Database) -> None:
             "explain select name from blobs where tenant = 'default' and name >= 'runs/' and name < 'runs0'"
         ).fetchall()
     assert "Index Only Scan" in str(plan) or "Index Scan" in str(plan)
+
+
+def test_of_two_processes_that_create_one_wins(database: Database, postgres: MadePostgres) -> None:
+    """Two who both believe that they were first would apply one plan twice."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    name = database.address.parameters["dbname"]
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RACE, str(postgres.cluster.data), str(number), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for number in range(2)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = [set(map(int, racer.communicate()[0].split())) for racer in racers]
+    assert not won[0] & won[1]
+    assert won[0] | won[1] == set(range(100))
+    blobs = DatabaseBlobs(database, "default")
+    for number in range(100):
+        blob = blobs.read(f"race/{number}")
+        assert blob is not None
+        assert number in won[int(blob.data)]

@@ -1,0 +1,48 @@
+"""Which database a command uses: the embedded one of a data folder, or `HOLDFAST_DATABASE_URL`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.database.database import URL_VARIABLE, Database, DatabaseAddress, address_from_url
+from holdfast.database.postgres import Cluster, hold_cluster, own_data_folder
+from holdfast.system.environment import Environment
+
+
+def data_folder(environment: Environment, named: Path | None) -> Path:
+    return named.expanduser().absolute() if named is not None else environment.home / "server"
+
+
+def external_address(environment: Environment) -> DatabaseAddress | None:
+    url = environment.get(URL_VARIABLE)
+    return address_from_url(url) if url is not None else None
+
+
+@contextmanager
+def hold_database(environment: Environment, data: Path, purpose: str) -> Iterator[Database]:
+    """As the owner of the data folder: for `holdfast serve`, and for what no server may run beside."""
+    if (address := external_address(environment)) is not None:
+        with own_data_folder(data, purpose), Database.open(address, purpose=purpose) as database:
+            yield database
+        return
+    with (
+        hold_cluster(data, purpose) as cluster,
+        Database.open(cluster.address(), purpose=purpose) as database,
+    ):
+        yield database
+
+
+@contextmanager
+def open_database(environment: Environment, data: Path, purpose: str) -> Iterator[Database]:
+    """Beside a running server, if there is one."""
+    cluster = Cluster(data)
+    if (address := external_address(environment)) is None and cluster.running_pid() is not None:
+        address = cluster.address()
+    if address is None:
+        with hold_database(environment, data, purpose) as database:
+            yield database
+        return
+    with Database.open(address, size=3, purpose=purpose) as database:
+        yield database
