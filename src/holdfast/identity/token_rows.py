@@ -16,10 +16,11 @@ from holdfast.system import clock
 
 _USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 """The last use is a hint for people, and not worth a write with every request."""
-_COLUMNS: Final = ", ".join(
-    ("id", "tenant", "name", "kind", "role", "stacks", "states", "reads", "claims", "created", "created_by",
-     "expires", "last_used", "revoked")
+_NAMES: Final = (
+    "id", "tenant", "name", "kind", "role", "stacks", "states", "reads", "claims", "created", "created_by",
+    "expires", "last_used", "revoked",
 )  # fmt: skip
+_COLUMNS: Final = ", ".join(_NAMES)
 
 
 class TokenInfo(Struct, frozen=True, kw_only=True):
