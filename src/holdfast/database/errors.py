@@ -77,9 +77,9 @@ def translated(error: Exception, shown: str) -> HoldfastError:
 
 def _is_lost(error: Exception, operational: type[Exception], state: str | None) -> bool:
     """Without an answer there is no SQLSTATE. 08: lost connection, 28: login, 3D: no database, 57P: stop."""
-    if not isinstance(error, operational) and not (state or "").startswith("57P"):
-        return False
-    return state is None or state.startswith(("08", "28", "3D", "53300", "57P"))
+    if state is None:
+        return isinstance(error, operational)
+    return state.startswith(("08", "28", "3D", "53300", "57P"))
 
 
 def _reason(error: Exception) -> str:

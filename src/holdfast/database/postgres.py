@@ -39,7 +39,8 @@ _USERS = ("holdfast", "nobody")
 """Whose rights PostgreSQL gets if Holdfast runs as root: the first that exists."""
 _HERE = "/proc/self/cwd"
 _LONGEST_SOCKET_FOLDER = 90
-_START_SECONDS = 60
+_START_SECONDS = 300
+"""Recovery after a crash can take long; a start that failed is reported at once."""
 _STOP_SECONDS = 25
 _RETRY_SECONDS = 20.0
 _WATCH_SECONDS = 0.5
@@ -120,7 +121,7 @@ class Cluster:
         if pid is None:
             return False
         result = self._run("pg_ctl", "stop", "-w", "-t", str(_STOP_SECONDS), "-m", "fast", "-D", self._here)
-        processes.reap(pid)
+        processes.reap(pid, seconds=5)
         if result.code != 0 and self.running_pid() is not None:
             raise self._failed("did not stop", result)
         self.service_mark.unlink(missing_ok=True)

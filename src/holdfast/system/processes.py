@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self, cast
@@ -269,10 +270,15 @@ def _as_user(user: UserId | None) -> dict[str, Any]:
     return {"user": user.user, "group": user.group, "extra_groups": [], "umask": 0o077}
 
 
-def reap(pid: int) -> None:
-    """Remove what is left of a dead process that this one inherited, as the first process of a container."""
+def reap(pid: int, *, seconds: float = 0.0) -> None:
+    """Remove what is left of a process that this one inherited, as the first process of a container does.
+
+    Waits for the end of one that is still ending.
+    """
+    end = time.monotonic() + seconds
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+        while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < end:
+            time.sleep(0.01)
 
 
 def kill_background() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,14 +14,16 @@ from typing import Any
 
 import psycopg
 import pytest
+from ordinary_user import NOBODY, python_for_everyone
 from postgres_made import FAST, MadePostgres
 
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.database.migrations import migrate
-from holdfast.database.postgres import Cluster, hold_cluster
+from holdfast.database.postgres import Cluster, _readable_programs, hold_cluster, programs
 from holdfast.kernel.errors import Busy
 from holdfast.system import clock, files
+from holdfast.system.processes import UserId
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def cluster(private: Path) -> Iterator[Cluster]:
 def test_only_its_user_reaches_it(cluster: Cluster, private: Path) -> None:
     """Every folder is private, no permission above is changed, it has no port, and a password is needed."""
     above = {folder: folder.stat().st_mode for folder in (private, *private.parents)}
-    assert cluster.start()
+    cluster.start()
     assert not cluster.start()
     assert {folder: folder.stat().st_mode for folder in above} == above
     for folder in (cluster.data, cluster.folder, cluster.pgdata):
@@ -93,16 +96,13 @@ def test_a_pid_file_of_another_process_does_not_matter(cluster: Cluster) -> None
 def test_a_running_server_is_never_started_twice(cluster: Cluster) -> None:
     """Not even if its pid file is lost: every process of it holds the lock."""
     cluster.start()
-    pid_file = cluster.pgdata / "postmaster.pid"
-    content = pid_file.read_text()
     assert files.take_lock(cluster.data / "postgres.lock") is None
-    assert files.is_lock_held(cluster.data / "postgres.lock")
-    assert content.splitlines()[0] == str(_pid(cluster))
 
 
-def test_one_owner_at_a_time_and_a_killed_one_is_followed(private: Path) -> None:
+def test_one_owner_at_a_time_and_a_killed_one_is_followed(cluster: Cluster) -> None:
     """The second is told who owns it; after kill -9 of the owner, the next one takes its server over."""
-    data = private / "owned"
+    cluster.stop()
+    data = cluster.data
     code = (
         "import sys, pathlib; from holdfast.database.postgres import hold_cluster\n"
         f"with hold_cluster(pathlib.Path(sys.argv[1]), 'holdfast serve', settings={FAST!r}) as cluster:\n"
@@ -117,15 +117,80 @@ def test_one_owner_at_a_time_and_a_killed_one_is_followed(private: Path) -> None
             with hold_cluster(data, "tests"):
                 pass
         owner.kill()
-    with hold_cluster(data, "tests", settings=FAST) as cluster:
+    with hold_cluster(data, "tests", settings=FAST):
         assert cluster.running_pid() == pid
     assert cluster.running_pid() is None
     assert not (cluster.pgdata / "postmaster.pid").exists()
     assert not files.is_lock_held(data / "postgres.lock")
 
 
-def test_the_owner_starts_it_again(private: Path) -> None:
-    with hold_cluster(private / "watched", "tests", settings=FAST) as cluster:
+def test_it_leaves_no_zombie_where_this_process_inherits_it(cluster: Cluster) -> None:
+    """As the first process of a container, which is the parent of every process that lost its own."""
+    code = (
+        "import ctypes, os, pathlib, signal, sys; from holdfast.database.postgres import Cluster\n"
+        "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+        f"cluster = Cluster(pathlib.Path(sys.argv[1]), settings={FAST!r})\n"
+        "cluster.start(); pid = cluster.running_pid(); os.kill(pid, signal.SIGKILL)\n"
+        "while cluster.running_pid() is not None: pass\n"
+        "assert cluster.start(); other = cluster.running_pid(); cluster.stop()\n"
+        "print([os.path.exists(f'/proc/{one}') for one in (pid, other)])"
+    )
+    cluster.stop()
+    argv = [sys.executable, "-c", code, str(cluster.data)]
+    assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[False, False]\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_runs_it(workplace: Path) -> None:
+    """Without root nothing changes its user; a second user is told what is missing."""
+    python, path = python_for_everyone()
+    data = workplace / "nobodys"
+    data.mkdir()
+    os.chown(data, NOBODY, NOBODY)
+    mode = workplace.stat().st_mode
+    workplace.chmod(0o711)
+    code = (
+        "import os, pathlib, sys; from holdfast.database.postgres import hold_cluster\n"
+        f"with hold_cluster(pathlib.Path(sys.argv[1]), 'tests', settings={FAST!r}) as cluster:\n"
+        "    print(os.getuid(), cluster.running_pid() is not None, cluster.pgdata.stat().st_uid)"
+    )
+    try:
+        ran = subprocess.run(
+            [python, "-c", code, str(data)],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            env={"PYTHONPATH": path, "PATH": os.defpath},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        workplace.chmod(mode)
+    assert (ran.stdout, ran.stderr) == (f"{NOBODY} True {NOBODY}\n", "")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root needs another user")
+def test_programs_in_a_private_folder_are_copied(tmp_path: Path) -> None:
+    """Where the unprivileged user cannot read the environment; the copy is root's, and used again."""
+    real = programs(tmp_path)
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "private" / "install").symlink_to(real.parent)
+    user = UserId(NOBODY, NOBODY)
+    assert _readable_programs(real, tmp_path, user) == real
+    copy = _readable_programs(tmp_path / "private" / "install" / "bin", tmp_path, user)
+    try:
+        about = (copy / "postgres").stat()
+        assert (about.st_uid, stat.S_IMODE(about.st_mode)) == (0, 0o755)
+        assert _readable_programs(tmp_path / "private" / "install" / "bin", tmp_path, user) == copy
+        assert (copy / "postgres").stat().st_ino == about.st_ino
+    finally:
+        shutil.rmtree(copy.parent.parent)
+
+
+def test_the_owner_starts_it_again(cluster: Cluster) -> None:
+    with hold_cluster(cluster.data, "tests", settings=FAST):
         pid = _pid(cluster)
         os.kill(pid, signal.SIGKILL)
         _wait(lambda: cluster.running_pid() not in {None, pid})
