@@ -1,0 +1,252 @@
+"""Locks, leases and versions of a state on the server against a model, with kills between any two statements.
+
+Whatever happens: a killed operation happened fully or not at all, an acknowledged version is present, only
+the holder of the lock adds versions, and fencing numbers only grow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from faulty_database import Crash, FaultyDatabase
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from postgres_made import MadePostgres
+from state_backend_made import KEY, envelope, lock_info, state
+
+from holdfast.database.database import Database
+from holdfast.store.state_cipher import StateCipher
+from holdfast.store.state_rows import Author, StateKey, StateRows
+from holdfast.store.state_rules import (
+    LEASE,
+    Caller,
+    HolderKind,
+    LockRequest,
+    StateRefusal,
+    read_new_state,
+    run_lease,
+)
+from holdfast.system import clock
+
+_POINTS = st.sampled_from([*[None] * 8, *range(10), *[-1] * 3])
+"""Where a kill strikes: at a statement, after the commit, or nowhere."""
+_HOLDER = "holder"
+_CLIENTS = st.sampled_from([*[_HOLDER] * 4, "terraform-a", "terraform-b", "run-a", "run-b"])
+
+
+def _request(client: str) -> LockRequest:
+    if client.startswith("run"):
+        return run_lease(client, f"id-{client}", who=client, created="2026-01-01T00:00:00Z", version="1")
+    return LockRequest(id=f"id-{client}", info=lock_info(f"id-{client}"), who=client)
+
+
+class _Machine(RuleBasedStateMachine):
+    real: Database
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = StateKey("default", clock.new_id())
+        self.database = FaultyDatabase(self.real)
+        self.rows = StateRows(self.database, StateCipher([KEY]))  # type: ignore[arg-type]
+        # The model.
+        self.holder: str | None = None
+        self.expired = False
+        self.number = 0
+        self.released: str | None = None
+        self.versions: list[bytes] = []
+        self.unlocked_writes = False
+
+    def client(self, client: str) -> str:
+        """Often the one that holds the lock: otherwise hardly anything would happen."""
+        return (self.holder or "run-a") if client == _HOLDER else client
+
+    def attempt(self, point: int | None, work: Callable[[], Any], *, allowed: bool) -> bool:
+        """Whether the operation happened. A refused one never does."""
+        with self.database.crashing(point):
+            try:
+                work()
+            except Crash:
+                return point == -1
+            except StateRefusal:
+                assert not allowed
+                return False
+        assert allowed
+        return True
+
+    @rule(client=_CLIENTS, point=_POINTS)
+    def lock(self, client: str, point: int | None) -> None:
+        client = self.client(client)
+        allowed = self.holder in (None, client)
+        if not self.attempt(point, lambda: self.rows.lock(self.key, _request(client)), allowed=allowed):
+            return
+        if allowed and self.holder is None:
+            self._hold(client)
+
+    @rule(
+        client=_CLIENTS,
+        point=_POINTS,
+        serial=st.integers(1, 12),
+        other=st.booleans(),
+        behind=st.sampled_from([None, 0, 0, 1]),
+    )
+    def write(self, client: str, point: int | None, serial: int, *, other: bool, behind: int | None) -> None:
+        """`behind`: how old its fencing number is, where it sends one."""
+        client = self.client(client)
+        content = (envelope if other else state)(serial)
+        number = self.number - behind if behind is not None else None
+        stale = number is not None and number != self.number
+        current = self.versions[-1] if self.versions else None
+        repeated = current == content
+        follows = current is None or serial > read_new_state(current, "").header.serial
+        allowed = self.holder == client and not stale and (repeated or follows)
+
+        def work() -> None:
+            new = read_new_state(content, hashlib.sha256(content).hexdigest())
+            author = Author(who=client, why="test")
+            self.rows.write(self.key, new, author, lock=f"id-{client}", number=number)
+
+        if self.attempt(point, work, allowed=allowed) and allowed and not repeated:
+            self.versions.append(content)
+
+    @rule(point=_POINTS, serial=st.integers(1, 12))
+    def write_without_a_lock(self, point: int | None, serial: int) -> None:
+        content = state(serial)
+        current = self.versions[-1] if self.versions else None
+        follows = current is None or serial > read_new_state(current, "").header.serial
+        allowed = self.holder is None and self.unlocked_writes and (current == content or follows)
+        new = read_new_state(content, hashlib.sha256(content).hexdigest())
+        author = Author(who="anyone", why="test")
+        happened = self.attempt(
+            point, lambda: self.rows.write(self.key, new, author, lock=None), allowed=allowed
+        )
+        if happened and allowed and current != content:
+            self.versions.append(content)
+
+    @rule(client=_CLIENTS, point=_POINTS)
+    def unlock(self, client: str, point: int | None) -> None:
+        client = self.client(client)
+        allowed = client in (self.holder, self.released)
+        happened = self.attempt(
+            point, lambda: self.rows.unlock(self.key, f"id-{client}", Caller(who=client)), allowed=allowed
+        )
+        if happened and self.holder == client:
+            self._release()
+
+    @rule(admin=st.booleans(), point=_POINTS)
+    def force_unlock(self, point: int | None, *, admin: bool) -> None:
+        caller = Caller(who="someone", admin=admin)
+        if self.attempt(point, lambda: self.rows.force_unlock(self.key, caller), allowed=admin) and admin:
+            self._release()
+
+    @rule(client=_CLIENTS, point=_POINTS, behind=st.sampled_from([0, 0, 1]))
+    def heartbeat(self, client: str, point: int | None, behind: int) -> None:
+        client = self.client(client)
+        number = self.number - behind
+        allowed = self.holder == client and number == self.number
+        happened = self.attempt(
+            point, lambda: self.rows.heartbeat(self.key, f"id-{client}", number), allowed=allowed
+        )
+        if happened and allowed:
+            self.expired = False
+
+    @rule()
+    def silence(self) -> None:
+        """The holder sends no heartbeat for longer than a lease lasts."""
+        with self.real.transaction() as connection:
+            connection.execute(
+                "update state_locks set beat = beat - %(lease)s, expires = expires - %(lease)s "
+                "where state = (select id from states where name = %(name)s and deleted is null)",
+                {"lease": LEASE + timedelta(seconds=1), "name": self.key.name},
+            )
+        self.expired = self.holder is not None and self.holder.startswith("run")
+
+    @rule(
+        client=st.sampled_from(["run-a", "run-b"]), dead=st.booleans(), declared=st.booleans(), point=_POINTS
+    )
+    def take_over(self, client: str, point: int | None, *, dead: bool, declared: bool) -> None:
+        number, reason = self.number, "someone: it is gone" if declared else None
+        allowed = self.expired and (dead or declared)
+
+        def work() -> None:
+            self.rows.take_over(self.key, _request(client), number=number, dead=dead, declared=reason)
+
+        if self.attempt(point, work, allowed=allowed) and allowed:
+            self._hold(client)
+
+    @rule(client=_CLIENTS, point=_POINTS)
+    def delete(self, client: str, point: int | None) -> None:
+        client = self.client(client)
+        allowed = self.holder in (None, client)
+        happened = self.attempt(
+            point,
+            lambda: self.rows.delete(self.key, Caller(who=client), lock=f"id-{client}"),
+            allowed=allowed,
+        )
+        if happened and allowed:
+            self.versions = []
+
+    @rule(allowed=st.booleans(), point=_POINTS)
+    def allow_unlocked_writes(self, point: int | None, *, allowed: bool) -> None:
+        def work() -> None:
+            self.rows.allow_unlocked_writes(self.key, Caller(who="admin"), allowed=allowed)
+
+        if self.attempt(point, work, allowed=True):
+            self.unlocked_writes = allowed
+
+    @invariant()
+    def the_database_agrees_with_the_model(self) -> None:
+        row, _ = self.rows.look(self.key)
+        stored = self.rows.read(self.key)
+        if row is None:
+            assert (self.holder, self.versions, stored) == (None, [], None)
+            return
+        assert row.fence == self.number
+        assert (row.lock.who if row.lock is not None else None) == self.holder
+        if row.lock is not None:
+            assert row.lock.number == self.number
+            assert row.lock.expired(row.now) == self.expired
+            assert (row.lock.kind is HolderKind.RUN) == row.lock.who.startswith("run")
+        assert (stored.content if stored is not None else None) == (
+            self.versions[-1] if self.versions else None
+        )
+        assert (row.current.number if row.current is not None else 0) == len(self.versions)
+
+    def teardown(self) -> None:
+        """Every version that was acknowledged is there, in order, and no other."""
+        row, _ = self.rows.look(self.key)
+        if row is not None:
+            with self.real.transaction() as connection:
+                sql = (
+                    "select tenant, state, number, data from state_versions where state = %s order by number"
+                )
+                rows = connection.execute(sql, (row.id,)).fetchall()
+            assert [self.rows.decrypt(*version) for version in rows] == self.versions
+
+    def _hold(self, client: str) -> None:
+        self.number += 1
+        self.holder, self.expired = client, False
+
+    def _release(self) -> None:
+        if self.holder is not None:
+            self.released = self.holder
+        self.holder, self.expired = None, False
+
+
+def test_leases_and_versions_hold(postgres: MadePostgres) -> None:
+    _check(postgres, examples=25)
+
+
+@pytest.mark.long
+def test_leases_and_versions_hold_for_long(postgres: MadePostgres) -> None:
+    _check(postgres, examples=500)
+
+
+def _check(postgres: MadePostgres, *, examples: int) -> None:
+    with postgres.new_database() as address, Database.open(address, size=4) as database:
+        machine = type("Machine", (_Machine,), {"real": database})
+        run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=30))
