@@ -33,7 +33,7 @@ from holdfast.store.state_rules import (
 )
 from holdfast.system import clock
 
-_POINTS = st.sampled_from([*[None] * 8, *range(10), *[-1] * 3])
+_POINTS = st.sampled_from([*[None] * 20, *range(10), *[-1] * 3])
 """Where a kill strikes: at a statement, after the commit, or nowhere."""
 _HOLDER = "holder"
 _CLIENTS = st.sampled_from([*[_HOLDER] * 4, "terraform-a", "terraform-b", "run-a", "run-b"])
@@ -90,19 +90,19 @@ class _Machine(RuleBasedStateMachine):
     @rule(
         client=_CLIENTS,
         point=_POINTS,
-        serial=st.integers(1, 12),
+        ahead=st.sampled_from([1, 1, 1, 2, 0, -1]),
         other=st.booleans(),
-        behind=st.sampled_from([None, 0, 0, 1]),
+        behind=st.sampled_from([None, 0, 1]),
     )
-    def write(self, client: str, point: int | None, serial: int, *, other: bool, behind: int | None) -> None:
-        """`behind`: how old its fencing number is, where it sends one."""
-        client = self.client(client)
+    def write(self, client: str, point: int | None, ahead: int, *, other: bool, behind: int | None) -> None:
+        """`ahead`: of the current serial. `behind`: how old its fencing number is, where it sends one."""
+        client, serial = self.client(client), max(self._serial() + ahead, 0)
         content = (envelope if other else state)(serial)
         number = self.number - behind if behind is not None else None
         stale = number is not None and number != self.number
         current = self.versions[-1] if self.versions else None
         repeated = current == content
-        follows = current is None or serial > read_new_state(current, "").header.serial
+        follows = current is None or serial > self._serial()
         allowed = self.holder == client and not stale and (repeated or follows)
 
         def work() -> None:
@@ -113,11 +113,12 @@ class _Machine(RuleBasedStateMachine):
         if self.attempt(point, work, allowed=allowed) and allowed and not repeated:
             self.versions.append(content)
 
-    @rule(point=_POINTS, serial=st.integers(1, 12))
-    def write_without_a_lock(self, point: int | None, serial: int) -> None:
+    @rule(point=_POINTS, ahead=st.sampled_from([1, 0, -1]))
+    def write_without_a_lock(self, point: int | None, ahead: int) -> None:
+        serial = max(self._serial() + ahead, 0)
         content = state(serial)
         current = self.versions[-1] if self.versions else None
-        follows = current is None or serial > read_new_state(current, "").header.serial
+        follows = current is None or serial > self._serial()
         allowed = self.holder is None and self.unlocked_writes and (current == content or follows)
         new = read_new_state(content, hashlib.sha256(content).hexdigest())
         author = Author(who="anyone", why="test")
@@ -226,6 +227,9 @@ class _Machine(RuleBasedStateMachine):
                 )
                 rows = connection.execute(sql, (row.id,)).fetchall()
             assert [self.rows.decrypt(*version) for version in rows] == self.versions
+
+    def _serial(self) -> int:
+        return read_new_state(self.versions[-1], "").header.serial if self.versions else 0
 
     def _hold(self, client: str) -> None:
         self.number += 1

@@ -255,6 +255,17 @@ def accepts_write(row: StateRow, new: NewState, *, lock: str | None, number: int
     `number` is the fencing number, where the writer knows it.
     """
     _require_lock(row, lock, number)
+    return _follows(row, new)
+
+
+def accepts_run_write(row: StateRow, new: NewState, *, run: str | None) -> bool:
+    """For a run: its claim on the stack is enough, unless plain Terraform or another run holds the lock."""
+    if row.lock is not None and (row.lock.run is None or row.lock.run != run):
+        refuse_locked(row.lock)
+    return _follows(row, new)
+
+
+def _follows(row: StateRow, new: NewState) -> bool:
     current = row.current
     if current is None:
         return True

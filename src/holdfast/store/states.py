@@ -17,7 +17,7 @@ from holdfast.system import clock
 if TYPE_CHECKING:
     from holdfast.terraform.statefile.model import State
 
-_FORMAT = 1
+FORMAT = 1
 _NOT_DESCRIBED = ("state", "number", "name")
 
 
@@ -59,14 +59,14 @@ def _pack(new: StateSnapshot) -> tuple[bytes, StateSnapshot]:
     """The bytes to write, and the snapshot as it will be read back."""
     new = new._replace(at=clock.now().isoformat())
     described = {name: value for name, value in new._asdict().items() if name not in _NOT_DESCRIBED}
-    head = json.dumps({"version": _FORMAT, **described}, ensure_ascii=False).encode()
+    head = json.dumps({"version": FORMAT, **described}, ensure_ascii=False).encode()
     return head + b"\n" + new.state, new
 
 
 def _unpack(data: bytes, *, what: str, number: int = 0, name: str = "") -> StateSnapshot:
     head, _, state = data.partition(b"\n")
     described = json.loads(head)
-    if described.pop("version") != _FORMAT:
+    if described.pop("version") != FORMAT:
         raise UnknownOutcome("HF-STORE-2", f"{what} has an unknown format")
     return StateSnapshot(**described, state=state, number=number, name=name)
 
