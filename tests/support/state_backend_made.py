@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import uvicorn
-from msgspec import Struct
 
 from holdfast.database.database import Database
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Role
 from holdfast.secrets.keys import Key
 from holdfast.server.problems import Denial
 from holdfast.server.state_protocol import Scope, StateLimits, StateProtocol
@@ -26,24 +27,8 @@ ME = "me"
 KEY = Key.of(bytes(range(32)))
 
 
-class Person(Struct, frozen=True, kw_only=True):
-    """A principal; its name is its token."""
-
-    name: str
-    tenant: str = "default"
-
-    def may(self, permission: Any) -> bool:
-        return permission == "administer" and self.name.startswith("admin")
-
-    def may_read_state(self, state: str) -> bool:
-        return not state.startswith("private/")
-
-    def may_write_state(self, state: str) -> bool:
-        return self.may_read_state(state) and not self.name.startswith("viewer")
-
-
-def authenticate(scope: Scope) -> Person | Denial:
-    """`Basic` with any user and the token as password, or `Bearer`. `NAME@TENANT` is of that tenant."""
+def authenticate(scope: Scope) -> Principal | Denial:
+    """`Basic` with any user and the token as password, or `Bearer`. A token is `NAME@TENANT`."""
     kind, _, text = dict(scope["headers"]).get(b"authorization", b"").decode().partition(" ")
     token = base64.b64decode(text).decode().partition(":")[2] if kind == "Basic" else text
     if not token or token.startswith("wrong"):
@@ -54,7 +39,9 @@ def authenticate(scope: Scope) -> Person | Denial:
             headers=(("www-authenticate", 'Basic realm="holdfast"'),),
         )
     name, _, tenant = token.partition("@")
-    return Person(name=name, tenant=tenant or "default")
+    role = Role(name) if name in ("admin", "viewer") else Role.CI
+    states = ("net*",) if name == "narrow" else ("*",)
+    return Principal(id=name, name=name, kind="token", role=role, tenant=tenant or "default", states=states)
 
 
 class Answer(NamedTuple):

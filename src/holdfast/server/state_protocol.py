@@ -12,13 +12,15 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 
 from holdfast.database.errors import DatabaseBusy, DatabaseRefused, DatabaseUnavailable
+from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
+from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import MEDIA_TYPE, Denial
 from holdfast.store.state_rows import Author, StateKey, StateRows
@@ -32,21 +34,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 LONGEST_NAME = 500
 _READS = ("GET", "HEAD")
 _WRITES = ("POST", "LOCK", "UNLOCK", "DELETE")
-_DEFAULT_TENANT = "default"
 _JSON = (("content-type", "application/json"),)
-
-
-class Principal(Protocol):
-    """The caller, as `authenticate` verified it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def tenant(self) -> str: ...
-
-    def may(self, permission: Any) -> bool: ...
-    def may_read_state(self, state: str) -> bool: ...
-    def may_write_state(self, state: str) -> bool: ...
 
 
 class StateLimits(Struct, frozen=True, kw_only=True):
@@ -162,8 +150,8 @@ class StateProtocol:
             raise StateRefusal(408, "HF-STATE-54", "the request took too long to arrive") from None
         return _Request(
             method=method,
-            key=StateKey(_DEFAULT_TENANT if principal.tenant == "*" else principal.tenant, name),
-            caller=Caller(who=principal.name, admin=principal.may("administer")),
+            key=StateKey(DEFAULT_TENANT if principal.tenant == ALL_TENANTS else principal.tenant, name),
+            caller=Caller(who=principal.name, admin=principal.may(Permission.ADMINISTER)),
             body=b"".join(body.chunks),
             lock=lock,
             number=number,

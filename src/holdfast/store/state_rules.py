@@ -142,9 +142,12 @@ def read_new_state(content: bytes, digest: str) -> NewState:
         # The original message may quote the text.
         raise _not_a_state("it is not JSON, or its parts have other types than in a state") from None
     try:
-        return NewState(content=content, header=read_header(dict(document)), digest=digest)
+        header = read_header(dict(document))
     except ValueError as error:
         raise _not_a_state(str(error)) from None
+    if len(header.lineage) > LONGEST_ID or not header.lineage.isprintable():
+        raise _not_a_state("its lineage is not valid")
+    return NewState(content=content, header=header, digest=digest)
 
 
 def lock_request(info: bytes, caller: Caller) -> LockRequest:

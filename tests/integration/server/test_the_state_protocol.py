@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import socket
@@ -18,8 +19,8 @@ from state_backend_made import StateBackend, envelope, lock_info, state, state_b
 from holdfast.database.database import Database
 from holdfast.database.postgres import programs
 from holdfast.server.state_protocol import StateLimits
-from holdfast.store.state_rows import StateKey
-from holdfast.store.state_rules import Caller
+from holdfast.store.state_rows import Author, StateKey
+from holdfast.store.state_rules import Caller, StateRefusal, read_new_state, run_lease
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +161,7 @@ def test_what_is_not_a_state_is_refused(backend: StateBackend) -> None:
         b"\xff",
         b'{"version":3,"serial":1,"lineage":"a"}',
         b'{"version":4,"serial":-1}',
+        b'{"version":4,"serial":1,"lineage":"\\u0000"}',
     ):
         answer = backend.send("POST", address, body, headers={"content-md5": _md5(body)})
         assert (answer.status, answer.problem["code"]) == (400, "HF-STATE-42"), body
@@ -183,9 +185,10 @@ def test_methods_tokens_and_permissions(backend: StateBackend) -> None:
     )
     assert answer.status == 200
     assert backend.send("LOCK", "net", lock_info("one"), token="viewer").problem["code"] == "HF-STATE-53"
-    assert backend.send("GET", "private/x").status == 403
+    assert backend.send("GET", "network", token="narrow").status == 404
+    assert backend.send("GET", "private", token="narrow").problem["code"] == "HF-STATE-53"
     backend.send("POST", "net?ID=one", state(1))
-    assert backend.send("GET", "net", token="viewer").status == 200
+    assert backend.send("GET", "net", token="viewer").status == 403  # A state contains secrets.
     assert backend.send("GET", "net", token="me@other").status == 404
 
 
@@ -303,3 +306,48 @@ def _dump(database: Database) -> bytes:
     }
     argv = [str(programs(Path("/nowhere")) / "pg_dump"), "--dbname", parameters["dbname"]]
     return subprocess.run(argv, env=environment, check=True, capture_output=True).stdout
+
+
+def test_two_holders_never_both_write(backend: StateBackend) -> None:
+    """Runs that are slow, declared dead and overtaken: each version is from the holder at that time."""
+    rows, key = backend.rows, StateKey("default", "net")
+    written: list[tuple[str, int]] = []
+
+    def work(name: str) -> None:
+        for turn in range(12):
+            request = run_lease(f"{name}-{turn}", f"{name}-{turn}", who=name, created="", version="1")
+            try:
+                lock = rows.lock(key, request)
+            except StateRefusal:
+                row, _ = rows.look(key)
+                if row is None or row.lock is None:
+                    continue
+                with rows.database.transaction() as connection:
+                    connection.execute("update state_locks set expires = clock_timestamp()")
+                try:
+                    lock = rows.take_over(
+                        key, request, number=row.lock.number, dead=False, declared=f"{name}: it hangs"
+                    )
+                except StateRefusal:
+                    continue
+            for _ in range(2):
+                stored = rows.read(key)
+                content = state((stored.serial if stored is not None else 0) + 1, values={"a": request.id})
+                new = read_new_state(content, hashlib.sha256(content).hexdigest())
+                author = Author(who=name, why="test", run=request.run)
+                with contextlib.suppress(StateRefusal):
+                    rows.write(key, new, author, lock=lock.id, number=lock.number)
+                    written.append((request.id, lock.number))
+            if turn % 2:
+                with contextlib.suppress(StateRefusal):
+                    rows.unlock(key, lock.id, Caller(who=name))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, "abcdef"))
+    with rows.database.transaction() as connection:
+        stored = connection.execute("select run, fence from state_versions order by number").fetchall()
+    fences = [fence for _, fence in stored]
+    assert len(stored) > 10
+    assert sorted(stored) == sorted(written)
+    assert fences == sorted(fences)
+    assert len({fence for _, fence in stored}) == len(set(stored))

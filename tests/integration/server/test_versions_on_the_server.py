@@ -75,7 +75,8 @@ def test_versions_are_listed_shown_and_compared(rows: StateRows, versions: State
     assert difference is not None
     assert [resource.address for resource in difference.resources] == ["terraform_data.a"]
     for tenant in ("other", "*"):
-        assert versions.states(tenant) == versions.list(tenant, id_) == ()
+        assert not versions.states(tenant)
+        assert not versions.list(tenant, id_)
         with pytest.raises(UsageError, match="HF-STATE-51"):
             versions.content(tenant, id_, 1)
 
