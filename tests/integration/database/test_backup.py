@@ -87,7 +87,7 @@ def test_a_failed_backup_leaves_no_file(
     with pytest.raises(UsageError, match="HF-DB-16"):
         write_backup(database, tmp_path / "other", secret=SECRET, recipients=["age1wrong"])
     with postgres.new_database() as address:
-        database = Database.open(address, size=1)
+        database = Database.open(address, size=1, wait_seconds=0.5)
     with pytest.raises(DatabaseUnavailable):
         write_backup(database, tmp_path / "other", secret=SECRET)
     database.close()

@@ -35,7 +35,7 @@ def start(invocation: Invocation, data: DataFolder = None) -> Exit:
         from holdfast.system import files
 
         files.write(cluster.service_mark, "")
-    shown = f" PostgreSQL {'runs' if started else 'runs already'} {cluster.shown}."
+    shown = f" PostgreSQL {'is running' if started else 'is already running'} {cluster.shown}."
     document = {"version": 1, "started": started, "pid": cluster.running_pid(), "data": str(cluster.data)}
     return invocation.answer(document, shown)
 
@@ -82,12 +82,12 @@ def status(invocation: Invocation, data: DataFolder = None) -> Exit:
         postgres, size = _version_and_size(database)
         schema = schema_status(database)
     document |= {"postgres": postgres, "bytes": size, "schema": _schema_document(schema)}
-    place = address.shown if address is not None else f"{cluster.shown}, process {pid}"
+    place = f"at {address.shown}" if address is not None else f"{cluster.shown}, process {pid}"
     used = f", used by {owner}" if owner is not None else ""
     return invocation.answer(
         document,
-        f" PostgreSQL {postgres} runs {place}{used}.",
-        f" {size / 1_000_000:.1f} MB, {_schema_line(schema)}",
+        f" PostgreSQL {postgres} is running {place}{used}.",
+        f" {_size(size)}, {_schema_line(schema)}",
     )
 
 
@@ -153,7 +153,7 @@ def backup(
                 "elsewhere, or add one to the backup: --escrow age1…"
             )
 
-    shown = f" {file}: {size / 1_000_000:.1f} MB, {plural(sum(header.tables.values()), 'row')}"
+    shown = f" {file}: {_size(size)}, {plural(sum(header.tables.values()), 'row')}"
     return invocation.answer(document, shown, warn)
 
 
@@ -262,6 +262,10 @@ def _version_and_size(database: Database) -> tuple[str, int]:
         ).fetchone()
     version, size = row or ("", 0)
     return str(version).partition(" ")[0], int(size)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{size / 1000:.1f} kB"  # noqa: PLR2004
 
 
 def _schema_document(schema: SchemaStatus) -> dict[str, object]:
