@@ -20,7 +20,7 @@ from postgres_made import MadePostgres
 from state_backend_made import KEY, envelope, lock_info, state
 
 from holdfast.database.database import Database
-from holdfast.store.state_cipher import StateCipher
+from holdfast.store.state_cipher import StateCipher, VersionPlace
 from holdfast.store.state_rows import Author, StateKey, StateRows
 from holdfast.store.state_rules import (
     LEASE,
@@ -226,7 +226,7 @@ class _Machine(RuleBasedStateMachine):
                     "select tenant, state, number, data from state_versions where state = %s order by number"
                 )
                 rows = connection.execute(sql, (row.id,)).fetchall()
-            assert [self.rows.decrypt(*version) for version in rows] == self.versions
+            assert [self.rows.decrypt(VersionPlace(*place), data) for *place, data in rows] == self.versions
 
     def _serial(self) -> int:
         return read_new_state(self.versions[-1], "").header.serial if self.versions else 0

@@ -21,9 +21,12 @@ from holdfast.secrets.keys import Key
 from holdfast.server.problems import Denial
 from holdfast.server.state_protocol import Scope, StateLimits, StateProtocol
 from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
+from holdfast.store.state_rows import Author, StateKey, StateRows
+from holdfast.store.state_rules import Caller, lock_request, read_new_state
 
 ME = "me"
+CALLER = Caller(who=ME)
+NET = StateKey("default", "network/prod")
 KEY = Key.of(bytes(range(32)))
 
 
@@ -167,3 +170,14 @@ def envelope(serial: int, *, lineage: str = "lineage-1", data: str = "c2VjcmV0")
         "encryption_version": "v0",
     }
     return json.dumps(document).encode()
+
+
+def write_state(rows: StateRows, content: bytes) -> str:
+    """As plain Terraform does it, to the state NET; the id of that state."""
+    rows.lock(NET, lock_request(lock_info("one"), CALLER))
+    new = read_new_state(content, hashlib.sha256(content).hexdigest())
+    rows.write(NET, new, Author(who=CALLER.who, why="terraform"), lock="one")
+    rows.unlock(NET, "one", CALLER)
+    row, _ = rows.look(NET)
+    assert row is not None
+    return row.id

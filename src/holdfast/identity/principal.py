@@ -32,6 +32,11 @@ class Principal(Struct, frozen=True, kw_only=True):
     claims: Mapping[str, str] = field(default_factory=dict)
     """What the issuer of a CI token verified."""
 
+    @property
+    def home_tenant(self) -> str:
+        """Of what it names without a tenant."""
+        return DEFAULT_TENANT if self.tenant == ALL_TENANTS else self.tenant
+
     def may(self, permission: Permission) -> bool:
         return permission in PERMISSIONS[self.role]
 
@@ -43,13 +48,13 @@ class Principal(Struct, frozen=True, kw_only=True):
 
     def may_read_state(self, state: str) -> bool:
         return self.may(Permission.READ_STATE) and (
-            self._covers_state(state) or any(fnmatchcase(state, pattern) for pattern in self.reads)
+            self.covers_state(state) or any(fnmatchcase(state, pattern) for pattern in self.reads)
         )
 
     def may_write_state(self, state: str) -> bool:
-        return self.may(Permission.WRITE_STATE) and self._covers_state(state)
+        return self.may(Permission.WRITE_STATE) and self.covers_state(state)
 
-    def _covers_state(self, state: str) -> bool:
+    def covers_state(self, state: str) -> bool:
         return any(fnmatchcase(state, pattern) for pattern in self.states)
 
     def is_within(self, grantor: Principal) -> bool:

@@ -7,7 +7,14 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
+from holdfast.database.errors import DatabaseBusy, DatabaseRefused, DatabaseUnavailable
+from holdfast.kernel.errors import Exit, HoldfastError
+from holdfast.store.state_rules import StateRefusal
+
 MEDIA_TYPE = "application/problem+json"
+UNAVAILABLE = 503
+_STATUSES = {"HF-STATE-51": 404}
+_BY_EXIT = {Exit.USAGE: 422, Exit.REFUSED: 409, Exit.BUSY: 409}
 
 
 class FieldProblem(Struct, frozen=True, kw_only=True):
@@ -39,3 +46,17 @@ class Denial(Struct, frozen=True, kw_only=True):
                 "errors": self.errors,
             }
         )
+
+
+def denial_from(error: HoldfastError | StateRefusal) -> Denial:
+    """4xx: the client can do something about it. 503: it may try again."""
+    if isinstance(error, StateRefusal):
+        status, code, message, hint = error.status, error.code, error.message, error.hint
+    else:
+        code, message, hint = error.problem.code, error.problem.message, error.problem.hint
+        if isinstance(error, DatabaseUnavailable | DatabaseBusy | DatabaseRefused):
+            status = UNAVAILABLE
+        else:
+            status = _STATUSES.get(code) or _BY_EXIT.get(error.exit, 500)
+    headers = (("retry-after", "2"),) if status == UNAVAILABLE else ()
+    return Denial(status=status, code=code, message=message, hint=hint, headers=headers)

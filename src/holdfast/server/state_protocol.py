@@ -17,12 +17,13 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
-from holdfast.database.errors import DatabaseBusy, DatabaseRefused, DatabaseUnavailable
-from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
+from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import HoldfastError, internal_error
-from holdfast.server.problems import MEDIA_TYPE, Denial
+from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
+from holdfast.store.state_cipher import VersionPlace
 from holdfast.store.state_rows import Author, StateKey, StateRows
 from holdfast.store.state_rules import LONGEST_INFO, Caller, StateRefusal, lock_request, read_new_state
 from holdfast.terraform.backend.rules import lock_id
@@ -34,6 +35,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 LONGEST_NAME = 500
 _READS = ("GET", "HEAD")
 _WRITES = ("POST", "LOCK", "UNLOCK", "DELETE")
+_NOT_ALLOWED = 405
 _JSON = (("content-type", "application/json"),)
 
 
@@ -51,7 +53,7 @@ class _Reply(Struct, frozen=True, kw_only=True):
     status: int = 200
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
-    written: tuple[StateKey, int, bytes] | None = None
+    written: tuple[VersionPlace, bytes] | None = None
     """A new version."""
 
 
@@ -84,7 +86,7 @@ class StateProtocol:
         authenticate: Callable[[Scope], Principal | Denial],
         *,
         limits: StateLimits | None = None,
-        after_write: Callable[[StateKey, int, bytes], None] | None = None,
+        after_write: Callable[[VersionPlace, bytes], object] | None = None,
         on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
         """`after_write` runs after the response, in a thread: what fails in it harms nothing."""
@@ -150,7 +152,7 @@ class StateProtocol:
             raise StateRefusal(408, "HF-STATE-54", "the request took too long to arrive") from None
         return _Request(
             method=method,
-            key=StateKey(DEFAULT_TENANT if principal.tenant == ALL_TENANTS else principal.tenant, name),
+            key=StateKey(principal.home_tenant, name),
             caller=Caller(who=principal.name, admin=principal.may(Permission.ADMINISTER)),
             body=b"".join(body.chunks),
             lock=lock,
@@ -202,8 +204,8 @@ class StateProtocol:
         _require_md5(request, required=True)
         new = read_new_state(request.body, hashlib.sha256(request.body).hexdigest())
         author = Author(who=request.caller.who, why="terraform")
-        number = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
-        return _Reply(written=(request.key, number, request.body) if number is not None else None)
+        place = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
+        return _Reply(written=(place, request.body) if place is not None else None)
 
     def _unlock(self, request: _Request) -> None:
         _require_md5(request)
@@ -219,9 +221,9 @@ class StateProtocol:
         self._on_fault(error)
         if not isinstance(error, HoldfastError):
             error = internal_error(error, "serving a state")
-        status = 503 if isinstance(error, DatabaseUnavailable | DatabaseBusy | DatabaseRefused) else 500
-        problem = error.problem
-        return _denied(Denial(status=status, code=problem.code, message=problem.message, hint=problem.hint))
+        denial = denial_from(error)
+        # Terraform tries again after a 5xx, and only then.
+        return _denied(denial if denial.status == UNAVAILABLE else replace(denial, status=500))
 
 
 def state_name(raw_path: bytes) -> str:
@@ -309,12 +311,10 @@ def _too_large(longest: int) -> StateRefusal:
 def _refused(refusal: StateRefusal) -> _Reply:
     if refusal.body is not None:
         return _Reply(status=refusal.status, body=refusal.body, headers=_JSON)
-    return _denied(
-        Denial(status=refusal.status, code=refusal.code, message=refusal.message, hint=refusal.hint)
-    )
+    return _denied(denial_from(refusal))
 
 
 def _denied(denial: Denial) -> _Reply:
-    extra = {405: ("allow", ", ".join(_READS + _WRITES)), 503: ("retry-after", "2")}.get(denial.status)
-    headers = (("content-type", MEDIA_TYPE), *denial.headers, *((extra,) if extra else ()))
+    allowed = (("allow", ", ".join(_READS + _WRITES)),) if denial.status == _NOT_ALLOWED else ()
+    headers = (("content-type", MEDIA_TYPE), *denial.headers, *allowed)
     return _Reply(status=denial.status, body=denial.body(), headers=headers)

@@ -13,6 +13,7 @@ from holdfast.secrets.redact import Redactor
 from holdfast.states.rollback import CurrentState, content_to_restore
 from holdfast.states.versions import LoadedVersion, VersionInfo
 from holdfast.store.run_store import StateRecord
+from holdfast.store.state_cipher import VersionPlace
 from holdfast.store.state_rows import Author, StateKey, StateRows
 from holdfast.store.state_rules import Caller, read_new_state, refuse_locked
 from holdfast.store.state_versions import StateVersion, StateVersions
@@ -70,7 +71,7 @@ def rollback(
         author = Author(who=caller.who, why=f"rollback to {number}: {reason}")
         added = rows.add(change, new, rows.cipher.compress(restored), author)
         change.record(caller.who, f"rollback to version {number}", reason)
-    return versions.show(tenant, state, added)
+    return versions.show(tenant, state, added.number)
 
 
 def find_secrets(content: bytes) -> tuple[SecretsFound, ...]:
@@ -84,10 +85,10 @@ def find_secrets(content: bytes) -> tuple[SecretsFound, ...]:
     )
 
 
-def scan_version(versions: StateVersions, tenant: str, state: str, number: int) -> tuple[SecretsFound, ...]:
-    """Scan one version, and record how many attributes contain secrets."""
-    secrets = find_secrets(versions.content(tenant, state, number))
-    versions.record_secrets(tenant, state, number, sum(len(row.paths) for row in secrets))
+def scan_version(versions: StateVersions, place: VersionPlace, content: bytes) -> tuple[SecretsFound, ...]:
+    """Scan a version, and record how many of its attributes contain secrets."""
+    secrets = find_secrets(content)
+    versions.record_secrets(place, sum(len(row.paths) for row in secrets))
     return secrets
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.store.blobs import StoredBlob, decode_name, encode_name
+from holdfast.store.state_cipher import VersionPlace
 from holdfast.store.state_rows import Author, StateKey, StateRows, run
 from holdfast.store.state_rules import (
     Caller,
@@ -119,7 +120,8 @@ class StateBlobs:
         return tuple(sorted(f"{VERSIONS}/{encode_name(row['name'])}/{row['number']:010d}" for row in rows))
 
     def _version(self, row: dict[str, Any]) -> StoredBlob:
-        content = self._rows.decrypt(row["tenant"], row["state"], row["number"], row["data"])
+        place = VersionPlace(row["tenant"], row["state"], row["number"])
+        content = self._rows.decrypt(place, row["data"])
         head = {"version": FORMAT, "serial": int(row["serial"]), "at": row["at"].isoformat()}
         head |= {name: row[name] for name in ("lineage", "resources", "run", "who", "why")}
         return StoredBlob(data=json.dumps(head).encode() + b"\n" + content, tag=row["digest"])

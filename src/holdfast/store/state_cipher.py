@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.secrets.encryption import decrypt, encrypt, key_id_of, wrong_key
-from holdfast.secrets.keys import Key
+from holdfast.secrets.keys import CipherKey, Key
 
 _FAST = 1
+
+
+class VersionPlace(NamedTuple):
+    """Which version it is; its content is bound to it."""
+
+    tenant: str
+    state: str
+    number: int
+
+    @property
+    def context(self) -> str:
+        return f"state\0{self.tenant}\0{self.state}\0{self.number}"
 
 
 class StateCipher:
@@ -22,22 +35,16 @@ class StateCipher:
         """Apart from `encrypt`, so that no transaction waits for it."""
         return zlib.compress(content, _FAST)
 
-    def encrypt(self, place: tuple[str, str, int], compressed: bytes) -> bytes:
-        """`place`: tenant, state and version."""
-        return encrypt(self._newest.scope_key(_scope(place)), compressed, context=_context(place))
+    def encrypt(self, place: VersionPlace, compressed: bytes) -> bytes:
+        return encrypt(_key(self._newest, place), compressed, context=place.context)
 
-    def decrypt(self, place: tuple[str, str, int], data: bytes) -> bytes:
+    def decrypt(self, place: VersionPlace, data: bytes) -> bytes:
         """The content. What was changed, moved or encrypted with another key is an error."""
         key = self._keys.get(key_id := key_id_of(data))
         if key is None:
-            raise wrong_key(f"version {place[2]} of a state", key_id, self._newest.id)
-        return zlib.decompress(decrypt(key.scope_key(_scope(place)), data, context=_context(place)))
+            raise wrong_key(f"version {place.number} of a state", key_id, self._newest.id)
+        return zlib.decompress(decrypt(_key(key, place), data, context=place.context))
 
 
-def _scope(place: tuple[str, str, int]) -> str:
-    return f"state-versions/{place[1]}"
-
-
-def _context(place: tuple[str, str, int]) -> str:
-    tenant, state, version = place
-    return f"state\0{tenant}\0{state}\0{version}"
+def _key(key: Key, place: VersionPlace) -> CipherKey:
+    return key.scope_key(f"state-versions/{place.state}")

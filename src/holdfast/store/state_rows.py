@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.encryption import Damaged, WrongKey
-from holdfast.store.state_cipher import StateCipher
+from holdfast.store.state_cipher import StateCipher, VersionPlace
 from holdfast.store.state_rules import (
     Caller,
     CurrentVersion,
@@ -154,8 +154,8 @@ class StateChange(Statements):
         self.run("delete from state_locks where state = %(state)s")
         self.run("update states set released = %(id)s where id = %(state)s", id=lock.id)
 
-    def add(self, new: NewState, data: bytes, author: Author) -> int:
-        """The number of the new version; `data` is encrypted for it."""
+    def add(self, new: NewState, data: bytes, author: Author) -> None:
+        """`data` is encrypted for the next number."""
         number = self.next_number
         header, lock = new.header, self.row.lock
         self.run(
@@ -174,7 +174,6 @@ class StateChange(Statements):
             fence=lock.number if lock is not None else None,
         )
         self.run("update states set version = %(number)s where id = %(state)s", number=number)
-        return number
 
     def newest_serial(self) -> int:
         """The greatest serial that any version has had."""
@@ -198,24 +197,25 @@ class StateRows:
         if not rows or not rows[0]["version"]:
             return None
         row = rows[0]
-        content = self.decrypt(key.tenant, row["state"], row["version"], row["data"])
+        content = self.decrypt(VersionPlace(key.tenant, row["state"], row["version"]), row["data"])
         return StoredState(
             state=row["state"], number=row["number"], serial=int(row["serial"]), content=content
         )
 
     def write(
         self, key: StateKey, new: NewState, author: Author, *, lock: str | None, number: int | None = None
-    ) -> int | None:
-        """The number of the new version; None where it is the current one, sent again."""
+    ) -> VersionPlace | None:
+        """The new version; None where it is the current one, sent again."""
         compressed = self.cipher.compress(new.content)
         with self.change(key) as change:
             if not accepts_write(change.row, new, lock=lock, number=number):
                 return None
             return self.add(change, new, compressed, author)
 
-    def add(self, change: StateChange, new: NewState, compressed: bytes, author: Author) -> int:
-        place = (change.tenant, change.row.id, change.next_number)
-        return change.add(new, self.cipher.encrypt(place, compressed), author)
+    def add(self, change: StateChange, new: NewState, compressed: bytes, author: Author) -> VersionPlace:
+        place = VersionPlace(change.tenant, change.row.id, change.next_number)
+        change.add(new, self.cipher.encrypt(place, compressed), author)
+        return place
 
     def lock(self, key: StateKey, request: LockRequest) -> StateLock:
         """For Terraform or a run. Who does not get it is put into the queue."""
@@ -306,11 +306,13 @@ class StateRows:
             row = _locked_row(connection, key)
             yield StateChange(connection, key.tenant, row) if row is not None else None
 
-    def decrypt(self, tenant: str, state: str, number: int, data: bytes | None) -> bytes:
+    def decrypt(self, place: VersionPlace, data: bytes | None) -> bytes:
         if data is None:
-            raise UnknownOutcome("HF-STORE-2", f"version {number} of the state {state} is missing")
+            raise UnknownOutcome(
+                "HF-STORE-2", f"version {place.number} of the state {place.state} is missing"
+            )
         try:
-            return self.cipher.decrypt((tenant, state, number), bytes(data))
+            return self.cipher.decrypt(place, bytes(data))
         except (Damaged, WrongKey) as error:
             problem = error.problem
             raise UnknownOutcome(problem.code, problem.message, hint=problem.hint) from None

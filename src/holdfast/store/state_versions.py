@@ -15,6 +15,7 @@ from msgspec import Struct
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.store.retention import expired
+from holdfast.store.state_cipher import VersionPlace
 from holdfast.store.state_rows import Statements, StateRows, run
 from holdfast.store.state_rules import Caller
 
@@ -118,7 +119,7 @@ class StateVersions:
             raise _unknown(f"there is no version {number} of this state")
         if rows[0]["purged"] is not None:
             raise _unknown(f"the content of version {number} was purged: {rows[0]['purged']}")
-        return self._rows.decrypt(tenant, state, number, rows[0]["data"])
+        return self._rows.decrypt(VersionPlace(tenant, state, number), rows[0]["data"])
 
     def pin(self, tenant: str, state: str, number: int, caller: Caller, *, reason: str | None) -> None:
         """Retention keeps a pinned version. None as reason: it is no longer pinned."""
@@ -161,10 +162,9 @@ class StateVersions:
             )
         return tuple(numbers)
 
-    def record_secrets(self, tenant: str, state: str, number: int, secrets: int) -> None:
+    def record_secrets(self, place: VersionPlace, secrets: int) -> None:
         with self._rows.database.transaction(durable=False) as connection:
-            values = {"tenant": tenant, "state": state, "number": number, "secrets": secrets}
-            run(connection, f"{_SET} secrets = %(secrets)s {_WHERE}", **values)
+            run(connection, f"{_SET} secrets = %(secrets)s {_WHERE}", **place._asdict(), secrets=secrets)
 
     @contextmanager
     def _changing(self, tenant: str, state: str) -> Iterator[_VersionChange]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from postgres_made import MadePostgres
-from state_backend_made import KEY, envelope, lock_info, state
+from state_backend_made import CALLER, KEY, NET, envelope, lock_info, state, write_state
 
 from holdfast.config.settings import BackupSettings
 from holdfast.database.database import Database
@@ -16,14 +16,11 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.secrets.keys import Key
 from holdfast.states.server_versions import diff, find_secrets, rollback, scan_version
 from holdfast.store.state_blobs import StateBlobs
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import Caller, StateRefusal, lock_request, read_new_state
+from holdfast.store.state_cipher import StateCipher, VersionPlace
+from holdfast.store.state_rows import StateRows
+from holdfast.store.state_rules import Caller, StateRefusal, lock_request
 from holdfast.store.state_versions import StateVersions
 from holdfast.store.states import ManagedStates, StateSnapshot
-
-ME = Caller(who="me")
-NET = StateKey("default", "network/prod")
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +41,9 @@ def versions(rows: StateRows) -> StateVersions:
     return StateVersions(rows)
 
 
-def _write(rows: StateRows, content: bytes) -> str:
-    """The id of the state."""
-    rows.lock(NET, lock_request(lock_info("one"), ME))
-    new = read_new_state(content, hashlib.sha256(content).hexdigest())
-    rows.write(NET, new, Author(who="me", why="terraform"), lock="one")
-    rows.unlock(NET, "one", ME)
-    row, _ = rows.look(NET)
-    assert row is not None
-    return row.id
-
-
 def test_versions_are_listed_shown_and_compared(rows: StateRows, versions: StateVersions) -> None:
     contents = (state(serial, values={"a": serial, "b": "same"}) for serial in (1, 2, 3))
-    id_, *_ = [_write(rows, content) for content in contents]
+    id_, *_ = [write_state(rows, content) for content in contents]
     listed = versions.list("default", id_)
     assert [(row.number, row.serial, row.resources, row.current) for row in listed] == [
         (3, 3, 2, True),
@@ -87,7 +73,7 @@ def test_a_sensitive_value_is_not_in_a_difference(rows: StateRows, versions: Sta
         document = json.loads(state(serial, values={"a": password}))
         instance = document["resources"][0]["instances"][0]
         instance["sensitive_attributes"] = [[{"type": "get_attr", "value": "input"}]]
-        id_ = _write(rows, json.dumps(document).encode())
+        id_ = write_state(rows, json.dumps(document).encode())
     difference = diff(versions, "default", id_, 1, 2)
     assert difference is not None
     assert difference.resources
@@ -95,40 +81,40 @@ def test_a_sensitive_value_is_not_in_a_difference(rows: StateRows, versions: Sta
 
 
 def test_a_rollback_is_a_new_version_with_a_greater_serial(rows: StateRows, versions: StateVersions) -> None:
-    id_, *_ = [_write(rows, state(serial)) for serial in (1, 7)]
+    id_, *_ = [write_state(rows, state(serial)) for serial in (1, 7)]
     done = rollback(rows, "default", id_, 1, Caller(who="root"), reason="a mistake")
     assert (done.number, done.serial, done.who, done.why) == (3, 8, "root", "rollback to 1: a mistake")
     restored = json.loads(versions.content("default", id_, 3))
     assert restored == json.loads(state(1)) | {"serial": 8}
-    rows.lock(NET, lock_request(lock_info("one"), ME))
+    rows.lock(NET, lock_request(lock_info("one"), CALLER))
     with pytest.raises(StateRefusal) as refusal:
-        rollback(rows, "default", id_, 2, ME, reason="again")
+        rollback(rows, "default", id_, 2, CALLER, reason="again")
     assert refusal.value.status == 423
-    rows.unlock(NET, "one", ME)
-    _write(rows, envelope(9))
+    rows.unlock(NET, "one", CALLER)
+    write_state(rows, envelope(9))
     with pytest.raises(Refused, match="HF-STATE-26"):
-        rollback(rows, "default", id_, 1, ME, reason="again")
-    rows.delete(NET, ME, lock=None)
+        rollback(rows, "default", id_, 1, CALLER, reason="again")
+    rows.delete(NET, CALLER, lock=None)
     with pytest.raises(Refused, match="HF-STATE-58"):
-        rollback(rows, "default", id_, 1, ME, reason="again")
+        rollback(rows, "default", id_, 1, CALLER, reason="again")
 
 
 def test_retention_frees_space_and_keeps_what_is_needed(rows: StateRows, versions: StateVersions) -> None:
-    id_, *_ = [_write(rows, state(serial)) for serial in range(1, 7)]
-    versions.pin("default", id_, 2, ME, reason="before the migration")
+    id_, *_ = [write_state(rows, state(serial)) for serial in range(1, 7)]
+    versions.pin("default", id_, 2, CALLER, reason="before the migration")
     assert versions.prune("default", id_, BackupSettings(keep=2, max_age=3600.0)) == ()
     assert sorted(versions.prune("default", id_, BackupSettings(keep=2, max_age=0.0))) == [1, 3, 4]
     assert [row.number for row in versions.list("default", id_)] == [6, 5, 2]
-    versions.pin("default", id_, 2, ME, reason=None)
+    versions.pin("default", id_, 2, CALLER, reason=None)
     assert versions.prune("default", id_, BackupSettings(keep=1, max_age=0.0)) == (5, 2)
     assert rows.read(NET) is not None
 
 
 def test_a_purge_destroys_one_old_version_and_says_why(rows: StateRows, versions: StateVersions) -> None:
-    id_, *_ = [_write(rows, state(serial)) for serial in (1, 2)]
+    id_, *_ = [write_state(rows, state(serial)) for serial in (1, 2)]
     with pytest.raises(Refused, match="HF-STATE-52"):
-        versions.purge("default", id_, 2, ME, reason="leak")
-    versions.purge("default", id_, 1, ME, reason="leak")
+        versions.purge("default", id_, 2, CALLER, reason="leak")
+    versions.purge("default", id_, 1, CALLER, reason="leak")
     purged = versions.show("default", id_, 1)
     assert (purged.purged, purged.stored, purged.serial) == ("me: leak", 0, 1)
     with pytest.raises(UsageError, match="purged: me: leak"):
@@ -149,9 +135,10 @@ def test_secrets_in_versions_are_counted(rows: StateRows, versions: StateVersion
             "instances": [{"attributes": {"result": "s3cr3t-Value-9431", "length": 17}}],
         }
     ]
-    id_ = _write(rows, json.dumps(document).encode())
+    content = json.dumps(document).encode()
+    id_ = write_state(rows, content)
     assert versions.show("default", id_, 1).secrets is None
-    (found,) = scan_version(versions, "default", id_, 1)
+    (found,) = scan_version(versions, VersionPlace("default", id_, 1), content)
     assert (found.address, found.paths) == ("random_password.db", ("result",))
     assert found.remedy
     assert versions.show("default", id_, 1).secrets == 1
@@ -159,7 +146,7 @@ def test_secrets_in_versions_are_counted(rows: StateRows, versions: StateVersion
 
 
 def test_an_older_key_still_reads(rows: StateRows, shared: Database) -> None:
-    _write(rows, state(1))
+    write_state(rows, state(1))
     new = Key.of(bytes(32))
     stored = StateRows(shared, StateCipher([new, KEY])).read(NET)
     assert stored is not None
@@ -167,7 +154,7 @@ def test_an_older_key_still_reads(rows: StateRows, shared: Database) -> None:
 
 
 def test_a_managed_state_and_plain_terraform_share_versions_and_lock(rows: StateRows) -> None:
-    blobs = StateBlobs(rows, "default", ME)
+    blobs = StateBlobs(rows, "default", CALLER)
     managed = ManagedStates(blobs)  # type: ignore[arg-type]
     assert managed.current(NET.name) is None
     first = managed.add(NET.name, _snapshot(1), after=0)
@@ -175,7 +162,7 @@ def test_a_managed_state_and_plain_terraform_share_versions_and_lock(rows: State
     stored = rows.read(NET)
     assert stored is not None
     assert (stored.number, stored.content) == (1, state(1))
-    _write(rows, state(2))
+    write_state(rows, state(2))
     current = managed.current(NET.name)
     assert current is not None
     assert (current.number, current.state, current.who, current.why) == (2, state(2), "me", "terraform")
@@ -183,18 +170,18 @@ def test_a_managed_state_and_plain_terraform_share_versions_and_lock(rows: State
     assert managed.add(NET.name, _snapshot(3), after=1) is None
 
     # Plain Terraform holds the lock: the run is refused, and gets no lease.
-    rows.lock(NET, lock_request(lock_info("one"), ME))
+    rows.lock(NET, lock_request(lock_info("one"), CALLER))
     with pytest.raises(StateRefusal) as refusal:
         managed.add(NET.name, _snapshot(3), after=2)
     assert refusal.value.status == 423
     lease = f"state-locks/{NET.name.replace('/', '%2F')}"
     assert not blobs.create(lease, b'{"run":"r1"}')
-    rows.unlock(NET, "one", ME)
+    rows.unlock(NET, "one", CALLER)
 
     # The run holds the lease: plain Terraform and other runs are refused.
     assert blobs.create(lease, b'{"run":"r1"}')
     with pytest.raises(StateRefusal):
-        rows.lock(NET, lock_request(lock_info("two"), ME))
+        rows.lock(NET, lock_request(lock_info("two"), CALLER))
     with pytest.raises(StateRefusal):
         managed.add(NET.name, _snapshot(3, run="r2"), after=2)
     assert managed.add(NET.name, _snapshot(3), after=2) is not None
