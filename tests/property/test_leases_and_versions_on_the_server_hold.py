@@ -6,7 +6,6 @@ the holder of the lock adds versions, and fencing numbers only grow.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -106,7 +105,7 @@ class _Machine(RuleBasedStateMachine):
         allowed = self.holder == client and not stale and (repeated or follows)
 
         def work() -> None:
-            new = read_new_state(content, hashlib.sha256(content).hexdigest())
+            new = read_new_state(content)
             author = Author(who=client, why="test")
             self.rows.write(self.key, new, author, lock=f"id-{client}", number=number)
 
@@ -120,7 +119,7 @@ class _Machine(RuleBasedStateMachine):
         current = self.versions[-1] if self.versions else None
         follows = current is None or serial > self._serial()
         allowed = self.holder is None and self.unlocked_writes and (current == content or follows)
-        new = read_new_state(content, hashlib.sha256(content).hexdigest())
+        new = read_new_state(content)
         author = Author(who="anyone", why="test")
         happened = self.attempt(
             point, lambda: self.rows.write(self.key, new, author, lock=None), allowed=allowed
@@ -229,7 +228,7 @@ class _Machine(RuleBasedStateMachine):
             assert [self.rows.decrypt(VersionPlace(*place), data) for *place, data in rows] == self.versions
 
     def _serial(self) -> int:
-        return read_new_state(self.versions[-1], "").header.serial if self.versions else 0
+        return read_new_state(self.versions[-1]).header.serial if self.versions else 0
 
     def _hold(self, client: str) -> None:
         self.number += 1

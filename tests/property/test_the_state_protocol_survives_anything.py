@@ -112,7 +112,7 @@ def test_the_protocol_survives_anything(postgres: MadePostgres) -> None:
     with postgres.new_database() as address, Database.open(address, size=4) as database:
         rows = StateRows(database, StateCipher([KEY]))
         rows.lock(_KEY, lock_request(lock_info("held"), Caller(who="another")))
-        new = read_new_state(state(2), hashlib.sha256(state(2)).hexdigest())
+        new = read_new_state(state(2))
         rows.write(_KEY, new, Author(who="another", why="test"), lock="held")
         _survives(StateProtocol(rows, authenticate), rows)
 

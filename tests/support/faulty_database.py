@@ -67,9 +67,9 @@ class _Cursor:
         self._cursor = cursor
         self._database = database
 
-    def execute(self, *arguments: Any) -> Any:
+    def execute(self, *arguments: Any, **options: Any) -> Any:
         self._database.next_statement()
-        return self._cursor.execute(*arguments)
+        return self._cursor.execute(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cursor, name)

@@ -175,7 +175,7 @@ def envelope(serial: int, *, lineage: str = "lineage-1", data: str = "c2VjcmV0")
 def write_state(rows: StateRows, content: bytes) -> str:
     """As plain Terraform does it, to the state NET; the id of that state."""
     rows.lock(NET, lock_request(lock_info("one"), CALLER))
-    new = read_new_state(content, hashlib.sha256(content).hexdigest())
+    new = read_new_state(content)
     rows.write(NET, new, Author(who=CALLER.who, why="terraform"), lock="one")
     rows.unlock(NET, "one", CALLER)
     row, _ = rows.look(NET)

@@ -197,12 +197,12 @@ class StateProtocol:
         if stored is None:
             never = Denial(status=404, code="HF-STATE-55", message=f"{request.key.name} has no state")
             return _denied(never)
-        digest = base64.b64encode(_md5(stored.content)).decode()
+        digest = base64.b64encode(stored.md5).decode()
         return _Reply(body=stored.content, headers=(*_JSON, ("content-md5", digest)))
 
     def _write(self, request: _Request) -> _Reply:
         _require_md5(request, required=True)
-        new = read_new_state(request.body, hashlib.sha256(request.body).hexdigest())
+        new = read_new_state(request.body)
         author = Author(who=request.caller.who, why="terraform")
         place = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
         return _Reply(written=(place, request.body) if place is not None else None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from msgspec import Struct
 
 from holdfast.checks.secrets.secret_facts import remedy
@@ -67,7 +65,7 @@ def rollback(
                 place="", lineage=goal.lineage, serial=change.newest_serial(), resources=None, seen=""
             ),
         )
-        new = read_new_state(restored, hashlib.sha256(restored).hexdigest())
+        new = read_new_state(restored)
         author = Author(who=caller.who, why=f"rollback to {number}: {reason}")
         added = rows.add(change, new, rows.cipher.compress(restored), author)
         change.record(caller.who, f"rollback to version {number}", reason)

@@ -74,14 +74,15 @@ _QUEUE = """
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null
       and q.last_asked > clock_timestamp() - interval '1 minute' order by q.first_asked, q.id"""
 _READ = """
-    select s.id as state, s.version, v.number, v.serial, v.digest, v.data from states s
+    select s.id as state, s.version, v.number, v.serial, v.md5, v.data from states s
     left join state_versions v on v.state = s.id and v.number = s.version
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null"""
 _VERSION = """
     insert into state_versions
-      (tenant, state, number, serial, lineage, empty, resources, size, digest, data, who, why, run, fence)
+      (tenant, state, number, serial, lineage, empty, resources, size, digest, md5, data, who, why, run,
+      fence)
     values (%(tenant)s, %(state)s, %(number)s, %(serial)s, %(lineage)s, %(empty)s, %(resources)s, %(size)s,
-      %(digest)s, %(data)s, %(who)s, %(why)s, %(run)s, %(fence)s)"""
+      %(digest)s, %(md5)s, %(data)s, %(who)s, %(why)s, %(run)s, %(fence)s)"""
 _DELETED = """
     with old as (update states set deleted = clock_timestamp() where id = %(state)s returning *)
     insert into states (id, tenant, name, fence, released, unlocked_writes)
@@ -111,6 +112,7 @@ class StoredState(MaskedStruct, frozen=True, kw_only=True):
     number: int
     serial: int
     content: bytes
+    md5: bytes
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -167,6 +169,7 @@ class StateChange(Statements):
             resources=header.managed,
             size=len(new.content),
             digest=new.digest,
+            md5=new.md5,
             data=data,
             who=author.who,
             why=author.why,
@@ -199,7 +202,11 @@ class StateRows:
         row = rows[0]
         content = self.decrypt(VersionPlace(key.tenant, row["state"], row["version"]), row["data"])
         return StoredState(
-            state=row["state"], number=row["number"], serial=int(row["serial"]), content=content
+            state=row["state"],
+            number=row["number"],
+            serial=int(row["serial"]),
+            content=content,
+            md5=bytes(row["md5"]),
         )
 
     def write(
@@ -323,7 +330,7 @@ def run(connection: Connection[Any], sql: str, **values: object) -> list[dict[st
     from psycopg.rows import dict_row  # noqa: PLC0415 - an extra
 
     with connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(sql, values)
+        cursor.execute(sql, values, binary=True)
         return cursor.fetchall() if cursor.description is not None else []
 
 

@@ -8,6 +8,7 @@ declared dead.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -112,6 +113,9 @@ class NewState(MaskedStruct, frozen=True, kw_only=True):
     content: bytes
     header: StateHeader
     digest: str
+    """SHA-256."""
+    md5: bytes
+    """Terraform's protocol has it."""
 
 
 class _Resource(TypedDict, total=False):
@@ -133,7 +137,7 @@ class _Document(TypedDict, total=False):
 _DOCUMENT = msgspec.json.Decoder(_Document)
 
 
-def read_new_state(content: bytes, digest: str) -> NewState:
+def read_new_state(content: bytes) -> NewState:
     """Attributes stay undecoded: a state may have a hundred megabytes."""
     try:
         content.decode()
@@ -147,7 +151,9 @@ def read_new_state(content: bytes, digest: str) -> NewState:
         raise _not_a_state(str(error)) from None
     if len(header.lineage) > LONGEST_ID or not header.lineage.isprintable():
         raise _not_a_state("its lineage is not valid")
-    return NewState(content=content, header=header, digest=digest)
+    digest = hashlib.sha256(content).hexdigest()
+    md5 = hashlib.md5(content, usedforsecurity=False).digest()
+    return NewState(content=content, header=header, digest=digest, md5=md5)
 
 
 def lock_request(info: bytes, caller: Caller) -> LockRequest:

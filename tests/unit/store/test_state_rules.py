@@ -30,7 +30,7 @@ FREE = StateRow(
 )
 RUN = run_lease("r1", "lease-1", who="ci", created="2026-01-01T00:00:00Z", version="1")
 OTHER = run_lease("r2", "lease-2", who="ci", created="2026-01-01T00:00:00Z", version="1")
-STATE = read_new_state(b'{"version":4,"serial":1,"lineage":"l"}', "digest")
+STATE = read_new_state(b'{"version":4,"serial":1,"lineage":"l"}')
 
 
 def _held(lock: StateLock, *, after: timedelta = timedelta()) -> StateRow:

@@ -27,9 +27,10 @@ create table state_versions (
   empty boolean not null,
   -- Managed resources; null: OpenTofu encrypted the state.
   resources bigint,
-  -- Of the content, in bytes and as SHA-256.
+  -- Of the content: bytes, SHA-256, and the MD5 of Terraform's protocol.
   size bigint not null,
   digest text not null,
+  md5 bytea not null,
   -- Compressed and encrypted; null: purged.
   data bytea,
   written timestamptz not null default now(),
