@@ -1,4 +1,4 @@
-"""Documents about holdfast.yaml that are generated from its declarations and committed in docs/."""
+"""Documents about holdfast.yaml and server.yaml, generated from their declarations and committed in docs/."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holdfast.config.declarations import Group, Key, ListOf, Names, ScalarOrMapp
 from holdfast.config.defaults import EntryDefaults
 from holdfast.config.output_refs import OutputInput
 from holdfast.config.secret_refs import REFERENCE_PATTERN
+from holdfast.config.server import ServerSettings
 from holdfast.config.settings import Config
 from holdfast.config.shapes import (
     DURATION,
@@ -37,6 +38,13 @@ Every key of `holdfast.yaml`. [Configuration](configuration.md) explains how the
 
 In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
 """  # noqa: E501 - one paragraph is one line, as on every page
+_SERVER_HEAD = """\
+# Keys of server.yaml
+
+Every key of `server.yaml`, the configuration of `holdfast serve`: [the server](server.md). This page is generated: `make docs` writes it.
+
+In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
+"""  # noqa: E501 - as above
 _LINK = r"\[([^\]]*)\]\([^)]*\)"
 _SECRET = {"$ref": "#/$defs/secret"}
 _TABLE_HEAD = ("| key | default | meaning |", "|---|---|---|")
@@ -176,26 +184,35 @@ def _anchored(pattern: str) -> str:
 
 
 def keys_page() -> str:
-    """The reference page of all keys."""
+    """The reference page of all keys of holdfast.yaml."""
+    return _HEAD + _tables(Config)
+
+
+def server_keys_page() -> str:
+    """The reference page of all keys of server.yaml."""
+    return _SERVER_HEAD + _tables(ServerSettings)
+
+
+def _tables(whole: type[Section]) -> str:
     sections: dict[str, list[str]] = {"The file": []}
-    for path, key in keys_once():
+    for path, key in keys_once(whole):
         top = path.partition(".")[0].removesuffix("[]")
-        alone = not any(walk(Config.keys[top].shape))
+        alone = not any(walk(whole.keys[top].shape))
         title = "The file" if alone else f"`{top}`"
         row = f"| `{path}` | {_default(key)} | {key.doc} |"
         sections.setdefault(title, []).append(row)
     tables = ("\n".join((f"\n## {title}\n", *_TABLE_HEAD, *rows)) for title, rows in sections.items())
-    return _HEAD + "\n".join(tables) + "\n"
+    return "\n".join(tables) + "\n"
 
 
-def keys_once() -> Iterator[tuple[str, Key]]:
+def keys_once(whole: type[Section] = Config) -> Iterator[tuple[str, Key]]:
     """Each key under its shortest path: what `guard.environments` repeats is listed in `guard` only."""
     shortest: dict[object, str] = {}
-    for path, key in walk(Config):
+    for path, key in walk(whole):
         known = shortest.setdefault(_identity(key), path)
         if path.count(".") < known.count("."):
             shortest[_identity(key)] = path
-    return ((path, key) for path, key in walk(Config) if shortest[_identity(key)] == path)
+    return ((path, key) for path, key in walk(whole) if shortest[_identity(key)] == path)
 
 
 def _identity(key: Key) -> object:

@@ -37,12 +37,17 @@ def find(start: Path) -> Path:
 def load(file: Path) -> Config:
     """Raises ConfigError with every mistake, in the order of the file."""
     path = file.absolute()
+    content = read_content(path)
+    return parse(decode(content, file=path.name), file=path.name, root=path.parent, path=path)
+
+
+def read_content(path: Path) -> bytes:
+    """A little more than the largest file, so that a larger one is noticed."""
     try:
         with path.open("rb") as handle:
-            content = handle.read(yaml.MAX_BYTES + 1)
+            return handle.read(yaml.MAX_BYTES + 1)
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
-    return parse(decode(content, file=path.name), file=path.name, root=path.parent, path=path)
 
 
 def decode(content: bytes, *, file: str) -> str:

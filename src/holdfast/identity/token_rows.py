@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -14,6 +15,9 @@ from holdfast.identity.roles import Role
 from holdfast.identity.tokens import GivenToken, NewToken, new_token
 from holdfast.system import clock
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 _USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 """The last use is a hint for people, and not worth a write with every request."""
 _NAMES: Final = (
@@ -21,6 +25,12 @@ _NAMES: Final = (
     "expires", "last_used", "revoked",
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
+RUN: Final = "run"
+"""The kind of a token that belongs to one run."""
+_LEASE: Final = """
+    select 1 from state_locks l join states s on s.id = l.state
+    where s.tenant = %(tenant)s and s.name = %(state)s and s.deleted is null
+      and l.run = %(run)s and l.number = %(fence)s::bigint"""
 
 
 class TokenInfo(Struct, frozen=True, kw_only=True):
@@ -88,6 +98,30 @@ class TokenRows:
         assert row is not None  # noqa: S101 - `returning` of one row
         return CreatedToken(info=_info(row), text=token.text)
 
+    def create_for_run(
+        self,
+        holder: Principal,
+        *,
+        run: str,
+        state: str,
+        reads: tuple[str, ...],
+        fence: int,
+        expires: datetime,
+    ) -> CreatedToken:
+        """For one state and those that the run reads, while the run holds this lease of the state."""
+        principal = Principal(
+            id="",
+            name=holder.name,
+            kind=RUN,
+            role=Role.RUN,
+            tenant=holder.home_tenant,
+            stacks=(),
+            states=(_literal(state),),
+            reads=tuple(map(_literal, reads)),
+            claims={"run": run, "state": state, "fence": str(fence)},
+        )
+        return self.create(principal, created_by=holder.name, expires=expires)
+
     def authenticate(self, given: GivenToken) -> Principal | None:
         """None: unknown, revoked, expired, or another secret. All take the same time."""
         with self._database.transaction(durable=False) as connection:
@@ -98,10 +132,12 @@ class TokenRows:
             same = given.matches(bytes(row[0]) if row is not None else None)
             if row is None or not same or not _info(row[1:]).active(clock.now()):
                 return None
-            info = _info(row[1:])
+            info, principal = _info(row[1:]), _principal(row[1:])
+            if principal.kind == RUN and not _holds_lease(connection, principal):
+                return None
             if info.last_used is None or clock.now() - info.last_used > _USE_RECORDED_EVERY:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
-        return _principal(row[1:])
+        return principal
 
     def list(self, tenant: str | None, *, after: str = "", limit: int = 200) -> tuple[TokenInfo, ...]:
         """Of one tenant, or of all; tokens of single runs are not listed."""
@@ -145,6 +181,17 @@ class TokenRows:
                 "delete from tokens where coalesce(revoked, expires) <"
                 " now() - case kind when 'token' then interval '30 days' else interval '1 hour' end"
             ).rowcount
+
+
+def _holds_lease(connection: Connection[Any], principal: Principal) -> bool:
+    """Whether the run still holds the lease that its token was created for."""
+    claims = {**principal.claims, "tenant": principal.tenant}
+    return connection.execute(_LEASE, claims).fetchone() is not None
+
+
+def _literal(text: str) -> str:
+    """A pattern that matches only this text."""
+    return re.sub(r"([*?[])", r"[\1]", text)
 
 
 def _json(document: dict[str, str]) -> object:

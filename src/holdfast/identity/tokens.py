@@ -52,6 +52,12 @@ def new_token() -> NewToken:
     return NewToken(id=id_, text=f"{PREFIX}{id_}_{secret}", digest=_digest(secret))
 
 
+def read_token(text: str) -> NewToken | None:
+    """A token that was created before, from its text."""
+    given = parse_token(text)
+    return None if given is None else NewToken(id=given.id, text=text, digest=given.digest)
+
+
 def parse_token(text: str) -> GivenToken | None:
     """None: it cannot be a token of ours."""
     match = _FORMAT.fullmatch(text)

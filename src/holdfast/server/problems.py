@@ -55,7 +55,9 @@ def denial_from(error: HoldfastError | StateRefusal) -> Denial:
     else:
         code, message, hint = error.problem.code, error.problem.message, error.problem.hint
         if isinstance(error, DatabaseUnavailable | DatabaseBusy | DatabaseRefused):
-            status = UNAVAILABLE
+            # Where the database is concerns only the log of the server.
+            status, message = UNAVAILABLE, "the server cannot use its database at the moment"
+            hint = "Try again. If it lasts, the server's log and `holdfast db status` there say why."
         else:
             status = _STATUSES.get(code) or _BY_EXIT.get(error.exit, 500)
     headers = (("retry-after", "2"),) if status == UNAVAILABLE else ()

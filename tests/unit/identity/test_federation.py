@@ -69,7 +69,7 @@ def test_both_formats_of_a_subject_match_one_rule() -> None:
 
 def test_a_rule_with_ids_matches_only_these() -> None:
     rule = FederationRule(issuer=ISSUER, audience="holdfast", claims={"sub": "repo:acme@12/infra@34:*"})
-    assert federation(None, rule).verify(signed(sub="repo:acme@12/infra@34:ref:x"))
+    federation(None, rule).verify(signed(sub="repo:acme@12/infra@34:ref:x"))
     for other in ("repo:acme@99/infra@34:ref:x", "repo:acme/infra:ref:x"):
         with pytest.raises(Untrusted, match="no rule"):
             federation(None, rule).verify(signed(sub=other))
@@ -99,8 +99,8 @@ def test_any_other_token_is_refused(changed: dict[str, object], why: str) -> Non
 
 
 def test_clocks_may_differ_by_a_minute() -> None:
-    assert federation().verify(signed(exp=NOW - 59))
-    assert federation().verify(signed(iat=NOW + 59))
+    federation().verify(signed(exp=NOW - 59))
+    federation().verify(signed(iat=NOW + 59))
 
 
 def test_a_foreign_signature_is_refused() -> None:
@@ -134,7 +134,7 @@ def test_a_rotated_key_works_at_once_and_unknown_ones_do_not_flood_the_issuer() 
     new = ECKey.generate_key("P-256", {"kid": "two"})
     issuer.keys = (KEY, new)
     clock[0] += 11
-    assert tested.verify(signed(new, algorithm="ES256"))
+    tested.verify(signed(new, algorithm="ES256"))
     assert issuer.reads == 2
     unknown = RSAKey.generate_key(2048, {"kid": "three"})
     for _ in range(5):

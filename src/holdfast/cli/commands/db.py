@@ -55,7 +55,7 @@ def stop(invocation: Invocation, data: DataFolder = None) -> Exit:
 
 
 def status(invocation: Invocation, data: DataFolder = None) -> Exit:
-    """Show where the database is, whether it answers, its schema and its size."""
+    """Show where the database is, its schema and its size."""
     from holdfast.database.database import Database
     from holdfast.database.migrations import schema_status
     from holdfast.database.place import external_address
@@ -122,10 +122,11 @@ def backup(
     ] = None,
     data: DataFolder = None,
 ) -> Exit:
-    """Write an encrypted backup of the database, also while servers use it.
+    """Write an encrypted backup of the database.
 
-    Only the server's key opens it. With --escrow, the file also contains that key, encrypted for your age
-    recipients: keep their identities elsewhere, and you can restore after losing the machine and its key.
+    Servers may use the database meanwhile. Only the server's key opens the backup. With --escrow, the file
+    also contains that key, encrypted for your age recipients: keep their identities elsewhere, and you can
+    restore after losing the machine and its key.
     """
     from holdfast.database.backup import write_backup
     from holdfast.database.migrations import require_current_schema

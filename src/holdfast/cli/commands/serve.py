@@ -1,0 +1,71 @@
+"""`holdfast serve`: the server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from holdfast.cli.command import Invocation, Option
+from holdfast.kernel.errors import Exit
+
+if TYPE_CHECKING:
+    from holdfast.server.serve import ReadyServer
+
+
+def serve(
+    invocation: Invocation,
+    listen: Annotated[
+        str | None,
+        Option("--listen", metavar="HOST:PORT", help="The address to listen on. Default: 127.0.0.1:8420."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        Option("--data", metavar="DIR", help="The data folder of the server. Default: HOLDFAST_HOME/server."),
+    ] = None,
+) -> Exit:
+    """Run the server: the API and the state backend.
+
+    It runs until it is interrupted. Its database is a PostgreSQL in the data folder, or the one in
+    HOLDFAST_DATABASE_URL. Its configuration is server.yaml in the data folder, or the file named with
+    --config. The first start creates an admin token and a key there.
+    """
+    from holdfast.config.server import FILE_NAME, default_settings, load_server_settings
+    from holdfast.database.database import URL_VARIABLE
+    from holdfast.database.errors import extra_missing
+    from holdfast.database.place import data_folder
+
+    try:
+        from holdfast.server.serve import serve as run_server
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("holdfast"):
+            raise
+        raise extra_missing(str(error.name)) from None
+
+    environment = invocation.environment
+    if (url := environment.get(URL_VARIABLE)) is not None:
+        invocation.console.redactor.register(url)
+    folder = data_folder(environment, data)
+    file = invocation.config or folder / FILE_NAME
+    is_given = invocation.config is not None or file.exists()
+    settings = load_server_settings(file) if is_given else default_settings(folder)
+
+    def show_ready(server: ReadyServer) -> None:
+        document = {
+            "version": 1,
+            "url": server.url,
+            "data": str(server.data),
+            "admin_token_file": str(server.admin_token_file),
+        }
+        line = json.dumps(document) if invocation.as_json else f"Holdfast is ready at {server.url}"
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    # SIGTERM before the server is ready, too, ends it as asked.
+    with suppress(KeyboardInterrupt):
+        run_server(
+            environment, folder, settings, listen=listen, notice=invocation.console.warn, ready=show_ready
+        )
+    return Exit.DONE

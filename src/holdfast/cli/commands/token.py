@@ -1,0 +1,94 @@
+"""`holdfast token`: tokens of the server."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+from holdfast.cli.command import Argument, Invocation, Option
+from holdfast.kernel.errors import Exit
+from holdfast.kernel.text import plural
+
+if TYPE_CHECKING:
+    from holdfast.identity.client import ServerClient
+
+HELP = "Create, list and revoke tokens of the server."
+COMMANDS = ("create", "list", "revoke")
+_PATH = "/api/v1/tokens"
+
+
+def create(
+    invocation: Invocation,
+    role: Annotated[str, Option("--role", metavar="ROLE", help="viewer, operator, approver, admin or ci.")],
+    name: Annotated[str | None, Option("--name", metavar="NAME", help="Whose token it is.")] = None,
+    tenant: Annotated[
+        str | None, Option("--tenant", metavar="TENANT", help="Default: the tenant of your own token.")
+    ] = None,
+    stack: Annotated[
+        list[str] | None,
+        Option("--stack", metavar="PATTERN", help="Only these stacks. Can be repeated. Default: all."),
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        Option("--state", metavar="PATTERN", help="Only these states. Can be repeated. Default: all."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        Option("--expires", metavar="WHEN", help="A duration such as 90d, or a time. Default: never."),
+    ] = None,
+) -> Exit:
+    """Create a token and print it, once: only a digest of it is stored."""
+    wanted = {
+        "role": role, "name": name, "tenant": tenant, "stacks": stack, "states": state, "expires": expires,
+    }  # fmt: skip
+    given = {key: value for key, value in wanted.items() if value}
+    created = _client(invocation).send("POST", _PATH, given)
+    # The redactor masks tokens everywhere else.
+    sys.stdout.write((json.dumps(created, indent=2) if invocation.as_json else created["token"]) + "\n")
+    if not invocation.as_json:
+        invocation.console.say(" ", f"{_line(created)}. It is not shown again.")
+    return Exit.DONE
+
+
+def list_(invocation: Invocation) -> Exit:
+    """List the tokens of your tenant, without their secrets."""
+    client, tokens, cursor = _client(invocation), list[dict[str, Any]](), ""
+    while True:
+        page = client.send("GET", f"{_PATH}?limit=200&cursor={cursor}")
+        tokens += page["tokens"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    lines = [f" {_line(token)}" for token in tokens]
+    return invocation.answer({"version": 1, "tokens": tokens}, *lines, f" {plural(len(tokens), 'token')}")
+
+
+def revoke(
+    invocation: Invocation,
+    token_id: Annotated[str, Argument(metavar="ID", help="As `token list` shows it.")],
+) -> Exit:
+    """Revoke a token at once."""
+    from urllib.parse import quote
+
+    _client(invocation).send("DELETE", f"{_PATH}/{quote(token_id, safe='')}")
+    return invocation.answer({"version": 1, "revoked": token_id}, f" Revoked {token_id}.")
+
+
+def _client(invocation: Invocation) -> ServerClient:
+    from holdfast.identity.client import ServerClient, current_login
+
+    login = current_login(invocation.environment)
+    invocation.console.redactor.register(login.token)
+    return ServerClient(login, invocation.environment)
+
+
+def _line(token: dict[str, Any]) -> str:
+    """`abcd… ada: operator in default, stacks dev/*, until 2027-01-31T12:00:00Z`."""
+    parts = [f"{token['role']} in {'all tenants' if token['tenant'] == '*' else token['tenant']}"]
+    parts += [f"{key} {' '.join(token[key])}" for key in ("stacks", "states") if token[key] != ["*"]]
+    if token["expires"]:
+        parts.append(f"until {token['expires']}")
+    if token["revoked"]:
+        parts.append(f"revoked {token['revoked']}")
+    return f"{token['id']}  {token['name']}: {', '.join(parts)}"

@@ -1,0 +1,138 @@
+"""The keys of server.yaml, the configuration of `holdfast serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.config import yaml
+from holdfast.config.declarations import At, ListOf, Names, Section, key
+from holdfast.config.problems import Problems
+from holdfast.config.read import decode, read_content
+from holdfast.config.reader import Reader, build_fields
+from holdfast.config.shapes import (
+    WRONG_VALUE,
+    Choice,
+    Duration,
+    FormatVersion,
+    Integer,
+    MistakeError,
+    Size,
+    Text,
+)
+from holdfast.kernel.errors import ConfigError
+
+FILE_NAME: Final = "server.yaml"
+DEFAULT_LISTEN: Final = "127.0.0.1:8420"
+_ROLES: Final = ("viewer", "operator", "approver", "admin", "ci")
+_HOST_AND_PORT: Final = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):\d{1,5}"
+_ISSUER: Final = r"https://[^\s?#]+|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?[^\s?#]*"
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise MistakeError(
+            WRONG_VALUE, f"is `{text}`; it must be an address or a network such as 10.0.0.0/8"
+        ) from None
+
+
+class TlsFiles(Section, frozen=True, kw_only=True):
+    certificate: str | None = key(
+        Text("the path of a PEM file"), "The certificate with its chain, as a PEM file.", required=True
+    )
+    key_file: str | None = key(
+        Text("the path of a PEM file"),
+        "Its private key, as a PEM file that only the server's user can read.",
+        path="key",
+        required=True,
+    )
+
+
+class OidcRule(Section, frozen=True, kw_only=True):
+    issuer: str = key(
+        Text("an https:// address", _ISSUER),
+        "The issuer, such as `https://token.actions.githubusercontent.com`.",
+        required=True,
+    )
+    audience: str = key(Text(), "The audience that the token must have.", required=True)
+    claims: Mapping[str, str] = key(
+        Names(Text(flags=True), r"[A-Za-z0-9_./:-]+", "the name of a claim"),
+        "Patterns for the token's claims; all must match. A pattern of `sub` without ids matches both "
+        "formats of GitHub's subject.",
+        required=True,
+    )
+    role: str = key(Choice(_ROLES), "The role of the new token.", default="ci")
+    tenant: str = key(Text(), "Its tenant.", default="default")
+    stacks: tuple[str, ...] = key(ListOf(Text(), single=True), "Patterns of stacks.", default_doc="`*`")
+    states: tuple[str, ...] = key(ListOf(Text(), single=True), "Patterns of states.", default_doc="`*`")
+    lifetime: float = key(
+        Duration(minimum=60.0, maximum=86400.0), "How long the new token is valid.", default="1h"
+    )
+
+    @classmethod
+    def check(cls, section: At, problems: Problems) -> None:
+        if section.get("claims") == {}:
+            problems.add(
+                WRONG_VALUE,
+                f"{section.where}.claims is empty",
+                place=section.place,
+                hint="An issuer serves everybody: name at least the repository, such as "
+                "`repository: acme/infra`.",
+            )
+
+
+class ServerLimits(Section, frozen=True, kw_only=True):
+    request_size: int = key(Size(), "The largest request of the API, apart from states.", default="4MB")
+    state_size: int = key(Size(), "The largest state.", default="256MiB")
+    receiving: int = key(Size(), "Memory for states that are being received.", default="1GiB")
+    request_time: float = key(
+        Duration(maximum=3600.0), "How long the body of a request may take to arrive.", default="5m"
+    )
+    requests: int = key(Integer(1, 100_000), "Requests at the same time.", default=1000)
+    failed_logins: int = key(
+        Integer(1, 100_000), "Wrong tokens in a minute from one address, and for one token.", default=20
+    )
+    exchanges: int = key(Integer(1, 100_000), "CI tokens exchanged in a minute per address.", default=120)
+
+
+class ServerSettings(Section, frozen=True, kw_only=True):
+    folder: Path
+    """Of the file: what its paths are relative to."""
+    version: int = key(FormatVersion(), "The version of this format: `1`.", default=1, required=True)
+    listen: str = key(
+        Text("HOST:PORT", _HOST_AND_PORT),
+        "The address to listen on; `--listen` wins. An address that other machines can reach needs `tls` or "
+        "`trusted_proxies`.",
+        default=DEFAULT_LISTEN,
+    )
+    tls: TlsFiles | None = key(TlsFiles, "Serve https with these files.", default=None)
+    trusted_proxies: tuple[str, ...] = key(
+        ListOf(Text("an address or a network", convert=_network)),
+        "Proxies that terminate TLS, as addresses or networks. Their `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed, and only theirs.",
+    )
+    oidc: tuple[OidcRule, ...] = key(
+        ListOf(OidcRule), "Which CI tokens are exchanged for tokens of the server, and for which."
+    )
+    limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
+
+
+def default_settings(folder: Path) -> ServerSettings:
+    return ServerSettings(folder=folder, version=1)
+
+
+def load_server_settings(file: Path) -> ServerSettings:
+    """Raises ConfigError with every mistake, in the order of the file."""
+    path = file.absolute()
+    problems = Problems()
+    node = yaml.read(decode(read_content(path), file=path.name), file=path.name, problems=problems)
+    if node is None or isinstance(node, yaml.BrokenNode):
+        raise ConfigError(problems.sorted())
+    top = Reader(whole=ServerSettings, problems=problems).read(ServerSettings, node)
+    problems.raise_any()
+    fields: dict[str, Any] = {"folder": path.parent, **build_fields(ServerSettings, top)}
+    return ServerSettings(**fields)

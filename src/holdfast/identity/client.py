@@ -1,0 +1,122 @@
+"""The server as its clients see it: where it is, with which token, and one request.
+
+`HOLDFAST_URL` and `HOLDFAST_TOKEN` (or `HOLDFAST_TOKEN_FILE`) win over what `holdfast login` stored.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast import __version__
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
+from holdfast.kernel.text import json_object
+from holdfast.kernel.values import MaskedStruct
+from holdfast.system import files, http
+from holdfast.system.environment import Environment
+
+URL_VARIABLE: Final = "HOLDFAST_URL"
+TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - a name
+TOKEN_FILE_VARIABLE: Final = "HOLDFAST_TOKEN_FILE"  # noqa: S105 - a name
+_FAILED: Final = 400
+_ERRORS: Final[dict[int, type[HoldfastError]]] = {
+    401: Refused,
+    403: Refused,
+    409: Busy,
+    423: Busy,
+    429: Busy,
+    503: Busy,
+}
+
+
+class ServerLogin(MaskedStruct, frozen=True, kw_only=True):
+    url: str
+    token: str
+
+
+def login_file(environment: Environment) -> Path:
+    return environment.home / "login.json"
+
+
+def store_login(environment: Environment, login: ServerLogin) -> Path:
+    file = login_file(environment)
+    files.private_folder(file.parent)
+    files.write(file, json.dumps({"version": 1, "url": login.url, "token": login.token}) + "\n")
+    return file
+
+
+def given_token(environment: Environment) -> str | None:
+    """From a variable, or the file that one names."""
+    if (token := environment.get(TOKEN_VARIABLE)) is not None:
+        return token.strip()
+    if (name := environment.get(TOKEN_FILE_VARIABLE)) is not None:
+        return files.read_text(Path(name).expanduser()).strip()
+    return None
+
+
+def current_login(environment: Environment) -> ServerLogin:
+    stored = json_object(files.content_of(login_file(environment)) or b"{}")
+    url = environment.get(URL_VARIABLE) or stored.get("url")
+    token = given_token(environment)
+    if token is None and url == stored.get("url"):
+        # A stored token is sent only where it was stored for.
+        token = str(stored["token"]) if "token" in stored else None
+    if url is None or token is None:
+        raise UsageError(
+            "HF-SRV-7",
+            "no server is known" if url is None else f"no token for {url} is known",
+            hint=f"Log in: holdfast login URL. Or set {URL_VARIABLE} and {TOKEN_VARIABLE}.",
+        )
+    return ServerLogin(url=str(url).rstrip("/"), token=token)
+
+
+class ServerClient:
+    def __init__(self, login: ServerLogin, environment: Environment) -> None:
+        self._login = login
+        self._environment = environment
+
+    def send(self, method: str, path: str, document: object = None) -> dict[str, Any]:
+        """The document of the response, or the error that its problem document describes."""
+        headers = {"Authorization": f"Bearer {self._login.token}"}
+        body = None
+        if document is not None:
+            body = json.dumps(document).encode()
+            headers["Content-Type"] = "application/json"
+        try:
+            response = http.request(
+                method, self._login.url + path, environment=self._environment, headers=headers, body=body
+            )
+        except http.HttpError as error:
+            raise Failed(
+                "HF-SRV-8",
+                f"cannot reach the server {self._login.url}: {error.reason}",
+                hint="Check the address, and that `holdfast serve` runs there.",
+            ) from None
+        self._require_same_version(response)
+        if response.status >= _FAILED:
+            raise _error(response.status, json_object(response.body))
+        return json_object(response.body or b"{}")
+
+    def _require_same_version(self, response: http.Response) -> None:
+        """Of the same major and minor number: others may differ in what they mean."""
+        version = response.headers.get("holdfast-version")
+        if version is None:
+            raise UsageError("HF-SRV-9", f"{self._login.url} is not a Holdfast server")
+        if version.split(".")[:2] != __version__.split(".")[:2]:
+            raise UsageError(
+                "HF-SRV-9",
+                f"the server {self._login.url} has version {version}, this is {__version__}",
+                hint="Install the version of the server.",
+            )
+
+
+def _error(status: int, problem: dict[str, Any]) -> HoldfastError:
+    kind = _ERRORS.get(status) or (UsageError if status < 500 else Failed)  # noqa: PLR2004 - a status
+    fields = "; ".join(f"{error['path']}: {error['message']}" for error in problem.get("errors") or ())
+    message = str(problem.get("message") or f"the server answered with the status {status}")
+    return kind(
+        str(problem.get("code") or "HF-SRV-8"),
+        f"{message} ({fields})" if fields else message,
+        hint=problem.get("hint"),
+    )

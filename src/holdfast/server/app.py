@@ -1,0 +1,168 @@
+"""The server as an ASGI application: the API on Litestar, the state protocol under `/state`.
+
+A new route names its permission in `opt`, and takes by name what `_dependencies` provides.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Litestar, Request, asgi
+from litestar.di import Provide
+from litestar.exceptions import HTTPException, NotFoundException
+from litestar.middleware.rate_limit import RateLimitConfig
+from litestar.plugins.prometheus import PrometheusConfig, PrometheusController, PrometheusMiddleware
+from msgspec import Struct
+
+from holdfast.config.server import ServerSettings
+from holdfast.database.database import Database
+from holdfast.identity.federation import Federation
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Permission
+from holdfast.identity.token_rows import TokenRows
+from holdfast.kernel.errors import HoldfastError
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
+from holdfast.server.audit_log import ServerAudit, TenantStores
+from holdfast.server.edge import Application, Edge, EdgeLimits, Log
+from holdfast.server.exceptions import problem_details
+from holdfast.server.guards import OPEN, Authenticator, FailedLogins
+from holdfast.server.openapi import openapi_config
+from holdfast.server.routes import health
+from holdfast.server.routes.health import Readiness
+from holdfast.server.routes.states import states_router
+from holdfast.server.routes.tokens import tokens_router
+from holdfast.server.state_protocol import StateLimits, StateProtocol
+from holdfast.states.server_versions import scan_version
+from holdfast.store.state_cipher import StateCipher
+from holdfast.store.state_rows import StateRows
+from holdfast.store.state_versions import StateVersions
+
+STATE_PATH = "/state"
+
+
+class ServerParts(Struct, frozen=True, kw_only=True):
+    """What the application needs from outside."""
+
+    database: Database
+    key: Key
+    settings: ServerSettings
+    federation: Federation
+    log: Log
+    https_only: bool = False
+    """It is reached from other machines, through a proxy that terminates TLS."""
+
+
+def create_app(parts: ServerParts) -> Application:
+    limits = parts.settings.limits
+    edge_limits = EdgeLimits(
+        requests=limits.requests, body_seconds=limits.request_time, https_only=parts.https_only
+    )
+    return Edge(create_api(parts), log=parts.log, limits=edge_limits)
+
+
+def create_api(parts: ServerParts) -> Litestar:
+    """Without what is around every request."""
+    limits = parts.settings.limits
+    authenticator = Authenticator(TokenRows(parts.database), FailedLogins(limits.failed_logins))
+    rows = StateRows(parts.database, StateCipher([parts.key]))
+
+    def on_fault(error: Exception) -> None:
+        """Without the text of an unknown exception, which may contain what it is about."""
+        known = isinstance(error, HoldfastError)
+        message = error.problem.message if known else type(error).__name__  # type: ignore[attr-defined]
+        parts.log.error("fault", code=error.problem.code if known else None, message=message)  # type: ignore[attr-defined]
+
+    return Litestar(
+        route_handlers=[
+            *health.ROUTES,
+            Metrics,
+            tokens_router(_rate_limit(limits.exchanges)),
+            states_router(),
+            _state_mount(parts, rows, authenticator, on_fault),
+        ],
+        dependencies=_dependencies(parts, rows, authenticator),
+        guards=[authenticator.authorize],
+        before_request=_require_json,
+        middleware=[_metrics().middleware],
+        plugins=[problem_details(on_fault)],
+        openapi_config=openapi_config(),
+        request_max_body_size=limits.request_size,
+        logging_config=None,
+    )
+
+
+class Metrics(PrometheusController):
+    opt = {"permission": Permission.READ}  # noqa: RUF012 - Litestar's own attribute
+    include_in_schema = False
+
+
+def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticator, on_fault: Any) -> Any:
+    limits, versions = parts.settings.limits, StateVersions(rows)
+    protocol = StateProtocol(
+        rows,
+        authenticator.authenticate,
+        limits=StateLimits(body=limits.state_size, memory=limits.receiving, seconds=limits.request_time),
+        after_write=lambda place, content: scan_version(versions, place, content),
+        on_fault=on_fault,
+    )
+
+    # It checks tokens itself: Terraform takes a 404 for an empty state.
+    @asgi(STATE_PATH, is_mount=True, copy_scope=True, opt=dict(OPEN))
+    async def state(scope: Any, receive: Any, send: Any) -> None:
+        if not scope["raw_path"].startswith(f"{STATE_PATH}/".encode()):
+            raise NotFoundException  # A mount gets everything that begins with its path.
+        await protocol(scope, receive, send)
+
+    return state
+
+
+def _dependencies(parts: ServerParts, rows: StateRows, authenticator: Authenticator) -> dict[str, Provide]:
+    stores = TenantStores(parts.database, parts.key)
+    values: dict[str, object] = {
+        "rows": rows,
+        "tokens": TokenRows(parts.database),
+        "stores": stores,
+        "audit": ServerAudit(stores, Redactor()),
+        "federation": parts.federation,
+        "authenticator": authenticator,
+        "readiness": Readiness(database=parts.database, key=parts.key, log=parts.log),
+    }
+    provided = {name: Provide(_constant(value), sync_to_thread=False) for name, value in values.items()}
+    return {**provided, "principal": Provide(_principal, sync_to_thread=False)}
+
+
+def _constant(value: object) -> Any:
+    def provide() -> Any:
+        return value
+
+    return provide
+
+
+def _principal(request: Request[Any, Any, Any]) -> Principal:
+    """The one that the guard found."""
+    principal: Principal = request.scope["user"]
+    return principal
+
+
+def _require_json(request: Request[Any, Any, Any]) -> None:
+    takes_json = "data" in request.route_handler.parsed_fn_signature.parameters
+    if takes_json and request.content_type[0] not in ("application/json", ""):
+        raise HTTPException(status_code=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+
+
+def _rate_limit(per_minute: int) -> RateLimitConfig:
+    return RateLimitConfig(rate_limit=("minute", per_minute))
+
+
+class _MetricsByRoute(PrometheusMiddleware):
+    """A label for each state would grow without end."""
+
+    def _get_default_labels(self, request: Request[Any, Any, Any]) -> dict[str, str | int | float]:
+        labels = super()._get_default_labels(request)
+        return {**labels, "path": request.scope["path_template"] or STATE_PATH}
+
+
+def _metrics() -> PrometheusConfig:
+    return PrometheusConfig(app_name="holdfast", prefix="holdfast", middleware_class=_MetricsByRoute)

@@ -1,0 +1,56 @@
+"""The audit log of the server: one per tenant, in the run store of that tenant, with verified actors."""
+
+from __future__ import annotations
+
+from holdfast.audit.actor import Actor
+from holdfast.audit.entry import Entry
+from holdfast.audit.log import Audit
+from holdfast.database.database import Database
+from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
+from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.run_store import RunStore
+
+_BECAUSE = {
+    "token": "a token of the server",
+    "oidc": "a CI token, verified with the keys of its issuer",
+    "run": "the token of a run",
+}
+
+
+class TenantStores:
+    """The run store of each tenant."""
+
+    def __init__(self, database: Database, key: Key) -> None:
+        self._database = database
+        self._key = key
+        self._stores: dict[str, RunStore] = {}
+
+    def of(self, tenant: str) -> RunStore:
+        tenant = DEFAULT_TENANT if tenant == ALL_TENANTS else tenant
+        if tenant not in self._stores:
+            self._stores[tenant] = RunStore(DatabaseBlobs(self._database, tenant), lambda: self._key)
+        return self._stores[tenant]
+
+
+class ServerAudit:
+    def __init__(self, stores: TenantStores, redactor: Redactor) -> None:
+        self._stores = stores
+        self._redactor = redactor
+
+    def record(self, tenant: str, principal: Principal, entry: Entry, *, address: str) -> None:
+        """Durable when this returns."""
+        who = actor_of(principal, address)
+        Audit(self._stores.of(tenant), who, redactor=self._redactor).record(entry)
+
+
+def actor_of(principal: Principal, address: str) -> Actor:
+    return Actor(
+        kind=principal.kind,
+        name=principal.name,
+        host=address,
+        verified=True,
+        because=f"{_BECAUSE[principal.kind]} ({principal.id})" if principal.id else _BECAUSE[principal.kind],
+        claims=principal.claims,
+    )

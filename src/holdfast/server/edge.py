@@ -1,0 +1,167 @@
+"""The outermost part of the server: what every request gets, also one that no route answers.
+
+A request id and a line in the log, security headers, a time limit for the body, a limit of requests at once,
+and no tokens over plain http from other machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, Protocol
+
+from litestar.exceptions import HTTPException
+from msgspec import Struct
+from msgspec.structs import replace
+from structlog.contextvars import bound_contextvars
+
+from holdfast import __version__
+from holdfast.server.exceptions import standard_denial
+from holdfast.server.guards import NOTES
+from holdfast.server.problems import MEDIA_TYPE, Denial
+from holdfast.system import clock
+from holdfast.system.http import is_local_address
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "LOCK", "UNLOCK")
+"""Others would be labels of metrics that anyone can invent."""
+_HEALTH: Final = ("/healthz", "/readyz")
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+    (b"holdfast-version", __version__.encode()),
+)
+_HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
+
+
+class Log(Protocol):
+    """A logger of structlog."""
+
+    def info(self, event: str, **values: object) -> object: ...
+
+    def error(self, event: str, **values: object) -> object: ...
+
+
+class EdgeLimits(Struct, frozen=True, kw_only=True):
+    requests: int = 1000
+    body_seconds: float = 300.0
+    https_only: bool = False
+    """Other machines must come through a proxy that terminates TLS."""
+
+
+class Edge:
+    def __init__(self, app: Application, *, log: Log, limits: EdgeLimits) -> None:
+        self._app = app
+        self._log = log
+        self._limits = limits
+        self._requests = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id, path = _request_id(scope), scope["path"]
+        scope[NOTES] = {}
+        began, answer = clock.monotonic(), _Answer(send, request_id, https=scope["scheme"] == "https")
+        self._requests += 1
+        with bound_contextvars(request=request_id):
+            try:
+                denial = self._denial(scope)
+                if denial is not None:
+                    await answer.deny(denial)
+                else:
+                    await self._app(scope, self._timed(receive), answer.send)
+            finally:
+                self._requests -= 1
+                self._log.info(
+                    "request",
+                    method=scope["method"] if scope["method"] in METHODS else "?",
+                    path=path,
+                    status=answer.status,
+                    ms=round((clock.monotonic() - began) * 1000, 1),
+                    client=(scope.get("client") or ("?",))[0],
+                    **scope[NOTES],
+                )
+
+    def _denial(self, scope: Scope) -> Denial | None:
+        if scope["method"] not in METHODS:
+            return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
+        if scope["path"] in _HEALTH:
+            return None
+        if self._requests > self._limits.requests:
+            return standard_denial(503)
+        client = (scope.get("client") or ("",))[0]
+        if self._limits.https_only and scope["scheme"] != "https" and not is_local_address(client):
+            return Denial(
+                status=403,
+                code="HF-SRV-19",
+                message="this server is reached through https only",
+                hint="Use the https address of the proxy. It must send X-Forwarded-Proto, and its own "
+                "address must be in `trusted_proxies`.",
+            )
+        return None
+
+    def _timed(self, receive: Receive) -> Receive:
+        """The body must arrive in time; waiting for a disconnect afterwards is not limited."""
+        deadline: float | None = clock.monotonic() + self._limits.body_seconds
+
+        async def timed() -> Message:
+            nonlocal deadline
+            if deadline is None:
+                return await receive()
+            try:
+                async with asyncio.timeout(max(0.0, deadline - clock.monotonic())):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(status_code=408) from None
+            if not message.get("more_body", False):
+                deadline = None
+            return message
+
+        return timed
+
+
+class _Answer:
+    """Adds headers to the response and remembers its status."""
+
+    def __init__(self, send: Send, request_id: str, *, https: bool) -> None:
+        self._send = send
+        self._request_id = request_id
+        self._https = https
+        self.status: int | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = int(message["status"])
+            headers = list(message.get("headers", ()))
+            present = {name.lower() for name, _ in headers}
+            headers += [header for header in _HEADERS if header[0] not in present]
+            headers.append((b"x-request-id", self._request_id.encode()))
+            if self._https:
+                headers.append(_HSTS)
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+    async def deny(self, denial: Denial) -> None:
+        body = denial.body()
+        fields = [(name.encode(), value.encode()) for name, value in denial.headers]
+        fields += [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+        await self.send({"type": "http.response.start", "status": denial.status, "headers": fields})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's, if it is harmless, so that its logs and ours can be matched."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else clock.random_token(8)

@@ -1,0 +1,160 @@
+"""Who sends a request, and whether the route's permission is theirs.
+
+Every route names its permission in `opt`; `OPEN` routes need no token. A route without one is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, Final
+
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
+
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Permission
+from holdfast.identity.token_rows import TokenRows
+from holdfast.identity.tokens import parse_token
+from holdfast.server.exceptions import problem
+from holdfast.server.problems import Denial
+from holdfast.system import clock
+
+Scope = MutableMapping[str, Any]
+NOTES: Final = "holdfast.notes"
+"""In a scope: what the log says about the request."""
+OPEN: Final[Mapping[str, Any]] = {"permission": None}
+_LONGEST_TOKEN: Final = 200
+_WINDOW: Final = 60.0
+_MOST_KEYS: Final = 10_000
+_CHALLENGE: Final = (("www-authenticate", 'Bearer realm="holdfast", Basic realm="holdfast"'),)
+
+
+class FailedLogins:
+    """Failures per minute by key. Bounded: the oldest are forgotten. Thread-safe."""
+
+    def __init__(self, limit: int, *, now: Callable[[], float] = clock.monotonic) -> None:
+        self._limit = limit
+        self._now = now
+        self._counts: dict[str, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, *keys: str) -> None:
+        now = self._now()
+        with self._lock:
+            for key in keys:
+                began, count = self._counts.pop(key, (now, 0))
+                self._counts[key] = (now, 1) if now - began >= _WINDOW else (began, count + 1)
+            while len(self._counts) > _MOST_KEYS:
+                del self._counts[next(iter(self._counts))]
+
+    def wait(self, key: str) -> int | None:
+        """Seconds to wait, or None if the limit is not reached."""
+        began, count = self._counts.get(key, (0.0, 0))
+        left = _WINDOW - (self._now() - began)
+        return max(1, round(left)) if count >= self._limit and left > 0 else None
+
+
+class Authenticator:
+    """Finds the principal of a request by its token.
+
+    A wrong token never keeps others out: whoever has a right one gets in, also from the same address, and
+    also if another address tried the same id.
+    """
+
+    def __init__(self, tokens: TokenRows, failures: FailedLogins) -> None:
+        self._tokens = tokens
+        self._failures = failures
+
+    def authenticate(self, scope: Scope) -> Principal | Denial:
+        text = _token_text(scope)
+        if text is None:
+            return _unauthorized("the request has no token")
+        given = parse_token(text)
+        address = address_of(scope)
+        attempt = f"{address} {given.id if given is not None else ''}"
+        if (wait := self._failures.wait(attempt)) is not None:
+            return _too_many(wait)
+        principal = self._tokens.authenticate(given) if given is not None else None
+        if principal is None:
+            return self._refuse(scope, attempt, "the token is wrong, expired or revoked")
+        scope.setdefault(NOTES, {}).update(token=principal.id, who=principal.name)
+        return principal
+
+    def refuse_exchange(self, scope: Any, reason: str) -> Denial:
+        """A CI token that is not trusted."""
+        return self._refuse(scope, f"{address_of(scope)} exchange", reason)
+
+    def _refuse(self, scope: Scope, attempt: str, reason: str) -> Denial:
+        """Counts a failure: of the attempt, and of its address."""
+        address = address_of(scope)
+        self._failures.add(attempt, address)
+        wait = self._failures.wait(address)
+        return _too_many(wait) if wait is not None else _unauthorized(reason)
+
+    def authorize(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        """A guard of Litestar. 401: no or a wrong token; 403: the role does not permit it."""
+        permission = handler.opt.get("permission", Permission.ADMINISTER)
+        if permission is None:
+            return
+        scope: Any = connection.scope
+        principal = self.authenticate(scope)
+        if isinstance(principal, Denial):
+            raise problem(principal)
+        if "permission" not in handler.opt or not principal.may(permission):
+            raise problem(not_permitted(principal, permission))
+        scope["user"] = principal
+
+
+def not_permitted(principal: Principal, permission: Permission) -> Denial:
+    return Denial(
+        status=403,
+        code="HF-TOK-2",
+        message=f"the role {principal.role} of {principal.name} does not permit this ({permission})",
+        hint="Use a token with another role: holdfast token create --role ROLE",
+    )
+
+
+def _unauthorized(reason: str) -> Denial:
+    return Denial(
+        status=401,
+        code="HF-TOK-1",
+        message=reason,
+        hint="Send `Authorization: Bearer TOKEN`, or the token as the password of Basic. "
+        "An admin creates one: holdfast token create",
+        headers=_CHALLENGE,
+    )
+
+
+def _too_many(wait: int) -> Denial:
+    return Denial(
+        status=429,
+        code="HF-TOK-3",
+        message="too many requests with wrong tokens",
+        hint=f"Check the token, then try again in {wait} seconds.",
+        headers=(("retry-after", str(wait)),),
+    )
+
+
+def address_of(scope: Any) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else "?"
+
+
+def _token_text(scope: Scope) -> str | None:
+    """From `Bearer TOKEN`, or the password of `Basic`, whose user may be any."""
+    fields = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    if len(fields) != 1:
+        return None
+    scheme, _, value = fields[0].decode("latin-1").strip().partition(" ")
+    value = value.strip()
+    if scheme.lower() == "basic":
+        try:
+            value = base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    elif scheme.lower() != "bearer":
+        return ""
+    return value[:_LONGEST_TOKEN] or None

@@ -1,0 +1,301 @@
+"""`holdfast serve`: the server as a process, from its data folder to its end.
+
+It is ready when it listens, its database has the schema of this version and the key opens what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+import structlog
+import uvicorn
+from msgspec import Struct
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from holdfast.config.server import ServerSettings
+from holdfast.database.database import Database
+from holdfast.database.migrations import migrate
+from holdfast.database.place import hold_database
+from holdfast.identity.federation import Federation, FederationRule
+from holdfast.identity.issuer_keys import read_issuer_keys
+from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
+from holdfast.identity.roles import Role
+from holdfast.identity.token_rows import TokenRows
+from holdfast.identity.tokens import NewToken, new_token, read_token
+from holdfast.kernel.errors import Busy, UsageError
+from holdfast.secrets.keys import KEY_SIZE
+from holdfast.secrets.server_key import ServerKey, load_server_key, write_server_key
+from holdfast.server.app import ServerParts, create_app
+from holdfast.server.edge import Application, Log
+from holdfast.server.routes.health import Readiness
+from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.run_store import RunStore, read_identity
+from holdfast.system import clock, files
+from holdfast.system.environment import Environment
+
+TOKEN_FILE: Final = "admin-token"  # noqa: S105 - the name of a file
+_STOP_SECONDS: Final = 10
+"""For requests that are being served; PostgreSQL stops afterwards. Together less than 30 seconds."""
+_BACKLOG: Final = 2048
+
+
+class ListenAddress(NamedTuple):
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class ReadyServer(Struct, frozen=True, kw_only=True):
+    url: str
+    data: Path
+    admin_token_file: Path
+
+
+Notice = Callable[[str], None]
+
+
+def serve(
+    environment: Environment,
+    data: Path,
+    settings: ServerSettings,
+    *,
+    listen: str | None,
+    notice: Notice,
+    ready: Callable[[ReadyServer], None],
+) -> None:
+    """Until SIGTERM or SIGINT. `ready` is called once, when requests are served."""
+    address = listen_address(listen or settings.listen)
+    _require_protected(address, settings)
+    with _listening(address) as listening, hold_database(environment, data, "holdfast serve") as database:
+        migrate(database)
+        key = _key(environment, data, database, notice)
+        token_file = _admin_token(data, TokenRows(database), notice)
+        log = _configure_log()
+        parts = ServerParts(
+            database=database,
+            key=key.key,
+            settings=settings,
+            federation=Federation(_rules(settings), lambda issuer: read_issuer_keys(issuer, environment)),
+            log=log,
+            https_only=not address.is_local and settings.tls is None,
+        )
+        TokenRows(database).remove_expired()
+        Readiness(database=database, key=key.key, log=log).require()
+        scheme = "https" if settings.tls is not None else "http"
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        started = ReadyServer(url=f"{scheme}://{shown}:{port}", data=data, admin_token_file=token_file)
+        server = _Server(server_config(parts), on_ready=lambda: ready(started))
+        server.run(sockets=[listening])
+        log.info("stopped")
+
+
+def listen_address(text: str) -> ListenAddress:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest port
+        raise UsageError(
+            "HF-SRV-1",
+            f"{text} is not an address to listen on",
+            hint="Write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420; port 0 picks a free one.",
+        )
+    return ListenAddress(host.strip("[]"), int(port))
+
+
+class _Server(uvicorn.Server):
+    """Ends with exit code 0 after a signal; a second one does not wait for open requests."""
+
+    def __init__(self, config: uvicorn.Config, *, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def server_config(parts: ServerParts) -> uvicorn.Config:
+    app: Application = create_app(parts)
+    settings = parts.settings
+    if settings.trusted_proxies:
+        app = ProxyHeadersMiddleware(app, trusted_hosts=list(settings.trusted_proxies))
+    tls: dict[str, Any] = {}
+    if settings.tls is not None:
+        files_ = _tls_files(settings)
+        tls = {"ssl_certfile": files_[0], "ssl_keyfile": files_[1]}
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        **tls,
+    )
+
+
+def _require_protected(address: ListenAddress, settings: ServerSettings) -> None:
+    if settings.tls is not None:
+        _tls_files(settings)
+    elif not address.is_local and not settings.trusted_proxies:
+        raise UsageError(
+            "HF-SRV-2",
+            f"{address.host} can be reached by other machines, and tokens would be sent unencrypted",
+            hint="Name `tls` files, or `trusted_proxies` that terminate TLS, in server.yaml; "
+            "docs/server.md shows both. Or listen on 127.0.0.1.",
+        )
+
+
+def _tls_files(settings: ServerSettings) -> tuple[Path, Path]:
+    """Checked, so that a mistake is reported before anything starts."""
+    tls = settings.tls
+    assert tls is not None  # noqa: S101 - the callers checked
+    certificate, key = (
+        settings.folder / Path(str(name)).expanduser() for name in (tls.certificate, tls.key_file)
+    )
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except OSError as error:  # `ssl.SSLError` is one.
+        raise UsageError(
+            "HF-SRV-3",
+            f"the TLS files {certificate} and {key} cannot be used: {error.strerror or type(error).__name__}",
+            hint="Both are PEM files, the key belongs to the certificate, and this user can read them.",
+        ) from None
+    return certificate, key
+
+
+@contextmanager
+def _listening(address: ListenAddress) -> Iterator[socket.socket]:
+    """Bound first: a used port is reported before the database starts."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+        except OSError as error:
+            raise Busy(
+                "HF-SRV-4",
+                f"cannot listen on {address.host}:{address.port}: {error.strerror or error}",
+                hint="Another program may use the port. Choose another one: --listen 127.0.0.1:0 picks one.",
+            ) from None
+        yield listening
+
+
+def _key(environment: Environment, data: Path, database: Database, notice: Notice) -> ServerKey:
+    """The configured one. A database that was written with a key never gets another one."""
+    key = load_server_key(environment, data)
+    blobs = DatabaseBlobs(database, DEFAULT_TENANT)
+    if key is None and (identity := read_identity(blobs)) is not None:
+        raise UsageError(
+            "HF-SRV-5",
+            f"the database is encrypted with key {identity.key}, and this server has no key",
+            hint=f"Set HOLDFAST_KEY to it, or restore {data / 'key'} from its copy. "
+            "`holdfast db restore --identity` restores it from a backup with an escrow.",
+        )
+    if key is None:
+        file = write_server_key(data, clock.random_bytes(KEY_SIZE))
+        notice(
+            f"Created the server's key in {file}. Back it up: states and backups cannot be read without it."
+        )
+        key = load_server_key(environment, data)
+    assert key is not None  # noqa: S101 - it was just written
+    # Records the id of the key with the first start.
+    RunStore(blobs, lambda: key.key).id()
+    return key
+
+
+def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:
+    """In the file first: a start that was killed in between continues with it."""
+    file = data / TOKEN_FILE
+    token: NewToken | None = None
+    if file.exists():
+        token = read_token(files.read_text(file).strip())
+        if token is None:
+            raise UsageError(
+                "HF-SRV-6",
+                f"{file} does not contain a token",
+                hint="Remove the file: the next start creates a new admin token.",
+            )
+    else:
+        token = new_token()
+        files.create(file, f"{token.text}\n")
+        notice(f"Created an admin token for all tenants in {file}.")
+    principal = Principal(id="", name="admin", kind="token", role=Role.ADMIN, tenant=ALL_TENANTS)
+    tokens.create(principal, created_by="holdfast serve", token=token)
+    return file
+
+
+def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
+    return tuple(
+        FederationRule(
+            issuer=rule.issuer,
+            audience=rule.audience,
+            claims=rule.claims,
+            role=Role(rule.role),
+            tenant=rule.tenant,
+            stacks=rule.stacks or ("*",),
+            states=rule.states or ("*",),
+            lifetime=rule.lifetime,
+        )
+        for rule in settings.oidc
+    )
+
+
+def _configure_log() -> Log:
+    """JSON lines on standard error; on a terminal, lines for people."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[*shared, last],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    log: Log = structlog.get_logger()
+    uvicorn_log = logging.getLogger("uvicorn")
+    uvicorn_log.handlers = [_ForwardedLog(log)]
+    uvicorn_log.setLevel(logging.WARNING)
+    uvicorn_log.propagate = False
+    return log
+
+
+class _ForwardedLog(logging.Handler):
+    """Uvicorn's messages. Of an exception only its type is logged: its text may contain what it is about."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[0] if record.exc_info else None
+        if error is not None and issubclass(error, asyncio.CancelledError):
+            return
+        message = record.getMessage().strip().partition("\n")[0]
+        self._log.error("uvicorn", message=message, error=error.__name__ if error is not None else None)

@@ -1,0 +1,129 @@
+"""One table: every route, what it needs, and who gets in. A route without a row fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from litestar import Litestar
+from litestar.routes import ASGIRoute, HTTPRoute
+from postgres_made import MadePostgres
+from server_made import MadeServer, api_of, made_server
+
+from holdfast.database.database import Database
+from holdfast.identity.principal import DEFAULT_TENANT
+from holdfast.identity.roles import GRANTABLE, PERMISSIONS, Permission, Role
+
+OTHER = "other"
+STATES = "/api/v1/states/{state_id:str}"
+VERSION = f"{STATES}/versions/{{number:int}}"
+ROUTES: dict[tuple[str, str], Permission | None] = {
+    ("GET", "/healthz"): None,
+    ("GET", "/readyz"): None,
+    ("GET", "/openapi.json"): None,
+    ("GET", "/metrics"): Permission.READ,
+    ("POST", "/api/v1/tokens"): Permission.ADMINISTER,
+    ("GET", "/api/v1/tokens"): Permission.ADMINISTER,
+    ("DELETE", "/api/v1/tokens/{token_id:str}"): Permission.ADMINISTER,
+    ("GET", "/api/v1/tokens/current"): Permission.READ,
+    ("POST", "/api/v1/tokens/run"): Permission.WRITE_STATE,
+    ("POST", "/api/v1/tokens/exchange"): None,
+    ("GET", "/api/v1/states"): Permission.READ,
+    ("GET", f"{STATES}/versions"): Permission.READ,
+    ("GET", VERSION): Permission.READ,
+    ("GET", f"{VERSION}/content"): Permission.READ_STATE,
+    ("GET", f"{VERSION}/secrets"): Permission.READ,
+    ("GET", f"{STATES}/diff"): Permission.READ,
+    ("GET", f"{STATES}/lock"): Permission.READ,
+    ("POST", f"{STATES}/rollback"): Permission.ADMINISTER,
+    ("POST", f"{VERSION}/pin"): Permission.ADMINISTER,
+    ("POST", f"{VERSION}/purge"): Permission.ADMINISTER,
+    ("POST", f"{STATES}/settings"): Permission.ADMINISTER,
+    ("POST", f"{STATES}/unlock"): Permission.ADMINISTER,
+    ("GET", "/state"): Permission.READ_STATE,
+    ("HEAD", "/state"): Permission.READ_STATE,
+    ("POST", "/state"): Permission.WRITE_STATE,
+    ("LOCK", "/state"): Permission.WRITE_STATE,
+    ("UNLOCK", "/state"): Permission.WRITE_STATE,
+    ("DELETE", "/state"): Permission.WRITE_STATE,
+}
+OF_LITESTAR = ("/openapi.json/{path:str}", "/openapi.json/openapi.json")
+"""Below the description, always 404."""
+STATE_METHODS = ("GET", "HEAD", "POST", "LOCK", "UNLOCK", "DELETE")
+
+
+class Tokens(NamedTuple):
+    here: dict[Role, str]
+    elsewhere: dict[Role, str]
+
+
+@pytest.fixture(scope="module")
+def server(postgres: MadePostgres) -> Iterator[MadeServer]:
+    with (
+        postgres.new_database() as address,
+        Database.open(address) as database,
+        made_server(database, limits={"exchanges": 10_000}) as server,
+    ):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tokens(server: MadeServer) -> Tokens:
+    roles = [*GRANTABLE, Role.RUN]
+    return Tokens(
+        here={role: server.token(role, tenant=DEFAULT_TENANT) for role in roles},
+        elsewhere={role: server.token(role, tenant=OTHER) for role in roles},
+    )
+
+
+def test_every_route_has_a_row(server: MadeServer) -> None:
+    assert set(_routes(api_of(server))) == set(ROUTES)
+
+
+def test_every_role_has_its_permissions() -> None:
+    assert set(PERMISSIONS) == set(Role)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_who_gets_in(server: MadeServer, tokens: Tokens, method: str, path: str) -> None:
+    """401 without a token, 403 without the permission; otherwise the route itself answers."""
+    needed = ROUTES[method, path]
+    assert (_status(server, method, path, None) == 401) == (needed is not None)
+    if needed is None:
+        return
+    for of_tenant in tokens:
+        for role, token in of_tenant.items():
+            status = _status(server, method, path, token)
+            assert status not in (401, 500, 503), (role, status)
+            assert (status == 403) == (needed not in PERMISSIONS[role]), (role, status)
+
+
+def test_what_belongs_to_another_tenant_does_not_exist(server: MadeServer, tokens: Tokens) -> None:
+    own = server.send("POST", "/api/v1/tokens", {"role": "viewer"}, token=tokens.here[Role.ADMIN]).document
+    stranger = tokens.elsewhere[Role.ADMIN]
+    listed = server.send("GET", "/api/v1/tokens?limit=200", token=stranger).document["tokens"]
+    assert {token["tenant"] for token in listed} == {OTHER}
+    assert server.send("DELETE", f"/api/v1/tokens/{own['id']}", token=stranger).status == 404
+    assert server.send("GET", "/api/v1/tokens/current", token=own["token"]).status == 200
+    elsewhere = {"role": "viewer", "tenant": OTHER}
+    assert server.send("POST", "/api/v1/tokens", elsewhere, token=tokens.here[Role.ADMIN]).status == 403
+    assert server.send("POST", "/api/v1/tokens", elsewhere).status == 201  # The first admin's is for all.
+
+
+def _status(server: MadeServer, method: str, path: str, token: str | None) -> int:
+    address = (
+        path.replace("{state_id:str}", "none").replace("{number:int}", "1").replace("{token_id:str}", "none")
+    )
+    address = "/state/some/state" if path == "/state" else address
+    document = {"ID": "one"} if method == "UNLOCK" else {} if path != "/state" else None
+    return server.send(method, address, document if method != "GET" else None, token=token).status
+
+
+def _routes(api: Litestar) -> Iterator[tuple[str, str]]:
+    for route in api.routes:
+        if isinstance(route, HTTPRoute) and route.path not in OF_LITESTAR:
+            # OPTIONS is refused before it gets here.
+            yield from ((method, route.path) for method in route.methods if method != "OPTIONS")
+        elif isinstance(route, ASGIRoute):
+            yield from ((method, route.path) for method in STATE_METHODS)
