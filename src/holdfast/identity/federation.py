@@ -86,6 +86,8 @@ class Federation:
         self._read_keys = read_keys
         self._now = now
         self._keys: dict[str, tuple[float, KeySet]] = {}
+        self._failed: dict[str, float] = {}
+        """When they could not be read: an issuer that does not answer must not block every request."""
         self._reading = threading.Lock()
 
     def verify(self, text: str) -> Federated:
@@ -150,7 +152,13 @@ class Federation:
             known = self._keys.get(issuer)
             if known is not None and self._now() - known[0] < older_than:
                 return known[1]
-            keys = KeySet.import_key_set(json_object(self._read_keys(issuer)))  # type: ignore[arg-type]
+            if self._now() - self._failed.get(issuer, -_BETWEEN_READS) < _BETWEEN_READS:
+                raise OSError(f"the keys of {issuer} could not be read a moment ago")
+            try:
+                keys = KeySet.import_key_set(json_object(self._read_keys(issuer)))  # type: ignore[arg-type]
+            except (OSError, JoseError, ValueError, KeyError, TypeError) as error:
+                self._failed[issuer] = self._now()
+                raise OSError(f"cannot read the keys of {issuer}: {error}") from error
             self._keys[issuer] = (self._now(), keys)
             return keys
 
