@@ -146,10 +146,14 @@ def _principal(request: Request[Any, Any, Any]) -> Principal:
     return principal
 
 
-def _require_json(request: Request[Any, Any, Any]) -> None:
-    takes_json = "data" in request.route_handler.parsed_fn_signature.parameters
-    if takes_json and request.content_type[0] not in ("application/json", ""):
+async def _require_json(request: Request[Any, Any, Any]) -> None:
+    """A body that a route takes is JSON, and without NUL: PostgreSQL stores no such text."""
+    if "data" not in request.route_handler.parsed_fn_signature.parameters:
+        return
+    if request.content_type[0] not in ("application/json", ""):
         raise HTTPException(status_code=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+    if b"\\u0000" in await request.body():
+        raise HTTPException(status_code=HTTPStatus.BAD_REQUEST)
 
 
 def _rate_limit(per_minute: int) -> RateLimitConfig:

@@ -97,6 +97,8 @@ class Edge:
     def _denial(self, scope: Scope) -> Denial | None:
         if scope["method"] not in METHODS:
             return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
+        if b"%00" in scope["raw_path"] + scope["query_string"]:
+            return standard_denial(400)  # PostgreSQL stores no such text.
         if scope["path"] in _HEALTH:
             return None
         if self._requests > self._limits.requests:

@@ -82,6 +82,13 @@ def test_bodies_are_checked_before_they_are_read(server: MadeServer) -> None:
     assert server.send("GET", f"{TOKENS}?limit=201").problem["errors"][0]["path"] == "/limit"
 
 
+def test_text_that_the_database_cannot_store_is_malformed(server: MadeServer) -> None:
+    assert server.send("GET", "/api/v1/states?name=a%00b").status == 400
+    assert server.send("GET", "/state/a%00b").status == 400
+    assert server.send("DELETE", f"{TOKENS}/a%00").status == 400
+    assert server.send("POST", "/api/v1/states/none/unlock", {"reason": "a\0b"}).status == 400
+
+
 def test_health_readiness_metrics_and_the_description(server: MadeServer) -> None:
     assert server.send("GET", "/healthz", token=None).document["status"] == "ok"
     assert server.send("GET", "/readyz", token=None).document["status"] == "ready"

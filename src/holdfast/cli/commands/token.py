@@ -47,7 +47,7 @@ def create(
     # The redactor masks tokens everywhere else.
     sys.stdout.write((json.dumps(created, indent=2) if invocation.as_json else created["token"]) + "\n")
     if not invocation.as_json:
-        invocation.console.say(" ", f"{_line(created)}. It is not shown again.")
+        invocation.console.warn(f"{_line(created)}. It is not shown again.")
     return Exit.DONE
 
 

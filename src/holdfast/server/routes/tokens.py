@@ -238,7 +238,7 @@ def _record(
     run: str | None = None,
 ) -> None:
     details: dict[str, str | int | None] = {
-        "token": info.id,
+        "id": info.id,
         "name": info.name,
         "role": info.role.value,
         "tenant": info.tenant,
