@@ -118,5 +118,5 @@ def _error(status: int, problem: dict[str, Any]) -> HoldfastError:
     return kind(
         str(problem.get("code") or "HF-SRV-8"),
         f"{message} ({fields})" if fields else message,
-        hint=problem.get("hint"),
+        hint=None if fields else problem.get("hint"),
     )

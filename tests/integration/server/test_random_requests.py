@@ -37,7 +37,7 @@ def server(postgres: MadePostgres) -> Iterator[MadeServer]:
         yield server
 
 
-def is_problem_document(_: CheckContext, response: Response, __: Case) -> bool | None:
+def is_problem_document(_: CheckContext, response: Response, __: Case[Any]) -> bool | None:
     if response.status_code >= 400:
         assert response.headers["content-type"] == ["application/problem+json"]
         assert {"code", "message", "hint", "errors"} <= set(response.json())

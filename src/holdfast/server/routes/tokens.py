@@ -143,7 +143,8 @@ def revoke_token(
     """Revoking it again changes nothing."""
     info = tokens.revoke(token_id, _tenant_filter(principal), by=principal.name)
     if info is None:
-        raise problem(Denial(status=404, code="HF-TOK-5", message=f"there is no token {token_id}"))
+        unknown = f"there is no token {token_id}"
+        raise problem(Denial(status=404, code="HF-TOK-5", message=unknown, hint="holdfast token list"))
     _record(audit, principal, "token-revoke", info, request)
 
 

@@ -1,0 +1,76 @@
+"""The server with its own certificate, and clients of other versions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.server
+import threading
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
+from server_made import made_server
+
+from holdfast.config.server import TlsFiles, default_settings
+from holdfast.database.database import Database
+from holdfast.identity.client import ServerClient, ServerLogin
+from holdfast.kernel.errors import Failed, UsageError
+from holdfast.system.environment import Environment
+
+
+def write_certificate(folder: Path) -> TlsFiles:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(tz=dt.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "server.key").write_bytes(private)
+    return TlsFiles(certificate="server.pem", key_file="server.key")
+
+
+def test_https(database: Database, tmp_path: Path) -> None:
+    settings = replace(default_settings(tmp_path), tls=write_certificate(tmp_path))
+    with made_server(database, settings=settings) as server:
+        login = ServerLogin(url=server.url.replace("http:", "https:"), token=server.admin)
+        trusting = Environment(variables={"SSL_CERT_FILE": str(tmp_path / "server.pem")})
+        current = ServerClient(login, trusting).send("GET", "/api/v1/tokens/current")
+        assert current["name"] == "root"
+        with pytest.raises(Failed, match="certificate is not trusted"):
+            ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
+
+
+@pytest.mark.parametrize(
+    ("version", "message"), [("99.0.0", "has version 99.0.0"), (None, "is not a Holdfast server")]
+)
+def test_a_client_reports_another_version(version: str | None, message: str) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            if version is not None:
+                self.send_header("holdfast-version", version)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = threading.Thread(target=other.handle_request)
+        thread.start()
+        login = ServerLogin(url=f"http://127.0.0.1:{other.server_address[1]}", token="hf_x")
+        with pytest.raises(UsageError, match=f"HF-SRV-9.*{message}"):
+            ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
+        thread.join()
