@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from holdfast.system import os_user
@@ -58,6 +58,11 @@ class Actor(Struct, frozen=True, kw_only=True):
 
     def document(self) -> dict[str, object]:
         return {**asdict(self), "shown": self.shown, "claims": dict(self.claims)}
+
+
+def actor_from(document: Mapping[str, object]) -> Actor:
+    """As a server verified it."""
+    return convert({name: document[name] for name in Actor.__struct_fields__}, Actor)
 
 
 def current_actor(environment: Environment) -> Actor:

@@ -59,7 +59,7 @@ class Audit:
         self._store = store
         self._redactor = redactor
         self._change = change
-        self._chain = _Chain(store)
+        self._chain = _ServerChain(store) if store.on_server else _Chain(store)
         self._pending: list[Document] = []
         self._guard = threading.Lock()
         self._writing = threading.Lock()
@@ -127,8 +127,8 @@ class Audit:
 
     def _add(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            # The key is loaded here, because it may have to tell the user something.
-            if not self._store.can_apply and entry.what not in PLAN_ACTS:
+            # The key is loaded here, because it may have to tell the user something. A server decides itself.
+            if not self._store.on_server and not self._store.can_apply and entry.what not in PLAN_ACTS:
                 raise apply_key_needed(entry.what)
         at = clock.now().isoformat()
         documents = [
@@ -258,6 +258,33 @@ class _Chain:
             return False
         self._head, self._head_tag = head_from(blob), blob.tag
         return True
+
+
+class _ServerChain(_Chain):
+    """The server writes the log: it adds who acts and when, and checks that nothing is missing."""
+
+    def append(self, documents: Sequence[Document]) -> None:
+        answer = self._store.append_audit(documents)
+        self.end = End(seq=answer["seq"], hash=answer["hash"])
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def check(self) -> Loss | None:
+        return None
+
+
+def append_lines(store: RunStore, documents: Sequence[Document]) -> End:
+    """On a server, for a client. Durable when this returns. Without lines: the end of the log as it is."""
+    chain = _Chain(store)
+    if documents:
+        chain.append(documents)
+        chain.finish()
+    else:
+        chain.check()
+    if chain.end is None:
+        raise unreadable(HEAD)
+    return chain.end
 
 
 def _lines_of(piece: Piece | None, seq: int) -> tuple[bytes, ...]:

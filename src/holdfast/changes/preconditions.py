@@ -17,7 +17,6 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.versions import is_managed
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
-from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.gc import collect_garbage, too_little_space
 
 _MOST_NAMES = 5
@@ -26,6 +25,8 @@ _MOST_NAMES = 5
 def require_store_key(repository: Repository) -> None:
     """A run store that outlives this machine needs a configured key: a generated one would be lost."""
     environment = repository.environment
+    if repository.store.on_server:
+        return
     remote = not folders_of(repository.store.blobs)
     if is_key_configured(environment) or not (remote or (environment.ci and repository.config.store_named)):
         return
@@ -37,9 +38,10 @@ def require_store_key(repository: Repository) -> None:
     )
 
 
-def require_bundle_key(environment: Environment) -> None:
-    """A bundle written in CI outlives the runner, and so must its key."""
-    if environment.ci and not is_key_configured(environment):
+def require_bundle_key(repository: Repository) -> None:
+    """A bundle written in CI outlives the runner, and so must its key. With a server, it has the server's."""
+    environment = repository.environment
+    if not repository.store.on_server and environment.ci and not is_key_configured(environment):
         raise UsageError(
             "HF-KEY-9",
             "a bundle that is written in CI needs a configured key: a generated one is lost with the runner",

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.audit.actor import current_actor
 from holdfast.changes.base_rules import base_rules
 from holdfast.changes.old_repository import OldRepository, old_files
 from holdfast.changes.selection import (
@@ -30,6 +29,7 @@ from holdfast.hcl.eval.worktree import Worktree
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
+from holdfast.plans.context import actor_of
 from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
@@ -40,7 +40,8 @@ from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
 from holdfast.stacks.select import ignored_changes
 from holdfast.stacks.stack import Stack
-from holdfast.store.place import open_blobs
+from holdfast.store.blobs import BlobStore
+from holdfast.store.place import is_on_server, open_blobs
 from holdfast.store.run_records import SPOOL
 from holdfast.store.run_store import RunStore
 from holdfast.system.access_rules import ForbiddenFiles
@@ -128,8 +129,8 @@ class Repository(Struct, kw_only=True, dict=True):
 
     @property
     def who(self) -> str:
-        """The current user, as far as the environment says; unproved."""
-        return current_actor(self.environment).shown
+        """The current user, as far as the environment says, or as the server verified."""
+        return actor_of(self.store, self.environment).shown
 
     def ship_audit_log(self) -> str | None:
         """Copy new lines of the audit log to its S3 sink. Returns a warning if some could not be copied.
@@ -365,9 +366,13 @@ def open_repository(
         environment=environment,
         code=code,
         stacks=stacks,
-        store=RunStore(
-            blobs,
-            key or load_key,
-            spool=environment.home / SPOOL,
-        ),
+        store=_open_store(blobs, key or load_key, spool=environment.home / SPOOL),
     )
+
+
+def _open_store(blobs: BlobStore, key: Callable[[], Key], *, spool: Path) -> RunStore:
+    if not is_on_server(blobs):
+        return RunStore(blobs, key, spool=spool)
+    from holdfast.store.server_store import server_run_store  # noqa: PLC0415 - few stores are a server
+
+    return server_run_store(blobs, spool=spool)

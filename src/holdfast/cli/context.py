@@ -48,6 +48,8 @@ class CommandContext:
 
         Never for what is encrypted already: a new key would open none of it.
         """
+        if self.repository.store.on_server:
+            return self.repository.store.key
         if self._key is None:
             preconditions.require_store_key(self.repository)
             environment = self.invocation.environment
@@ -64,6 +66,8 @@ class CommandContext:
 
     def bundle_key(self, folder: Path) -> Key:
         """The key for a bundle that exists: never a new one."""
+        if self.repository.store.on_server:
+            return self.repository.store.key
         if self._key is None:
             self._key = existing_key(self.invocation.environment, f"the bundle {folder}")
         return self._key.key
@@ -115,6 +119,7 @@ class CommandContext:
             code=repository.code,
             stacks=repository.by_name,
             base=self.base,
+            verified_ci=(lambda: repository.store.is_ci) if repository.store.on_server else None,
         )
         async with open_context(
             project,

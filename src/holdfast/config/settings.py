@@ -33,6 +33,10 @@ from holdfast.kernel.values import PlacedStruct
 
 PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
 _VALUES: Final = Names(AnyValue(), r"[A-Za-z0-9_][A-Za-z0-9_-]*", "a name of letters, digits, _ and -")
+_SERVER: Final = (
+    r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.[0-9.]+)|https?://\[[0-9a-fA-F:]+\])"
+    r"(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?"
+)
 _S3_URI: Final = r"s3://[a-z0-9][a-z0-9.-]*(?:/[^\\\x00-\x1f]*)?"
 
 
@@ -188,12 +192,12 @@ class Config(Section, frozen=True, kw_only=True):
     engine: EngineSettings = key(EngineSettings, "What runs Terraform.")
     store: str = key(
         Text(
-            "a folder, or `s3://bucket/prefix`",
-            rf"{_S3_URI}|(?![A-Za-z][A-Za-z0-9+.-]*://)(?!(?:.*/)?\.\.(?:/|$))[^\\\x00-\x1f]+",
+            "a folder, `s3://bucket/prefix`, or `https://HOST` of a server (http:// only on this machine)",
+            rf"{_S3_URI}|{_SERVER}|(?![A-Za-z][A-Za-z0-9+.-]*://)(?!(?:.*/)?\.\.(?:/|$))[^\\\x00-\x1f]+",
             code="HF-CONF-16",
             numbers=False,
         ),
-        "The run store: a folder, or `s3://bucket/prefix`.",
+        "The run store: a folder, `s3://bucket/prefix`, or the address of a server: `https://HOST`.",
         default=".holdfast",
     )
     store_named: bool = False

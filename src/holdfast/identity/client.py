@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from holdfast import __version__
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
@@ -69,6 +70,30 @@ def current_login(environment: Environment) -> ServerLogin:
             hint=f"Log in: holdfast login URL. Or set {URL_VARIABLE} and {TOKEN_VARIABLE}.",
         )
     return ServerLogin(url=str(url).rstrip("/"), token=token)
+
+
+def token_for(environment: Environment, address: str) -> str:
+    """For the server that the configuration names as run store.
+
+    A change of the configuration must not send the token elsewhere: `HOLDFAST_URL`, if it is set, names the
+    only server that gets it, and a CI job must set it, because it may run a configuration nobody reviewed.
+    """
+    url, token = (environment.get(URL_VARIABLE) or "").rstrip("/"), given_token(environment)
+    if token is None:
+        return current_login(Environment(variables={**environment.variables, URL_VARIABLE: address})).token
+    if url and url != address:
+        raise UsageError(
+            "HF-SRV-20",
+            f"the token is for {url}, but the run store is {address}",
+            hint=f"Correct `store:` in holdfast.yaml, or set {URL_VARIABLE} and {TOKEN_VARIABLE} for it.",
+        )
+    if not url and environment.ci and not http.is_local_address(urlsplit(address).hostname or ""):
+        raise UsageError(
+            "HF-SRV-20",
+            f"{TOKEN_VARIABLE} is set without {URL_VARIABLE}, so a changed `store:` could send it elsewhere",
+            hint=f"Set {URL_VARIABLE}={address} in the job.",
+        )
+    return token
 
 
 class ServerClient:

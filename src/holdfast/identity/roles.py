@@ -11,6 +11,10 @@ class Permission(StrEnum):
 
     READ = "read"
     """See runs, plans, locks, versions of states (masked) and findings."""
+    STORE = "store"
+    """Use the run store; its own table says which blobs (`server/store_access.py`)."""
+    PLAN = "plan"
+    """Plan: write what a job that only plans must write."""
     RUN = "run"
     """Plan and apply: write run records, claims and journals."""
     APPROVE = "approve"
@@ -27,6 +31,8 @@ class Permission(StrEnum):
 
 class Role(StrEnum):
     VIEWER = "viewer"
+    PLANNER = "planner"
+    """A job that plans code which was not reviewed: it reads states, and writes nothing that counts."""
     OPERATOR = "operator"
     APPROVER = "approver"
     ADMIN = "admin"
@@ -35,16 +41,18 @@ class Role(StrEnum):
     """The token of one run: one state, and those that it reads. Never given to a person."""
 
 
+_READER = frozenset({Permission.READ, Permission.STORE})
+_PLANNER = _READER | {Permission.PLAN, Permission.READ_STATE}
+_RUNNER = _PLANNER | {Permission.RUN, Permission.WRITE_STATE}
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
-    Role.VIEWER: frozenset({Permission.READ}),
-    Role.OPERATOR: frozenset(
-        {Permission.READ, Permission.RUN, Permission.READ_STATE, Permission.WRITE_STATE, Permission.AUDIT}
-    ),
-    Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE, Permission.AUDIT}),
+    Role.VIEWER: _READER,
+    Role.PLANNER: _PLANNER,
+    Role.OPERATOR: _RUNNER | {Permission.AUDIT},
+    Role.APPROVER: _READER | {Permission.APPROVE, Permission.AUDIT},
     Role.ADMIN: frozenset(Permission),
-    Role.CI: frozenset({Permission.READ, Permission.RUN, Permission.READ_STATE, Permission.WRITE_STATE}),
-    Role.RUN: frozenset({Permission.READ_STATE, Permission.WRITE_STATE}),
+    Role.CI: _RUNNER,
+    Role.RUN: frozenset({Permission.STORE, Permission.READ_STATE, Permission.WRITE_STATE}),
 }
 
-GRANTABLE = (Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.ADMIN, Role.CI)
+GRANTABLE = (Role.VIEWER, Role.PLANNER, Role.OPERATOR, Role.APPROVER, Role.ADMIN, Role.CI)
 """What a token can be created with."""

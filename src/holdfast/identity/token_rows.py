@@ -109,6 +109,19 @@ class TokenRows:
         expires: datetime,
     ) -> CreatedToken:
         """For one state and those that the run reads, while the run holds this lease of the state."""
+        claims = {"run": run, "state": state, "fence": str(fence)}
+        return self.create_run(holder, claims, states=(state,), reads=reads, expires=expires)
+
+    def create_run(
+        self,
+        holder: Principal,
+        claims: dict[str, str],
+        *,
+        states: tuple[str, ...],
+        reads: tuple[str, ...],
+        expires: datetime,
+    ) -> CreatedToken:
+        """With a `fence`: while the run holds that lease of the state. Without: it only reads."""
         principal = Principal(
             id="",
             name=holder.name,
@@ -116,9 +129,9 @@ class TokenRows:
             role=Role.RUN,
             tenant=holder.home_tenant,
             stacks=(),
-            states=(_literal(state),),
+            states=tuple(map(_literal, states)),
             reads=tuple(map(_literal, reads)),
-            claims={"run": run, "state": state, "fence": str(fence)},
+            claims=claims,
         )
         return self.create(principal, created_by=holder.name, expires=expires)
 
@@ -185,6 +198,8 @@ class TokenRows:
 
 def _holds_lease(connection: Connection[Any], principal: Principal) -> bool:
     """Whether the run still holds the lease that its token was created for."""
+    if "fence" not in principal.claims:
+        return True
     claims = {**principal.claims, "tenant": principal.tenant}
     return connection.execute(_LEASE, claims).fetchone() is not None
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from holdfast.audit.actor import current_actor
+from holdfast.audit.actor import Actor, actor_from, current_actor
 from holdfast.audit.log import Audit
 from holdfast.config.engine import EngineSettings
 from holdfast.config.settings import Config
@@ -47,6 +48,12 @@ class Project(Struct, frozen=True, kw_only=True):
     """Every stack of the repository, by name: a dependency may be outside the change."""
     base: BaseRules | None = None
     """The rules of the base, if it is known and has other rules than the change."""
+    verified_ci: Callable[[], bool] | None = None
+    """Whether a server verified that this is CI; None without one, which leaves only the environment."""
+
+    @property
+    def in_ci(self) -> bool:
+        return self.verified_ci() if self.verified_ci is not None else self.environment.ci
 
     @property
     def root(self) -> Path:
@@ -81,17 +88,28 @@ class Identity:
         root: Path | None = None,
         change: str | None = None,
     ) -> None:
-        actor = current_actor(environment)
-        self.who = actor.shown
         self.change = change or clock.new_id()
-        self.audit = Audit(store, actor, redactor=redactor, change=self.change)
+        self._store = store
+        self._redactor = redactor
         self._environment = environment
         self._root = root
         self._proved = False
 
+    @functools.cached_property
+    def audit(self) -> Audit:
+        return Audit(self._store, self._actor, redactor=self._redactor, change=self.change)
+
+    @property
+    def who(self) -> str:
+        return self._actor.shown
+
+    @functools.cached_property
+    def _actor(self) -> Actor:
+        return actor_of(self._store, self._environment)
+
     async def prove(self) -> None:
-        """Verify who acts, as far as possible: only where a rule needs it."""
-        if not self._proved:
+        """Verify who acts, as far as possible: only where a rule needs it. A server has done it already."""
+        if not self._proved and not self._store.on_server:
             from holdfast.audit.proof import verify_actor  # noqa: PLC0415 - few commands need it
 
             self._proved = True
@@ -107,6 +125,12 @@ class Identity:
         own = {name: value for name, value in variables if not name.startswith("GIT_")}
         tree = git.find(self._root, own) if self._root is not None else None
         return tree.remotes() if tree is not None else ()
+
+
+def actor_of(store: RunStore, environment: Environment) -> Actor:
+    """Whom the server of the run store verified, or what the environment says."""
+    document = store.server_actor()
+    return actor_from(document) if document is not None else current_actor(environment)
 
 
 class Engines:

@@ -35,7 +35,7 @@ def policies_of(project: Project, stack: Stack) -> tuple[Policy, ...]:
 
 def require_owner(project: Project, stack: Stack, *, reconciles: str | None = None) -> None:
     """A target that CI owns is planned anywhere, but applied only in CI. `reconciles` names a run."""
-    if stack.target is not None and stack.target.owner is Owner.CI and not project.environment.ci:
+    if stack.target is not None and stack.target.owner is Owner.CI and not project.in_ci:
         hint = f"You can plan here: holdfast plan {stack.name}. Apply in CI."
         if reconciles is not None:
             hint = (
@@ -62,7 +62,7 @@ def require_owner_of_state(
     Otherwise an edited holdfast.yaml would be enough to change what CI owns. `before` is an earlier name.
     """
     require_owner(project, stack, reconciles=reconciles)
-    if project.environment.ci:
+    if project.in_ci:
         return
     records = applied_before(project, store, stack)
     if before is not None:

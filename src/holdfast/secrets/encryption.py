@@ -84,22 +84,27 @@ def seal(key: Key, data: bytes, *, context: str) -> bytes:
 
 def unseal(key: Key, sealed: bytes, *, context: str) -> bytes:
     """All of the data or an error. Only the apply key can do this."""
+    if (key_id := sealed_key_id(sealed)) != key.id:
+        raise wrong_key(context, key_id, key.id)
+    public = sealed[:KEY_SIZE]
+    try:
+        shared = key.exchange(public) if key.exchange is not None else exchange(key, public)
+    except ValueError:
+        raise _damaged(context, "its public key is not valid") from None
+    return decrypt(_sealing_key(key, shared, public), sealed[KEY_SIZE:], context=context)
+
+
+def exchange(key: Key, public: bytes) -> bytes:
+    """What the writer of a sealed message and the apply key share. Raises ValueError for a bad public key."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - only for bundles
         X25519PrivateKey,
         X25519PublicKey,
     )
 
-    if (key_id := sealed_key_id(sealed)) != key.id:
-        raise wrong_key(context, key_id, key.id)
     if key.private is None:
         raise apply_key_needed("opening a bundle")
-    public = sealed[:KEY_SIZE]
-    try:
-        private = X25519PrivateKey.from_private_bytes(key.private.seal)
-        shared = private.exchange(X25519PublicKey.from_public_bytes(public))
-    except ValueError:
-        raise _damaged(context, "its public key is not valid") from None
-    return decrypt(_sealing_key(key, shared, public), sealed[KEY_SIZE:], context=context)
+    private = X25519PrivateKey.from_private_bytes(key.private.seal)
+    return private.exchange(X25519PublicKey.from_public_bytes(public))
 
 
 def sealed_key_id(sealed: bytes) -> str:

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,6 +74,8 @@ class Key(NamedTuple):
     """Derives the keys that encrypt the run store."""
     public: PublicHalves
     private: PrivateHalves | None
+    exchange: Callable[[bytes], bytes] | None = None
+    """The exchange of a server, which holds the private half: opens what is sealed for its key."""
 
     def __repr__(self) -> str:
         return masked_repr(self)

@@ -68,7 +68,7 @@ class Signer:
         if self.proof:
             raise ValueError("a grant cannot be passed on")
         secret = clock.random_bytes(KEY_SIZE)
-        public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+        public = public_half(secret)
         listed = "\n".join(scopes).encode()
         body = public + len(listed).to_bytes(_LENGTH, "big") + listed
         return Grant(secret=secret, proof=body + self._key.sign(_grant_message(self._store, body)))
@@ -106,6 +106,10 @@ class Verifier:
         if not _covers(_scopes(proof), name):
             raise BadSignature
         return Ed25519PublicKey.from_public_bytes(body[:KEY_SIZE])
+
+
+def public_half(secret: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 def unsigned(data: bytes) -> bytes:

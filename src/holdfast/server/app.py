@@ -32,6 +32,7 @@ from holdfast.server.openapi import openapi_config
 from holdfast.server.routes import health
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.states import states_router
+from holdfast.server.routes.store import store_router
 from holdfast.server.routes.tokens import tokens_router
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
@@ -80,6 +81,7 @@ def create_api(parts: ServerParts) -> Litestar:
             Metrics,
             tokens_router(_rate_limit(limits.exchanges)),
             states_router(),
+            store_router(largest=limits.state_size),
             _state_mount(parts, rows, authenticator, on_fault),
         ],
         dependencies=_dependencies(parts, rows, authenticator),

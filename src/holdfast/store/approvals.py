@@ -57,6 +57,14 @@ class Approval(Struct, frozen=True, kw_only=True):
         return self.kind is ApprovalKind.REJECTION or self.until is None or now < self.until
 
 
+def is_author(author: Mapping[str, object], who: Mapping[str, object]) -> bool:
+    """Whether one verified person made the plan: by themselves, or with a CI job that names them as actor."""
+    claims = author.get("claims")
+    actor = claims.get("actor") if isinstance(claims, Mapping) else None
+    same = (author.get("kind"), author.get("name")) == (who.get("kind"), who.get("name"))
+    return bool(author.get("verified")) and (same or who.get("name") == actor)
+
+
 class Approvals:
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted

@@ -99,6 +99,11 @@ class BlobCipher:
             self._scopes[scope] = self._key.scope_key(scope).secret
         return CipherKey(self.key_id, self._scopes[scope])
 
+    def of_journal(self, run: str) -> BlobCipher:
+        """The cipher of this run's journal: this one, unless each run has its own key."""
+        del run
+        return self
+
     def encrypt(self, name: str, data: bytes, *, sign: bool = True) -> bytes:
         """`sign` is false for what a plan job wrote and is encrypted again."""
         if sign and self.signer is not None and self.signer.may_sign(name):

@@ -22,7 +22,7 @@ class StoredBlob(NamedTuple):
     tag: str
     """Changes with every write; `replace` and `remove` compare it."""
     signed: bool = False
-    """By the apply key, or by a run that it granted this name; known only after decryption."""
+    """By the apply key, or by a run that it granted this name; known after decryption, or to a server."""
 
     def __repr__(self) -> str:
         return masked_repr(self)
@@ -87,7 +87,7 @@ class EncryptedBlobs:
             raise unreadable(
                 f"{what} was changed, truncated, replaced by something else or copied from another store"
             ) from None
-        return StoredBlob(data=data, tag=blob.tag, signed=signed)
+        return StoredBlob(data=data, tag=blob.tag, signed=signed or blob.signed)
 
     def document(self, name: str) -> dict[str, object] | None:
         blob = self.read(name)

@@ -7,6 +7,7 @@ here (`EncryptedBlobs`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.database.database import Database
@@ -44,10 +45,14 @@ _ALL_NAMES = "select name from blobs where tenant = %s order by name"
 class DatabaseBlobs:
     """A `BlobStore`. The names of a tenant are its own."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(
+        self, database: Database, tenant: str, *, new_tag: Callable[[], str] = clock.random_token
+    ) -> None:
+        """`new_tag`: a client that recognises its own write by its tag chooses that."""
         self.shown = f"the database {database.shown}, tenant {tenant}"
         self._database = database
         self._tenant = tenant
+        self._new_tag = new_tag
 
     def read(self, name: str) -> StoredBlob | None:
         with self._database.transaction() as connection:
@@ -82,7 +87,7 @@ class DatabaseBlobs:
         self, statement: str, name: str, data: bytes, *, old: str | None = None, durable: bool = True
     ) -> str | None:
         """The tag of the write, or None if its condition is not met."""
-        tag = clock.random_token()
+        tag = self._new_tag()
         values = {"name": name, "data": data, "tag": tag, "old": old}
         written, tries = self._execute(statement, values, durable=durable)
         if written is None and tries > 1:

@@ -43,6 +43,7 @@ class FrameEncoder:
     """Makes the bytes of a journal: its head, then its frames."""
 
     def __init__(self, cipher: BlobCipher, run: str) -> None:
+        cipher = cipher.of_journal(run)
         if cipher.signer is None:
             raise apply_key_needed("writing a journal")
         salt = os.urandom(_SALT)
@@ -171,6 +172,7 @@ def read_journal(cipher: BlobCipher, run: str, content: bytes) -> Journal:
     head_size = _HEAD + int.from_bytes(content[_HEAD - _PROOF_LENGTH : _HEAD], "big")
     if len(content) < head_size or not content.startswith(_MAGIC):
         return Journal(started=None, lines=(), ended=None, whole=False)
+    cipher = cipher.of_journal(run)
     key_id = key_of_journal(content)
     if key_id is not None and key_id != cipher.key_id:
         raise wrong_key(f"the journal of run {run}", key_id, cipher.key_id)

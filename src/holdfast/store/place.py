@@ -1,4 +1,4 @@
-"""The places of a run store: a folder (`.holdfast/`, ignored by Git, readable only by its owner), or S3.
+"""The places of a run store: a folder (`.holdfast/`, ignored by Git, only for its owner), S3, or a server.
 
 It is opened by its name in the configuration, or in another process by its description.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.kernel.errors import UnknownOutcome, UsageError
 from holdfast.store.blobs import BlobStore, StoredBlob, unreadable
 from holdfast.system import files
+from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 
 if TYPE_CHECKING:
@@ -114,16 +115,24 @@ def _unreadable(path: Path, error: OSError) -> UnknownOutcome:
 
 
 def open_blobs(name: str, root: Path, variables: Mapping[str, str]) -> BlobStore:
-    """`variables` are the caller's; only S3 needs them."""
+    """`variables` are the caller's; only S3 and a server need them."""
     if name.startswith("s3://"):
         return _s3().open(name, s3_variables(variables))
+    if name.startswith(("https://", "http://")):
+        from holdfast.store.server_blobs import ServerBlobs  # noqa: PLC0415 - few stores are a server
+
+        return ServerBlobs.open(name, Environment(variables=variables))
     if "://" in name:
         raise UsageError(
             "HF-STORE-1",
-            f"the run store {name.partition('://')[0]}://… is neither a folder nor in S3",
-            hint="Set `store: .holdfast`, another folder, or s3://bucket/prefix.",
+            f"the run store {name.partition('://')[0]}://… is not a folder, in S3 or a server",
+            hint="Set `store: .holdfast`, another folder, s3://bucket/prefix, or https://HOST of a server.",
         )
     return FolderBlobs((root / name).absolute())
+
+
+def is_on_server(blobs: BlobStore) -> bool:
+    return getattr(blobs, "on_server", False) is True
 
 
 def folders_of(blobs: BlobStore) -> tuple[Path, ...]:
@@ -146,6 +155,10 @@ def from_description(description: Mapping[str, object]) -> BlobStore:
         case {"kind": "s3", "address": str(address), "variables": dict(variables)}:
             known = description.get("known")
             return _s3().open(address, variables, known=known if isinstance(known, dict) else None)
+        case {"kind": "server"}:
+            from holdfast.store.server_blobs import ServerBlobs  # noqa: PLC0415 - as above
+
+            return ServerBlobs.from_description(description)
         case _:
             raise UsageError("HF-STORE-1", f"unknown kind of run store: {description.get('kind')}")
 

@@ -7,9 +7,9 @@ refuses any other key.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -21,6 +21,7 @@ from holdfast.secrets.keys import Key
 from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, to_json, unreadable
 from holdfast.store.machines import Machines
+from holdfast.store.place import describe
 from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
 from holdfast.system import clock
@@ -126,7 +127,13 @@ def require_current(blobs: BlobStore, document: dict[str, object], key: str) -> 
 
 
 class RunStore:
-    """Nothing is written before it is needed, nor before the key is known to be the right one."""
+    """On a blob store that it encrypts itself; `ServerRunStore` is the one on a server.
+
+    Nothing is written before it is needed, nor before the key is known to be the right one.
+    """
+
+    on_server = False
+    """Whether a server encrypts, verifies who acts, and writes approvals and the audit log."""
 
     def __init__(self, blobs: BlobStore, key: Callable[[], Key], *, spool: Path | None = None) -> None:
         self.blobs = blobs
@@ -215,6 +222,26 @@ class RunStore:
     def require_apply_key(self, what: str) -> None:
         if not self.can_apply:
             raise apply_key_needed(what)
+
+    def supervisor_access(
+        self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
+    ) -> dict[str, object]:
+        """What the process that hosts Terraform may use of this store, for its `from_description`."""
+        del run, stack
+        return {"store": describe(self.blobs), "keys": self.cipher.grant(read=read, write=write)}
+
+    @property
+    def is_ci(self) -> bool:
+        """Whether the server verified that CI acts."""
+        return False
+
+    def server_actor(self) -> dict[str, object] | None:
+        """Whom the server verified; None without one."""
+        return None
+
+    def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
+        """Where a server writes the audit log: the end of the log afterwards."""
+        raise NotImplementedError
 
     def id(self) -> str:
         """Written on first use; a bundle names it."""

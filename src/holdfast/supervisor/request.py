@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.store.blobs import encode_name
-from holdfast.store.place import describe
 from holdfast.store.run_store import RunStore
 
 
@@ -31,8 +30,12 @@ def supervision_request(
     states, claims = f"states/{own}", f"claims/{own}"
     runs = () if writer is None or writer.journal is None else (f"runs/{writer.journal}",)
     written = (states, *runs) if managed and writer is not None else runs
-    keys = store.cipher.grant(read=(states, claims) if managed else (), write=written)
-    request: dict[str, object] = {"store": describe(store.blobs), "keys": keys}
+    request = store.supervisor_access(
+        read=(states, claims) if managed else (),
+        write=written,
+        run=writer.run if writer is not None else "",
+        stack=stack,
+    )
     if managed:
         request["state"] = {
             "stack": stack,

@@ -47,7 +47,7 @@ class SupervisorServices:
         self._opened: tuple[str, BlobStore] | None = None
 
     def observe(self, message: dict[str, Any]) -> CommandObserver:
-        blobs, cipher = self._store(message["store"]), BlobCipher.from_document(message["keys"])
+        blobs, cipher = self._store(message["store"]), _cipher(message["keys"])
         encrypted = EncryptedBlobs(blobs, lambda: cipher)
         journal = None
         if "journal" in message:
@@ -271,6 +271,14 @@ class ManagedStateBackend:
 
     def unlock(self, info: bytes) -> None:
         del info
+
+
+def _cipher(keys: dict[str, Any]) -> BlobCipher:
+    if "runs" not in keys:
+        return BlobCipher.from_document(keys)
+    from holdfast.store.server_blobs import ServerCipher  # noqa: PLC0415 - only where the store is a server
+
+    return ServerCipher.from_document(keys)
 
 
 def _now() -> str:

@@ -17,7 +17,15 @@ from typing import NamedTuple
 from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
 from holdfast.system.environment import Environment
 
-SECRET_FILES = ("key", "token", "server", "server/key", "server/admin-token", "server/postgres.password")
+SECRET_FILES = (
+    "key",
+    "token",
+    "login.json",
+    "server",
+    "server/key",
+    "server/admin-token",
+    "server/postgres.password",
+)
 """In Holdfast's home."""
 _USED_LATER = ("tools", "templates", "engines.json")
 """In Holdfast's home: engines, results of init, known versions."""

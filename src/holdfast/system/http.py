@@ -1,8 +1,8 @@
 """The only HTTP client.
 
-One request, one answer, with the standard library: no pool, no hidden retry. Redirects are not followed, so
-what is sent to one host never reaches another. Requests use verified TLS; `http://` is for loopback addresses
-only.
+One request, one answer, with the standard library: no hidden retry. Redirects are not followed, so what is
+sent to one host never reaches another. Requests use verified TLS; `http://` is for loopback addresses only.
+`HttpSession` keeps its connections open, for many requests to one server.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from holdfast import __version__
-from holdfast.kernel.values import MaskedStruct
+from holdfast.kernel.secret import masked_repr
 from holdfast.system.environment import Environment
 
 if TYPE_CHECKING:
     import http.client
+    import socket
     import ssl
 
 MAX_BYTES = 1024 * 1024
@@ -31,21 +32,28 @@ _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 class HttpError(Exception):
     """There is no response. Contains the host and the reason, never a header, a path or a body."""
 
-    def __init__(self, host: str, reason: str, *, timed_out: bool = False, final: bool = False) -> None:
+    def __init__(
+        self, host: str, reason: str, *, timed_out: bool = False, final: bool = False, stale: bool = False
+    ) -> None:
         super().__init__(f"{host}: {reason}")
         self.host = host
         self.reason = reason
         self.timed_out = timed_out
         self.final = final
         """A retry would fail too."""
+        self.stale = stale
+        """The server closed a connection that was kept open."""
 
 
-class Response(MaskedStruct, frozen=True, kw_only=True):
+class Response(NamedTuple):
     """With any status. Names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    def __repr__(self) -> str:
+        return masked_repr(self)
 
 
 def request(
@@ -140,7 +148,9 @@ class _Exchange:
                 self._connection.close()
 
     def _send(self, method: str, headers: dict[str, str], body: bytes | None, most: int) -> Response:
-        connection = self._connection = self._connect()
+        connection = self._connection = _connect(
+            self._url, self._environment, min(self._seconds, _CONNECT_SECONDS), self._ca
+        )
         connection.connect()
         connection.sock.settimeout(self._seconds)
         target = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
@@ -160,30 +170,107 @@ class _Exchange:
             raise HttpError(self.host, "the response is incomplete")
         return content
 
-    def _connect(self) -> http.client.HTTPConnection:
-        import http.client  # noqa: PLC0415
 
-        host, port = str(self._url.hostname), self._url.port or _PORTS[self._url.scheme]
-        timeout_seconds = min(self._seconds, _CONNECT_SECONDS)
-        if self._url.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=timeout_seconds)
-        context = self._context()
-        proxy = _proxy(host, port, self._environment)
-        if proxy is None:
-            return http.client.HTTPSConnection(host, port, timeout=timeout_seconds, context=context)
-        at = str(proxy.hostname), proxy.port or _PORTS["http"]
-        connection = http.client.HTTPSConnection(*at, timeout=timeout_seconds, context=context)
-        connection.set_tunnel(host, port, headers=_proxy_headers(proxy))
-        return connection
+class HttpSession:
+    """Many requests to one server, over connections that stay open. Thread-safe.
 
-    def _context(self) -> ssl.SSLContext:
-        file = self._ca or _first(self._environment, *_CA_FILES)
-        folder = None if self._ca else self._environment.get("SSL_CERT_DIR")
+    A server closes a connection that was idle for a while: the next request fails with `stale` then, and may
+    or may not have arrived.
+    """
+
+    def __init__(self, url: str, environment: Environment, *, seconds: float = 60.0) -> None:
+        self._idle: list[http.client.HTTPConnection] = []
+        self._url = _parts(url)
+        self._environment = environment
+        self._seconds = seconds
+        self.host = f"{self._url.hostname}:{self._url.port}" if self._url.port else str(self._url.hostname)
+
+    def request(
+        self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Response:
+        """Send once. `seconds` limits the wait for each part of the exchange."""
+        import http.client  # noqa: PLC0415 - most commands send no request
+
+        connection, kept = self._take()
         try:
-            return _context(file, folder)
-        except OSError:
-            reason = f"cannot read the certificates in {file or folder}"
-            raise HttpError(self.host, reason, final=True) from None
+            connection.request(method, self._url.path.rstrip("/") + target, body=body, headers=dict(headers))
+            with connection.getresponse() as response:
+                content = response.read()
+                received = {name.lower(): value for name, value in response.getheaders()}
+                answer = Response(status=response.status, headers=received, body=content)
+                closes = response.will_close
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            connection.close()
+            stale = kept and isinstance(error, ConnectionError | http.client.RemoteDisconnected)
+            raise self._error(error, stale=stale) from None
+        except BaseException:
+            connection.close()
+            raise
+        if not closes:
+            self._idle.append(connection)
+        return answer
+
+    def __del__(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
+        """A connection, and whether it was used before."""
+        try:
+            return self._idle.pop(), True
+        except IndexError:
+            pass
+        try:
+            connection = _connect(self._url, self._environment, _CONNECT_SECONDS, None)
+            connection.connect()
+        except OSError as error:
+            raise self._error(error) from None
+        connection.sock.settimeout(self._seconds)
+        _disable_delay(connection.sock)
+        return connection, False
+
+    def _error(self, error: Exception, *, stale: bool = False) -> HttpError:
+        import ssl  # noqa: PLC0415
+
+        final = isinstance(error, ValueError | ssl.SSLCertVerificationError)
+        timed_out = isinstance(error, TimeoutError)
+        reason = "no response in time" if timed_out else _reason(error)
+        return HttpError(self.host, reason, timed_out=timed_out, final=final, stale=stale)
+
+
+def _disable_delay(sock: socket.socket) -> None:
+    """A request is sent in two parts, and the second must not wait until the first is acknowledged."""
+    import socket  # noqa: PLC0415
+
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _connect(
+    url: SplitResult, environment: Environment, seconds: float, ca: str | None
+) -> http.client.HTTPConnection:
+    import http.client  # noqa: PLC0415
+
+    host, port = str(url.hostname), url.port or _PORTS[url.scheme]
+    if url.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=seconds)
+    context = _trusted(host, environment, ca)
+    proxy = _proxy(host, port, environment)
+    if proxy is None:
+        return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+    at = str(proxy.hostname), proxy.port or _PORTS["http"]
+    connection = http.client.HTTPSConnection(*at, timeout=seconds, context=context)
+    connection.set_tunnel(host, port, headers=_proxy_headers(proxy))
+    return connection
+
+
+def _trusted(host: str, environment: Environment, ca: str | None) -> ssl.SSLContext:
+    file = ca or _first(environment, *_CA_FILES)
+    folder = None if ca else environment.get("SSL_CERT_DIR")
+    try:
+        return _context(file, folder)
+    except OSError:
+        reason = f"cannot read the certificates in {file or folder}"
+        raise HttpError(host, reason, final=True) from None
 
 
 def _proxy(host: str, port: int, environment: Environment) -> SplitResult | None:

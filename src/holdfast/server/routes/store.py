@@ -1,0 +1,405 @@
+"""The run store: `/api/v1/store`. Blobs by name, and what the server itself writes for a verified actor."""
+
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from bisect import bisect_right
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from urllib.parse import unquote
+
+from litestar import Request, Response, Router, delete, get, post, put
+from litestar.connection import ASGIConnection
+from litestar.datastructures import ResponseHeader
+from litestar.di import NamedDependency
+from litestar.handlers.base import BaseRouteHandler
+from litestar.params import FromQuery, JSONBody, RawBody
+from msgspec import Meta, Struct
+
+from holdfast import __version__
+from holdfast.audit.entry import PLAN_ACTS, What
+from holdfast.audit.layout import piece_seqs, read_piece
+from holdfast.audit.log import append_lines
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Permission, Role
+from holdfast.identity.token_rows import TokenRows
+from holdfast.kernel.errors import Refused, UsageError
+from holdfast.secrets.encryption import exchange
+from holdfast.secrets.keys import KEY_SIZE
+from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.server.exceptions import problem
+from holdfast.server.guards import address_of, not_permitted
+from holdfast.server.problems import Denial
+from holdfast.server.store_access import StoreAccess, require_name
+from holdfast.store.approvals import Approval, ApprovalKind, is_author
+from holdfast.store.server_blobs import ATTEMPT_FIELD, PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
+from holdfast.store.server_store import RUN_KEY
+from holdfast.store.state_rows import StateRows
+from holdfast.system import clock
+
+Who = NamedDependency[Principal]
+Stores = NamedDependency[TenantStores]
+Rows = NamedDependency[StateRows]
+AnyRequest = Request[Any, Any, Any]
+Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+_STORE: Final = {"permission": Permission.STORE}
+_TAG: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
+_PAGE: Final = 5000
+_LONGEST_RUN: Final = timedelta(hours=24)
+_LOOK_BACK: Final = 50
+"""Pieces of the audit log in which entries that are sent again are looked for."""
+_DECISIONS: Final = frozenset({"approve", "reject", "override"})
+_LOG: Final = threading.Lock()
+"""Of the audit logs: writers in one process need not race."""
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """The store, and what the caller may do with it."""
+
+    version: int = 1
+    holdfast: str = __version__
+    id: str
+    key: str
+    """The id of the server's key; bundles are sealed for its public half."""
+    seal: str
+    sign: str
+    tenant: str
+    role: Role
+    can_apply: bool
+    who: dict[str, Any]
+
+
+class NameList(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    names: tuple[str, ...]
+    next: str | None
+
+
+class NewGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For the process that hosts Terraform: one state, and the journal of one run."""
+
+    stack: Text
+    run: Annotated[str, Meta(max_length=64)] = ""
+    journal: Id | None = None
+    reads_state: bool = False
+    writes_state: bool = False
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    token: str
+    key: str | None
+    """Encrypts the journal."""
+
+
+class NewApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    kind: ApprovalKind
+    digest: Digest
+    stack: Text
+    run: Id
+    reason: Annotated[str, Meta(max_length=2000)] = ""
+    until: Annotated[str, Meta(max_length=40)] | None = None
+
+
+class NewAuthor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    digest: Digest
+    stack: Text
+    run: Id
+
+
+class NewLine(Struct, frozen=True, kw_only=True):
+    what: What
+    stack: str | None = None
+    run: str | None = None
+    digest: str | None = None
+    decision: str | None = None
+    rules: tuple[str, ...] = ()
+    reason: str | None = None
+    outcome: str | None = None
+    error: str | None = None
+    break_glass: bool = False
+    until: str | None = None
+    details: dict[str, str | int | None] = {}
+    change: str | None = None
+
+
+class NewLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    batch: Id
+    """The same when the request is sent again."""
+    entries: Annotated[tuple[NewLine, ...], Meta(min_length=1, max_length=1000)]
+
+
+class LogEnd(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    seq: int
+    hash: str
+
+
+class SharedSecret(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    shared: str
+
+
+class PublicKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    public: Annotated[str, Meta(max_length=64)]
+
+
+@get("/", opt=_STORE, sync_to_thread=True)
+def session(request: AnyRequest, principal: Who, stores: Stores) -> Session:
+    store = stores.of(principal.tenant)
+    key = store.key
+    return Session(
+        id=store.id(),
+        key=key.id,
+        seal=_text(key.public.seal),
+        sign=_text(key.public.sign),
+        tenant=principal.home_tenant,
+        role=principal.role,
+        can_apply=principal.may(Permission.RUN),
+        who=actor_of(principal, address_of(request.scope)).document(),
+    )
+
+
+@get("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
+def read_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> Response[bytes]:
+    blob = StoreAccess(stores.of(principal.tenant), rows, principal).read(_name(request))
+    signed = "1" if blob.signed else "0"
+    headers = {"etag": f'"{blob.tag}"', SIGNED_FIELD: signed}
+    return Response(blob.data, media_type="application/octet-stream", headers=headers)
+
+
+@put("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
+def write_blob(
+    request: AnyRequest,
+    principal: Who,
+    stores: Stores,
+    rows: Rows,
+    body: RawBody,
+    durable: FromQuery[bool] = True,  # noqa: FBT002 - a parameter of the address
+) -> Response[None]:
+    """If-None-Match: * creates it, If-Match replaces the one with this tag; without both, it is written."""
+    given = request.headers.get(TAG_FIELD, "")
+    access = StoreAccess(
+        stores.of(principal.tenant), rows, principal, tag=given if _TAG.fullmatch(given) else None
+    )
+    name, match = _name(request), _match(request)
+    if request.headers.get("if-none-match") == "*":
+        tag = access.create(name, body)
+    elif match is not None:
+        tag = access.replace(name, body, match)
+    else:
+        tag = access.write(name, body, durable=durable)
+    return Response(None, status_code=HTTPStatus.OK, headers={"etag": f'"{tag}"'})
+
+
+@delete("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
+def remove_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> None:
+    StoreAccess(stores.of(principal.tenant), rows, principal).remove(_name(request), _match(request))
+
+
+@get("/names", opt=_STORE, sync_to_thread=True)
+def list_names(
+    principal: Who, stores: Stores, rows: Rows, folder: FromQuery[str] = "", cursor: FromQuery[str] = ""
+) -> NameList:
+    if folder:
+        require_name(f"{folder}/0" if folder != "states" else "states/0/0")
+    names = StoreAccess(stores.of(principal.tenant), rows, principal).names(folder)
+    begin = bisect_right(names, cursor) if cursor else 0
+    page = names[begin : begin + _PAGE]
+    return NameList(names=page, next=page[-1] if begin + _PAGE < len(names) else None)
+
+
+@post("/grants", opt=_STORE, sync_to_thread=True)
+def create_grant(
+    principal: Who,
+    stores: Stores,
+    rows: Rows,
+    tokens: NamedDependency[TokenRows],
+    data: JSONBody[NewGrant],
+) -> Grant:
+    """A token for one run. One that writes ends with the lease of the run, which its claim took."""
+    writes = data.writes_state or data.journal is not None
+    _require_grant(principal, data)
+    store = stores.of(principal.tenant)
+    claims = {"state": data.stack, "run": data.run}
+    if writes:
+        lease = StoreAccess(store, rows, principal).lease(data.stack)
+        if lease is None or data.run not in {"", lease.run}:
+            raise problem(
+                Denial(
+                    status=409,
+                    code="HF-STORE-26",
+                    message=f"the run {data.run} has no claim on {data.stack}",
+                    hint=f"See who has: holdfast runs list. Then plan again: holdfast plan {data.stack}",
+                )
+            )
+        claims |= {"run": str(lease.run), "fence": str(lease.number)}
+    if data.journal is not None:
+        claims["journal"] = data.journal
+    granted = tokens.create_run(
+        principal,
+        claims,
+        states=(data.stack,) if data.writes_state else (),
+        reads=(data.stack,) if data.reads_state or data.writes_state else (),
+        expires=clock.now() + _LONGEST_RUN,
+    )
+    key = None
+    if data.journal is not None:
+        name = f"runs/{data.journal}/{RUN_KEY}"
+        secret = clock.random_bytes(KEY_SIZE)
+        if not store.encrypted.create(name, secret):
+            existing = store.encrypted.read(name)
+            secret = existing.data if existing is not None else secret
+        key = _text(secret)
+    return Grant(token=granted.text, key=key)
+
+
+@post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
+def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewApproval]) -> None:
+    """Of the verified caller, now. A plan is not approved by the person who made it."""
+    who = actor_of(principal, address_of(request.scope)).document()
+    store = stores.of(principal.tenant)
+    _require_stack(principal, data.stack, Permission.APPROVE)
+    author = store.approvals.author(data.digest)
+    if author is None or not store.approvals.is_recorded(data.digest, stack=data.stack, run=data.run):
+        raise Refused(
+            "HF-APPR-2",
+            f"{data.stack}: run {data.run} did not save this plan, so it cannot be approved",
+            hint=f"Save one: holdfast plan {data.stack} --out DIR, then approve or reject that run.",
+        )
+    if data.kind is ApprovalKind.APPROVAL and is_author(author, who):
+        raise problem(
+            Denial(
+                status=403,
+                code="HF-APPR-3",
+                message=f"{data.stack}: {principal.name} made this plan and cannot approve it",
+                hint="Ask another person to approve it.",
+            )
+        )
+    store.approvals.add(
+        Approval(
+            kind=data.kind,
+            digest=data.digest,
+            stack=data.stack,
+            run=data.run,
+            who=who,
+            reason=data.reason,
+            at=clock.now().isoformat(),
+            until=data.until,
+        )
+    )
+
+
+@post("/authors", opt={"permission": Permission.PLAN}, sync_to_thread=True)
+def record_author(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewAuthor]) -> None:
+    _require_stack(principal, data.stack, Permission.PLAN)
+    who = actor_of(principal, address_of(request.scope)).document()
+    stores.of(principal.tenant).approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
+
+
+@post("/audit", opt=_STORE, sync_to_thread=True)
+def append_audit(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewLines]) -> LogEnd:
+    """The server adds who and when. Durable with the response."""
+    for line in data.entries:
+        permission = _permission_to_record(line.what)
+        if principal.kind == "run" or not principal.may(permission):
+            raise problem(not_permitted(principal, permission))
+    store = stores.of(principal.tenant)
+    who, at = actor_of(principal, address_of(request.scope)).document(), clock.now().isoformat()
+    documents: list[dict[str, object]] = [
+        {"at": at, **_fields(line), "who": who, "batch": data.batch} for line in data.entries
+    ]
+    with _LOG:
+        if request.headers.get(ATTEMPT_FIELD, "1") != "1":
+            mark = f'"batch":"{data.batch}"'.encode()
+            for seq in reversed(piece_seqs(store)[-_LOOK_BACK:]):
+                piece = read_piece(store, seq)
+                if piece is not None and any(mark in line for line in piece.lines or ()):
+                    documents = []
+        end = append_lines(store, documents)
+    return LogEnd(seq=end.seq, hash=end.hash)
+
+
+@post("/exchange", opt={"permission": Permission.RUN}, sync_to_thread=True)
+def exchange_key(principal: Who, stores: Stores, data: JSONBody[PublicKey]) -> SharedSecret:
+    """Opens one file of a bundle: it is sealed for the key that only the server has."""
+    try:
+        public = base64.b64decode(data.public, validate=True)
+        return SharedSecret(shared=_text(exchange(stores.of(principal.tenant).key, public)))
+    except ValueError:
+        raise UsageError("HF-STORE-25", "the public key is not valid") from None
+
+
+def store_router(*, largest: int) -> Router:
+    handlers = [
+        *(session, read_blob, write_blob, remove_blob, list_names),
+        *(create_grant, approve, record_author, append_audit, exchange_key),
+    ]
+    return Router(
+        path="/api/v1/store",
+        route_handlers=handlers,
+        guards=[_require_protocol],
+        response_headers=[ResponseHeader(name=PROTOCOL_FIELD, value=PROTOCOL)],
+        request_max_body_size=largest,
+    )
+
+
+def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    spoken = connection.headers.get(PROTOCOL_FIELD)
+    if spoken not in {None, PROTOCOL}:
+        raise problem(
+            Denial(
+                status=HTTPStatus.BAD_REQUEST,
+                code="HF-STORE-22",
+                message=f"the client speaks version {spoken} of the protocol of the run store, and this "
+                f"server (Holdfast {__version__}) version {PROTOCOL}",
+                hint=f"Install Holdfast {__version__} on the client, or upgrade the server.",
+            )
+        )
+
+
+def _name(request: AnyRequest) -> str:
+    """Percent-decoded once."""
+    raw = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+    return unquote(raw.partition("/store/blobs/")[2])
+
+
+def _match(request: AnyRequest) -> str | None:
+    text = request.headers.get("if-match")
+    return text.strip('"') if text is not None else None
+
+
+def _permission_to_record(what: str) -> Permission:
+    if what in PLAN_ACTS:
+        return Permission.READ
+    return Permission.APPROVE if what in _DECISIONS else Permission.RUN
+
+
+def _require_stack(principal: Principal, stack: str, permission: Permission) -> None:
+    if not principal.covers_stack(stack):
+        raise problem(not_permitted(principal, permission))
+
+
+def _require_grant(principal: Principal, data: NewGrant) -> None:
+    permission = Permission.RUN if data.writes_state or data.journal else Permission.READ_STATE
+    state = principal.may_write_state if data.writes_state else principal.may_read_state
+    allowed = principal.may(permission) and principal.covers_stack(data.stack)
+    if (
+        principal.kind == "run"
+        or not allowed
+        or ((data.reads_state or data.writes_state) and not state(data.stack))
+    ):
+        raise problem(not_permitted(principal, permission))
+
+
+def _fields(line: NewLine) -> dict[str, object]:
+    return {name: getattr(line, name) for name in line.__struct_fields__}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

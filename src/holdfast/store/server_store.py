@@ -1,0 +1,154 @@
+"""The run store on a server: the client holds no key, and the server says who acts and what they may do.
+
+What counts because of who wrote it goes through requests of its own, in which the server adds the verified
+actor: approvals, the author of a saved plan, and the audit log.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.kernel.errors import Refused
+from holdfast.secrets.keys import Key, PublicHalves
+from holdfast.store.approvals import Approval, Approvals
+from holdfast.store.blobs import BlobStore, EncryptedBlobs, unreadable
+from holdfast.store.run_store import RunStore
+from holdfast.store.server_blobs import ServerBlobs, ServerCipher
+from holdfast.system import clock
+
+RUN_KEY = "key"
+
+
+class ServerRunStore(RunStore):
+    on_server = True
+
+    def __init__(self, blobs: ServerBlobs, *, spool: Path | None = None) -> None:
+        super().__init__(blobs, lambda: self.key, spool=spool)
+        self._server = blobs
+
+    @functools.cached_property
+    def session(self) -> Mapping[str, Any]:
+        """What the server says about the store and about the caller, asked once."""
+        return self._server.call("GET", "")
+
+    @functools.cached_property
+    def key(self) -> Key:
+        """The public halves of the server's key. What is sealed for it, only the server opens."""
+        session = self.session
+        return Key(
+            id=session["key"],
+            read=bytes(32),
+            public=PublicHalves(seal=_bytes(session["seal"]), sign=_bytes(session["sign"])),
+            private=None,
+            exchange=self._exchange,
+        )
+
+    @functools.cached_property
+    def cipher(self) -> ServerCipher:
+        return ServerCipher(self.id(), self._run_key)
+
+    @functools.cached_property
+    def approvals(self) -> Approvals:
+        return ServerApprovals(self.encrypted, self._server)
+
+    @property
+    def can_apply(self) -> bool:
+        return bool(self.session["can_apply"])
+
+    def require_apply_key(self, what: str) -> None:
+        if not self.can_apply:
+            role = self.session["role"]
+            raise Refused(
+                "HF-STORE-23",
+                f"{what} is not permitted with the role {role}",
+                hint="Use a token with the role operator or ci: holdfast token create --role operator",
+            )
+
+    def require_unchanged_key(self) -> None:
+        """The server rotates its key without clients."""
+
+    def id(self) -> str:
+        return str(self.session["id"])
+
+    @property
+    def empty(self) -> bool:
+        return False
+
+    def server_actor(self) -> dict[str, object]:
+        return dict(self.session["who"])
+
+    @property
+    def is_ci(self) -> bool:
+        """Verified: the role of the token, whatever the environment says."""
+        return bool(self.session["role"] == "ci")
+
+    def supervisor_access(
+        self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
+    ) -> dict[str, object]:
+        """With a token for this run only: code of providers runs beside the process that uses it."""
+        journal = next((scope.removeprefix("runs/") for scope in write if scope.startswith("runs/")), None)
+        writes_state = any(scope.startswith("states/") for scope in write)
+        granted = self._server.call(
+            "POST",
+            "/grants",
+            {
+                "stack": stack,
+                "run": run,
+                "journal": journal,
+                "reads_state": bool(read),
+                "writes_state": writes_state,
+            },
+        )
+        runs = {journal: granted["key"]} if journal is not None else {}
+        return {
+            "store": self._server.description(granted["token"]),
+            "keys": {"store": self.id(), "runs": runs},
+        }
+
+    def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
+        return self._server.call("POST", "/audit", {"batch": clock.new_id(), "entries": list(documents)})
+
+    def _exchange(self, public: bytes) -> bytes:
+        answer = self._server.call("POST", "/exchange", {"public": base64.b64encode(public).decode()})
+        return _bytes(answer["shared"])
+
+    def _run_key(self, run: str) -> bytes:
+        blob = self.blobs.read(f"runs/{run}/{RUN_KEY}")
+        if blob is None:
+            raise unreadable(f"the key of the journal of run {run} is missing in {self.blobs.shown}")
+        return blob.data
+
+
+class ServerApprovals(Approvals):
+    def __init__(self, encrypted: EncryptedBlobs, server: ServerBlobs) -> None:
+        super().__init__(encrypted)
+        self._server = server
+
+    def add(self, approval: Approval) -> None:
+        """The server sets who and when."""
+        document = msgspec.to_builtins(approval)
+        self._server.call(
+            "POST",
+            "/approvals",
+            {name: document[name] for name in ("kind", "digest", "stack", "run", "reason", "until")},
+        )
+
+    def record_author(self, digest: str, author: Mapping[str, object], *, stack: str, run: str) -> None:
+        del author
+        self._server.call("POST", "/authors", {"digest": digest, "stack": stack, "run": run})
+
+
+def server_run_store(blobs: BlobStore, *, spool: Path | None) -> RunStore:
+    if not isinstance(blobs, ServerBlobs):
+        raise TypeError(blobs)
+    return ServerRunStore(blobs, spool=spool)
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text)

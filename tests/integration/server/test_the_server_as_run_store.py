@@ -1,0 +1,342 @@
+"""The run store on the server: who may read and write which blobs, and what the server writes itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+
+import pytest
+from postgres_made import MadePostgres
+from server_made import KEY, MadeServer, made_server
+
+from holdfast.audit.actor import actor_from
+from holdfast.audit.entry import Entry
+from holdfast.audit.log import Audit
+from holdfast.audit.reader import all_lines, verify
+from holdfast.database.database import Database
+from holdfast.identity.roles import GRANTABLE, Role
+from holdfast.kernel.errors import Busy, HoldfastError, Refused, UsageError
+from holdfast.secrets.encryption import seal, unseal
+from holdfast.secrets.redact import Redactor
+from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.journal import LINES, STARTED, JournalWriter
+from holdfast.store.place import from_description
+from holdfast.store.run_records import StoredClaim
+from holdfast.store.run_store import RunStore
+from holdfast.store.server_blobs import PROTOCOL_FIELD, ServerBlobs, ServerCipher
+from holdfast.store.server_store import ServerRunStore
+from holdfast.store.states import StateSnapshot
+from holdfast.system.http import HttpError, HttpSession, Response
+
+VIEWER, PLANNER, OPERATOR, APPROVER, ADMIN, CI = (
+    *(Role.VIEWER, Role.PLANNER, Role.OPERATOR, Role.APPROVER, Role.ADMIN, Role.CI),
+)
+EVERYONE = frozenset(GRANTABLE)
+RUNNERS = frozenset({OPERATOR, ADMIN, CI})
+PLANNERS = RUNNERS | {PLANNER}
+NOBODY: frozenset[Role] = frozenset()
+BLOBS: dict[str, tuple[frozenset[Role], frozenset[Role]]] = {
+    "store.json": (EVERYONE, NOBODY),
+    "approvals/d/1": (EVERYONE, NOBODY),
+    "authors/d": (EVERYONE, NOBODY),
+    "audit/lines/1": (frozenset({OPERATOR, APPROVER, ADMIN}), NOBODY),
+    "audit/head": (frozenset({OPERATOR, APPROVER, ADMIN}), NOBODY),
+    "audit/marks/a": (EVERYONE, NOBODY),
+    "anchors/audit": (frozenset({OPERATOR, APPROVER, ADMIN}), NOBODY),
+    "state-locks/a": (EVERYONE, NOBODY),
+    "states/a/0000000001": (PLANNERS, RUNNERS),
+    "backups/a/1": (PLANNERS, RUNNERS),
+    "errored/a/unsaved": (PLANNERS, RUNNERS),
+    "files/a/kept": (PLANNERS, RUNNERS),
+    "claims/a": (EVERYONE, RUNNERS),
+    "records/a": (EVERYONE, RUNNERS),
+    "used/d": (EVERYONE, RUNNERS),
+    "leases/lanes/x": (EVERYONE, RUNNERS),
+    "applied/names/a": (EVERYONE, RUNNERS),
+    "runs/1/outcome": (EVERYONE, PLANNERS),
+    "runs/1/plan": (PLANNERS, PLANNERS),
+    "runs/1/journal-000001": (EVERYONE, RUNNERS),
+    "runs/1/key": (EVERYONE, NOBODY),
+    "planning/a": (EVERYONE, PLANNERS),
+    "pull-requests/1": (EVERYONE, PLANNERS),
+    "anything/else": (EVERYONE, RUNNERS),
+}
+"""By name: who may read it, and who may write it."""
+LOCK = b'{"ID":"tf","Who":"me","Operation":"OperationTypeApply","Info":"","Version":"1","Path":"",\
+"Created":"2026-01-01T00:00:00Z"}'
+STATE = b'{"version":4,"serial":1,"lineage":"l","resources":[],"outputs":{}}'
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: MadePostgres) -> Iterator[MadeServer]:
+    with (
+        postgres.new_database() as address,
+        Database.open(address, size=20) as database,
+        made_server(database) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def server(shared: MadeServer) -> MadeServer:
+    with shared.database.transaction() as connection:
+        connection.execute("truncate states cascade")
+        connection.execute("truncate blobs")
+    return shared
+
+
+def blobs_of(server: MadeServer, role: Role, **scope: object) -> ServerBlobs:
+    token = server.token(role, **scope)  # type: ignore[arg-type]
+    return ServerBlobs(server.url, lambda: token, {})
+
+
+def store_of(server: MadeServer, role: Role, **scope: object) -> ServerRunStore:
+    return ServerRunStore(blobs_of(server, role, **scope))
+
+
+@contextmanager
+def refused(code: str, kind: type[HoldfastError] = HoldfastError) -> Iterator[None]:
+    with pytest.raises(kind) as caught:
+        yield
+    assert caught.value.problem.code == code, caught.value
+
+
+def snapshot(run: str | None, serial: int = 1) -> StateSnapshot:
+    state = STATE.replace(b'"serial":1', b'"serial":%d' % serial)
+    return StateSnapshot(serial=serial, lineage="l", resources=0, run=run, who="x", why="apply", state=state)
+
+
+@pytest.mark.parametrize("role", GRANTABLE)
+def test_each_role_reads_and_writes_its_blobs(shared: MadeServer, role: Role) -> None:
+    blobs = blobs_of(shared, role, tenant=f"tenant-{role}")
+    for name, (readers, writers) in BLOBS.items():
+        content = b'{"why":"apply","run":null}\n' + STATE if name.startswith("states/") else b'{"run":"1"}'
+        for allowed, act in (
+            (writers, partial(blobs.create, name, content)),
+            (readers, partial(blobs.read, name)),
+            (writers, partial(blobs.remove, name)),
+        ):
+            with nullcontext() if role in allowed else refused("HF-STORE-24", Refused):
+                act()
+
+
+def test_a_token_is_limited_to_its_stacks(server: MadeServer) -> None:
+    blobs = blobs_of(server, OPERATOR, stacks=("dev/*",), states=("dev/*",))
+    everything = blobs_of(server, ADMIN)
+    assert blobs.create("records/dev%2Fa", b"1")
+    everything.write("records/prod%2Fa", b"1")
+    for act in (
+        lambda: blobs.read("records/prod%2Fa"),
+        lambda: blobs.write("claims/prod%2Fa", b"{}"),
+        lambda: blobs.create("states/prod%2Fa/0000000001", b"{}\n"),
+    ):
+        with pytest.raises(Refused):
+            act()
+    assert blobs.names("records") == ("records/dev%2Fa",)
+    assert len(everything.names("records")) == 2
+
+
+def test_another_tenant_has_another_store(server: MadeServer) -> None:
+    blobs_of(server, ADMIN).write("records/a", b"1")
+    other = store_of(server, ADMIN, tenant="other")
+    assert other.blobs.read("records/a") is None
+    assert other.id() != store_of(server, ADMIN).id()
+
+
+def test_what_a_plan_job_writes_is_not_signed(server: MadeServer) -> None:
+    """So that the outcome of an apply counts only from those who may apply."""
+    planner, operator = store_of(server, PLANNER), store_of(server, OPERATOR)
+    planner.runs.finish("1", {"status": "applied"})
+    operator.runs.finish("2", {"status": "applied"})
+    signed = [blob.signed for run in ("1", "2") if (blob := operator.runs.outcome_blob(run))]
+    assert signed == [False, True]
+    assert (planner.can_apply, operator.can_apply) == (False, True)
+    with pytest.raises(Refused, match="role planner"):
+        planner.require_apply_key("applying")
+
+
+def test_nothing_is_stored_in_plain_text(server: MadeServer) -> None:
+    store = store_of(server, ADMIN)
+    store.encrypted.write("records/a", b"canary-4711")
+    store.states.add("a", snapshot(None)._replace(state=STATE.replace(b'"l"', b'"canary-4711"')), after=0)
+    with server.database.transaction() as connection:
+        rows = connection.execute("select data from blobs union all select data from state_versions")
+        assert not [data for (data,) in rows.fetchall() if b"canary" in bytes(data)]
+
+
+def test_a_claim_is_the_lease_of_the_state(server: MadeServer) -> None:
+    """Plain Terraform waits for a run, and a run for plain Terraform."""
+    store, token = store_of(server, OPERATOR, name="ada"), server.token(OPERATOR, name="bob")
+    claim = StoredClaim(stack="a", run="01RUN", intent={})
+    assert store.claims.take(claim) == claim
+    assert store.claims.take(claim._replace(run="01OTHER")).run == "01RUN"
+    locked = server.send("LOCK", "/state/a", body=LOCK, token=token)
+    assert (locked.status, json.loads(locked.body)["Info"]) == (423, "Holdfast run 01RUN")
+    added = store.states.add("a", snapshot("01RUN"), after=0)
+    assert added is not None
+    with pytest.raises(HoldfastError):
+        store.states.add("a", snapshot("01OTHER", 2), after=1)
+    store.claims.release("a", "01RUN")
+    assert server.send("GET", "/state/a", token=token).body == STATE
+    assert server.send("LOCK", "/state/a", body=LOCK, token=token).status == 200
+    with pytest.raises(Busy, match="locked by me"):
+        store.claims.take(claim)
+    assert store.claims.of("a") is None
+    with pytest.raises(Busy):
+        store.states.add("a", snapshot("01RUN", 2), after=1)
+    assert server.send("UNLOCK", "/state/a", body=LOCK, token=token).status == 200
+    assert store.claims.take(claim) == claim
+
+
+def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) -> None:
+    store = store_of(server, OPERATOR)
+    store.claims.take(StoredClaim(stack="a", run="01RUN", intent={}))
+    access = store.supervisor_access(
+        read=("states/a", "claims/a"), write=("states/a", "runs/01RUN"), run="01RUN", stack="a"
+    )
+    described: dict[str, object] = access["store"]  # type: ignore[assignment]
+    blobs = from_description(described)
+    assert blobs.create("states/a/0000000001", b'{"why":"apply","run":"01RUN"}\n' + STATE)
+    assert blobs.read("claims/a") is not None
+    blobs.write("runs/01RUN/heartbeat", b"now", durable=False)
+    for act in (
+        lambda: blobs.read("states/b/0000000001"),
+        lambda: blobs.create("states/b/0000000001", b"{}\n"),
+        lambda: blobs.write("runs/01OTHER/outcome", b"{}"),
+        lambda: blobs.write("runs/01RUN/key", b"{}"),
+        lambda: blobs.remove("claims/a"),
+        lambda: blobs.read("runs/01OTHER/outcome"),
+        lambda: blobs.create("used/x", b""),
+    ):
+        with refused("HF-STORE-24", Refused):
+            act()
+    assert all(name.startswith(("states/a/", "runs/01RUN/", "claims/a")) for name in blobs.names(""))
+    # What only reads writes nothing, and what writes ends with the claim.
+    reading: dict[str, object] = store.supervisor_access(read=("states/a",), write=(), run="", stack="a")
+    reader = from_description(reading["store"])  # type: ignore[arg-type]
+    assert reader.read("states/a/0000000001") is not None
+    with pytest.raises(Refused):
+        reader.create("states/a/0000000002", b'{"why":"apply","run":""}\n' + STATE)
+    store.claims.release("a", "01RUN")
+    with refused("HF-TOK-1", UsageError):
+        blobs.read("states/a/0000000001")
+    with pytest.raises(HoldfastError, match="no claim"):
+        store.supervisor_access(read=(), write=("runs/01RUN",), run="01RUN", stack="a")
+
+
+def test_a_journal_waits_encrypted_and_is_read_by_others(server: MadeServer, tmp_path: Path) -> None:
+    store = store_of(server, OPERATOR)
+    store.claims.take(StoredClaim(stack="a", run="01RUN", intent={}))
+    access = store.supervisor_access(read=(), write=("runs/01RUN",), run="01RUN", stack="a")
+    path = tmp_path / "journal"
+    writer = JournalWriter(str(path), ServerCipher.from_document(access["keys"]), "01RUN")  # type: ignore[arg-type]
+    writer.append(STARTED, b"{}")
+    writer.append(LINES, b"canary-4711")
+    writer.close()
+    assert b"canary" not in path.read_bytes()
+    assert store.blobs.create("runs/01RUN/journal-000001", path.read_bytes())
+    assert store_of(server, VIEWER).runs.journal("01RUN").lines == (b"canary-4711",)
+
+
+def test_approvals_are_of_the_verified_person(server: MadeServer) -> None:
+    """Whatever the client says. Nobody approves their own plan, also not one of their CI job."""
+    planner = store_of(server, OPERATOR, name="ada")
+    digest = "a" * 64
+    planner.approvals.record_author(digest, {"name": "somebody else"}, stack="a", run="01RUN")
+
+    def approve(store: RunStore, kind: ApprovalKind = ApprovalKind.APPROVAL) -> None:
+        who = {"kind": "token", "name": "mallory", "verified": True}
+        store.approvals.add(
+            Approval(kind=kind, digest=digest, stack="a", run="01RUN", who=who, reason="r", at="1999")
+        )
+
+    with refused("HF-APPR-3", Refused):
+        approve(store_of(server, APPROVER, name="ada"))
+    with refused("HF-TOK-2", Refused):
+        approve(planner)
+    approve(store_of(server, APPROVER, name="bob"))
+    (given,) = planner.approvals.of(digest)
+    assert (given.shown, given.verified, given.by) == ("bob", True, "token:bob")
+    assert given.at > "2020"
+    with refused("HF-APPR-2", HoldfastError):
+        digest = "b" * 64
+        approve(store_of(server, APPROVER, name="bob"))
+
+
+def test_the_audit_log_is_written_by_the_server(server: MadeServer) -> None:
+    """With its own actor and time, and one chain although many write at once."""
+    stores = [store_of(server, OPERATOR, name=f"p{number}") for number in range(8)]
+
+    def record(store: ServerRunStore) -> None:
+        audit = Audit(store, actor_from(store.server_actor()), redactor=Redactor())
+        audit.record(Entry(what="apply", stack="a", outcome="applied"))
+        assert audit.end is not None
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(record, stores))
+    report = verify(stores[0])
+    assert report.whole, report
+    lines = [json.loads(line) for line in all_lines(stores[0])]
+    assert {line["who"]["name"] for line in lines} == {f"p{number}" for number in range(8)}
+    with refused("HF-TOK-2", Refused):
+        record(store_of(server, VIEWER))
+
+
+class LosesAnswers(HttpSession):
+    """Every request arrives, and the first answer to each is lost."""
+
+    lost = 0
+
+    def request(self, method: str, target: str, **options: object) -> Response:
+        answer = super().request(method, target, **options)  # type: ignore[arg-type]
+        self.lost += 1
+        if self.lost % 2:
+            raise HttpError("here", "the answer was lost", stale=True)
+        return answer
+
+
+def test_a_lost_answer_changes_nothing(server: MadeServer) -> None:
+    blobs = blobs_of(server, ADMIN)
+    blobs._session.__class__ = LosesAnswers
+    assert blobs.create("records/a", b"1")
+    assert not blobs.create("records/a", b"2")
+    stored = blobs.read("records/a")
+    assert stored is not None
+    assert stored.data == b"1"
+    tag = blobs.replace("records/a", b"3", tag=stored.tag)
+    assert tag is not None
+    assert blobs.remove("records/a", tag=tag)
+    store = ServerRunStore(blobs)
+    audit = Audit(store, actor_from(store.server_actor()), redactor=Redactor())
+    for _ in range(3):
+        audit.record(Entry(what="apply", stack="a", outcome="applied"))
+    assert len(list(all_lines(store))) == 3
+    assert store.states.add("a", snapshot(None), after=0) is not None
+    assert store.states.numbers("a") == (1,)
+
+
+def test_another_version_is_reported(server: MadeServer) -> None:
+    problem = server.send("GET", "/api/v1/store", headers={PROTOCOL_FIELD: "99"}).problem
+    assert problem["code"] == "HF-STORE-22"
+    nowhere = ServerBlobs(f"{server.url}/proxy", lambda: server.admin, {})
+    with refused("HF-STORE-22", UsageError):
+        nowhere.read("a")
+    with refused("HF-TOK-1", UsageError):
+        ServerBlobs(server.url, lambda: "hf_wrong", {}).read("a")
+    with refused("HF-STORE-1", UsageError):
+        ServerBlobs("http://example.com", lambda: "x", {})
+    with refused("HF-STORE-5", HoldfastError):
+        ServerBlobs("http://127.0.0.1:9", lambda: "x", {}, tries=1).read("a")
+
+
+def test_a_bundle_is_opened_by_the_server_only(server: MadeServer) -> None:
+    store = store_of(server, PLANNER)
+    sealed = seal(store.key, b"plan", context="c")
+    assert unseal(KEY, sealed, context="c") == b"plan"
+    assert unseal(store_of(server, CI).key, sealed, context="c") == b"plan"
+    with refused("HF-TOK-2", Refused):
+        unseal(store.key, sealed, context="c")
