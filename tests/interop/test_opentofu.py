@@ -90,3 +90,24 @@ def test_a_bundle_of_opentofu_is_not_applied_by_terraform(tofu: Program) -> None
     config.write_text(config.read_text().replace("use: tofu", "use: embedded"))
     refused = tofu.results("apply", "--plan", "bundle", code=3)["a"]
     assert refused["error"]["code"] == "HF-BUND-5"
+
+
+def test_its_unreachable_registry_is_tried_once(tofu: Program) -> None:
+    """The first stack tries the registry; the others fail at once and name it, as with Terraform."""
+    tofu.environment |= {"HTTPS_PROXY": "http://127.0.0.1:9"}
+    tofu.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        environments: { dev: {} }
+        stacks: [{ folder: "live/{name}", environment: dev, engine: { use: tofu } }]
+        engine: { retries: { attempts: 1, wait: 0s } }
+        """,
+    )
+    for name in ("a", "b", "c"):
+        code = 'terraform {\n  required_providers {\n    x = { source = "acme/x" }\n  }\n}\n'
+        tofu.write(f"live/{name}/main.tf", code + 'resource "x_y" "z" {}\n')
+    results = tofu.results("plan", code=1)
+    codes = sorted(results[f"live/{name}"]["error"]["code"] for name in ("a", "b", "c"))
+    assert codes == ["HF-ENG-23", "HF-ENG-23", "HF-TF-1"]
+    assert "registry.opentofu.org" in tofu.ok("plan", code=1).err
