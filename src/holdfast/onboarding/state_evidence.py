@@ -25,11 +25,17 @@ from holdfast.stacks.listing import join_path
 
 NO_STATE: Final = "If it was never applied, uncomment the entry as it is."
 """Holdfast then manages the state."""
+ADOPT: Final = (
+    "Copy that terraform.tfstate (or terraform.tfstate.d) next to the code, uncomment the entry, then run "
+    "`holdfast state adopt STACK`."
+)
 NAME_WORKSPACE: Final = (
     "Replace `{WORKSPACE}` with the name that `terraform workspace list` shows. If there are several, write "
     'one entry with `matrix: { workspace: [dev, prod] }`, a `name` and `workspace: "{workspace}"`.'
 )
 WITHOUT_WORKSPACES: Final = ("http", "cloud", "remote")
+_PIPELINES: Final = (".yml", ".yaml", "Jenkinsfile")
+"""What runs there leaves no state on a person's machine."""
 _AZURE_TASK: Final = {
     "backendAzureRmStorageAccountName": "storage_account_name",
     "backendAzureRmContainerName": "container_name",
@@ -81,8 +87,9 @@ class StateEvidence:
             return None  # it is adopted, and Holdfast plans nothing before that
         kinds = (SignKind.STATE, SignKind.TEMPLATE, SignKind.OPTION, SignKind.TOOL)
         sign = module.initialised or module.commented or self._signs.of(module.folder, *kinds)
+        by_hand = self._by_hand(module) if sign is None else None
         sign = sign or self._signs.near(module.folder, SignKind.RUN, SignKind.WORKSPACE)
-        if sign is not None:
+        if sign is not None and by_hand is None:
             reason = f"the code has no backend, but {sign.place} {sign.what}"
             return HeldBack(
                 reason=reason, next_step=f"{sign.next_step or write_backend(sign.backend)} {NO_STATE}"
@@ -94,6 +101,8 @@ class StateEvidence:
             why = f"the code has no backend, but {self._backend_files[0].path} has settings for one"
         elif self._others is not None:
             why = f"the code has no backend, but other code here has one ({self._others.backend_place})"
+        elif by_hand is not None:
+            return HeldBack(reason=f"the code has no backend, {by_hand}", next_step=f"{ADOPT} {NO_STATE}")
         elif module.locked:
             why = "the code was initialised before, but it has no backend and its state is not here"
         elif missing:
@@ -104,10 +113,26 @@ class StateEvidence:
 
     def local(self, module: ScannedModule) -> HeldBack | None:
         """For a local backend: its state may be on another machine."""
-        if module.backend is None or module.backend.type != "local" or module.states or not module.locked:
+        if module.backend is None or module.backend.type != "local" or module.states:
+            return None
+        by_hand = self._by_hand(module)
+        if not module.locked and by_hand is None:
             return None
         reason = "the code was initialised before, but its local state is not here"
+        if by_hand is not None:
+            reason = f"the code has a local backend, {by_hand}"
         return HeldBack(reason=reason, next_step=f"Copy the state file here. {NO_STATE}")
+
+    def _by_hand(self, module: ScannedModule) -> str | None:
+        """Signs of a local state that is not in Git, but on the machine of whoever applied it."""
+        sign = self._signs.near(module.folder, SignKind.RUN, SignKind.BY_HAND)
+        ignored = self._signs.near(module.folder, SignKind.IGNORED_STATE)
+        if sign is None or ignored is None or sign.place.file.endswith(_PIPELINES):
+            return None
+        return (
+            f"{sign.place} {sign.what}, and {ignored.place} {ignored.what}: "
+            "its local state is probably on the machine of whoever applied it"
+        )
 
     def settings(self, folder: str) -> Sign | None:
         """What supplies the backend settings that the code leaves open."""

@@ -157,6 +157,21 @@ def test_a_backend_that_a_script_brings() -> None:
     assert "run.sh:2" in made.text
 
 
+def test_a_local_state_on_another_machine() -> None:
+    """Only an apply by hand and an ignored state together show it; a pipeline leaves none there."""
+    ignored = Sign(kind=SignKind.IGNORED_STATE, place=Place(file=".gitignore", line=1), what="ignores states")
+    by_hand = Sign(kind=SignKind.BY_HAND, place=Place(file="README.md", line=3), what="says to apply it")
+    pipeline = Sign(kind=SignKind.RUN, place=Place(file=".gitlab-ci.yml", line=9), what="runs Terraform")
+    module = ScannedModule(folder=".")
+    for signs in ((), (ignored,), (by_hand,)):
+        assert starter_from_scan(seen(module, signs=signs)).held_back == ()
+    both, _ = made_for(seen(module, signs=(ignored, by_hand)))
+    assert "`holdfast state adopt repository`" in both.text
+    local = replace(module, backend=CodeBackend(type="local"))
+    assert starter_from_scan(seen(local, signs=(ignored, by_hand))).held_back == ("repository",)
+    assert "state adopt" not in starter_from_scan(seen(module, signs=(ignored, pipeline))).text
+
+
 def test_copied_backends_hold_back() -> None:
     """Two folders whose code names one state would destroy each other's resources: neither is a stack."""
     made, _ = made_for(
