@@ -122,13 +122,75 @@ def test_tofu_code_without_tofu(
     assert not (holdfast.folder / ".holdfast/states/a").exists()
 
 
-def test_tofu_code_and_a_configuration_that_asks_for_terraform(holdfast: Program) -> None:
-    """A pin that contradicts the code is a mistake of the configuration, with its own code."""
-    configure(holdfast, "a", engine={"use": "embedded"})
+@pytest.mark.parametrize(("use", "code"), [("terraform", "HF-ENG-2"), ("embedded", "HF-ENG-1")])
+def test_tofu_code_and_a_configuration_that_asks_for_another(holdfast: Program, use: str, code: str) -> None:
+    """A pin that contradicts the code is a mistake; the error says how to get OpenTofu."""
+    configure(holdfast, "a", engine={"use": use})
     holdfast.write("a/main.tofu", _CODE)
     ran = holdfast.run("plan")
     assert ran.code == 64
-    assert "HF-ENG-2" in ran.text
+    assert code in ran.text
+    assert "pip install holdfast-libtofu" in ran.text
+
+
+def test_both_libraries(both_libraries: Program) -> None:
+    """One command uses both; doctor shows which serves which stack, why, and under which licence."""
+    holdfast = both_libraries
+    configure(holdfast, "a", "b", "c", "d")
+    holdfast.write("a/main.tf", _CODE)
+    holdfast.write("b/main.tofu", _CODE)
+    holdfast.write("c/main.tf", 'module "m" {\n  source = "../modules/m"\n}\n')
+    holdfast.write("modules/m/only.tofu", _CODE)
+    holdfast.write("d/main.tf", _CODE)
+    holdfast.write("d/.terraform.lock.hcl", 'provider "registry.opentofu.org/hashicorp/null" {\n}\n')
+    document = holdfast.json("doctor")
+    assert [(one["kind"], one["product"], one["licence"]) for one in document["engines"]] == [
+        ("embedded", "terraform", "BUSL-1.1"),
+        ("embedded", "tofu", "MPL-2.0"),
+    ]
+    version = document["engines"][0]["version"]
+    tofu = (f"embedded OpenTofu {version}", "MPL-2.0")
+    assert [(one["engine"], one["licence"], one["why"]) for one in document["stacks"]] == [
+        (f"embedded Terraform {version}", "BUSL-1.1", "the first engine found"),
+        (*tofu, "b/main.tofu is an OpenTofu file"),
+        (*tofu, "modules/m/only.tofu is an OpenTofu file"),
+        (*tofu, ".terraform.lock.hcl has providers of registry.opentofu.org"),
+    ]
+    assert f"embedded OpenTofu {version} (MPL-2.0): b\n" in holdfast.ok("doctor").out
+    applied = holdfast.results("apply", "a", "b", "--yes")
+    assert [applied[name]["engine"]["product"] for name in "ab"] == ["terraform", "tofu"]
+
+
+def test_a_stack_keeps_the_product_of_its_last_apply(both_libraries: Program) -> None:
+    """With both installed and nothing else to go by, a state is not handed to another product."""
+    holdfast = both_libraries
+    holdfast.write("a/main.tf", _CODE)
+    configure(holdfast, "a", engine={"use": "tofu"})
+    holdfast.ok("apply", "--yes")
+    configure(holdfast, "a")
+    assert holdfast.results("plan")["a"]["engine"]["product"] == "tofu"
+    (a,) = holdfast.json("doctor")["stacks"]
+    assert a["why"] == "last applied with OpenTofu"
+    configure(holdfast, "a", engine={"use": "terraform"})
+    plan = holdfast.results("plan")["a"]
+    assert plan["engine"]["product"] == "terraform"
+    assert any("last applied with OpenTofu; this plan" in note for note in plan["notes"])
+
+
+def test_a_broken_library_is_shown_and_stops_nothing(holdfast: Program, tmp_path: Path) -> None:
+    """It is unusable with the loader's own reason; stacks that another engine can run are run."""
+    package = tmp_path / "python/holdfast_libtofu"
+    package.mkdir(parents=True)
+    (package / "libtofu.so").write_text("not a library")
+    holdfast.environment["PYTHONPATH"] = str(package.parent)
+    configure(holdfast, "a")
+    holdfast.write("a/main.tf", _CODE)
+    document = holdfast.json("doctor")
+    ((path, reason),) = [(one["path"], one["reason"]) for one in document["unusable"]]
+    assert path == str(package / "libtofu.so")
+    assert reason.startswith("the library cannot be loaded: OSError: ")
+    assert [one["product"] for one in document["engines"]] == ["terraform"]
+    assert holdfast.results("plan")["a"]["status"] == "planned"
 
 
 def test_tofu_code_goes_to_tofu(holdfast: Program, tmp_path: Path) -> None:

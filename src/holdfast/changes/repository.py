@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.audit.actor import current_actor
 from holdfast.changes.base_rules import base_rules
@@ -34,7 +35,7 @@ from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
-from holdfast.stacks.generated import code_of
+from holdfast.stacks.engine_requirement import engine_requirement
 from holdfast.stacks.listing import FolderTree
 from holdfast.stacks.reads.remote_states import derived_dependencies
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
@@ -48,7 +49,13 @@ from holdfast.system.environment import Environment
 from holdfast.system.git import Git, find
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import terraform_variables
-from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
+from holdfast.terraform.engine.interface import Product
+from holdfast.terraform.engine.selection import (
+    EngineRequirement,
+    EngineSelection,
+    depends_on_last_apply,
+    select_engine,
+)
 
 
 class Repository(Struct, kw_only=True, dict=True):
@@ -101,22 +108,14 @@ class Repository(Struct, kw_only=True, dict=True):
 
     def choose(self, stack: Stack) -> EngineSelection:
         """The engine that runs a stack, and why."""
-        requirement = self.engine_requirement(stack)
+        requirement = engine_requirement(self.code, stack, self.config.engine.pin, self.environment.variables)
         if requirement not in self._choices:
-            self._choices[requirement] = select_engine(requirement, self.engines.all(), self.engines.unknown)
+            engines, known = self.engines.all(), requirement
+            if depends_on_last_apply(requirement, engines) and not self.store.empty:
+                last = self.store.last_seen(stack.name)
+                known = replace(known, last_product=Product(last.product) if last and last.product else None)
+            self._choices[requirement] = select_engine(known, engines, self.engines.unknown)
         return self._choices[requirement]
-
-    def engine_requirement(self, stack: Stack) -> EngineRequirement:
-        module = code_of(self.code, stack).module(stack.module)
-        pin = module.opentofu_version if module.tofu else module.terraform_version
-        return EngineRequirement(
-            stack=stack.name,
-            tofu_reason=module.tofu[0] if module.tofu else None,
-            required=module.required_versions,
-            version_file=(pin.path, pin.version) if pin is not None else None,
-            stack_pin=stack.engine,
-            config_pin=self.config.engine.pin,
-        )
 
     def backend_type(self, stack: Stack) -> str:
         """`holdfast` for a managed state: neither code nor configuration names a backend."""

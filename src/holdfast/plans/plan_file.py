@@ -35,6 +35,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.addresses import covers
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
+from holdfast.terraform.engine.interface import EngineId, Product
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, read_state
@@ -155,13 +156,21 @@ async def create_plan(
     notes = (
         *variables_note(options.variables),
         *workdir.notes,
-        *filter(None, (unconfined,)),
+        *filter(None, (unconfined, _product_note(terraform.identity, last_seen))),
         *lock_note,
         *_unchecked_note(plan_file.parts.files),
         *terraform.warnings,
         *plan_file.notes,
     )
     return structs.replace(plan_file, notes=notes)
+
+
+def _product_note(engine: EngineId, last_seen: StateRecord | None) -> str | None:
+    """Whatever the reason is, a state does not change its product unnoticed."""
+    last = last_seen.product if last_seen is not None else ""
+    if last in ("", engine.product):
+        return None
+    return f"last applied with {Product(last).shown}; this plan was made with {engine}"
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:

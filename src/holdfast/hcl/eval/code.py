@@ -54,6 +54,11 @@ def is_override(name: str) -> bool:
     return bool(_OVERRIDE.search(name))
 
 
+def _counterpart(name: str) -> str:
+    """The file that OpenTofu ignores because of this one: `main.tf` next to `main.tofu`."""
+    return _TOFU.sub(lambda ending: ending[0].replace("tofu", "tf"), name)
+
+
 def is_auto_loaded(name: str) -> bool:
     """A variables file that Terraform loads by itself when it is in the root module's folder."""
     return name in _FIRST_LOADED or bool(_AUTO.search(name))
@@ -116,6 +121,13 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(problem for file in self.files for problem in file.problems)
+
+    @property
+    def only_tofu_reads(self) -> str | None:
+        """A file of a called module that Terraform ignores and that has no counterpart for it."""
+        paths = {file.path for file in self.files}
+        files = (path for path in sorted(paths) if _TOFU.search(path))
+        return next((path for path in files if _counterpart(path) not in paths), None)
 
     def blocks(self, *types: str) -> Iterator[Block]:
         return (block for file in self.files for block in file.body.blocks_of(*types))
@@ -196,7 +208,8 @@ class Code:
         names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
         files = tuple(file for file in read_ if file is not None)
-        settings = _Settings(_blocks(files, "terraform"))
+        replaced = {_counterpart(file.path) for file in files if _TOFU.search(file.path)}
+        settings = _Settings(_blocks(tuple(file for file in files if file.path not in replaced), "terraform"))
         tofu_pin = self._pin(folder, OPENTOFU_VERSION)
         locals_ = (local for block in _blocks(files, "locals") for local in block.body.attributes)
         return ModuleCode(

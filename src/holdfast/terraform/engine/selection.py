@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
 from holdfast.config.engine import EnginePin, EngineUse
+from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import EngineError, UsageError
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
 from holdfast.terraform.versions import Constraint, Version
+
+_REGISTRIES = {Product.TERRAFORM: "registry.terraform.io", Product.TOFU: "registry.opentofu.org"}
+_LOCKED_HOST = re.compile(rb'^provider\s+"([^"/]+)/', re.MULTILINE)
 
 
 class EngineRequirement(Struct, frozen=True, kw_only=True):
@@ -22,6 +27,10 @@ class EngineRequirement(Struct, frozen=True, kw_only=True):
     """Each `required_version` of the code."""
     version_file: tuple[str, str] | None = None
     """`.terraform-version` or `.opentofu-version`, and its content."""
+    lock_product: Product | None = None
+    """The product whose registry the providers of the lock file come from."""
+    last_product: Product | None = None
+    """The product of the last apply. Only needed if `depends_on_last_apply`."""
     stack_pin: EnginePin | None = None
     config_pin: EnginePin = field(default_factory=EnginePin)
 
@@ -34,37 +43,71 @@ class EngineSelection(Struct, frozen=True, kw_only=True):
 def select_engine(
     requirement: EngineRequirement, engines: tuple[EngineId, ...], unknown: Sequence[EngineId] = ()
 ) -> EngineSelection:
-    """The best of the engines that fit: embedded before binary, newer before older.
+    """The best of the engines that fit: the product that the stack points to, then embedded, then newer.
 
     `unknown` are engines whose version could not be queried: if one of them may be the best, none is chosen.
     """
     use = _use(requirement)
-    if requirement.tofu_reason and use in {EngineUse.EMBEDDED, EngineUse.TERRAFORM}:
+    if requirement.tofu_reason and use is EngineUse.TERRAFORM:
         raise UsageError(
             "HF-ENG-2",
             f"{requirement.stack}: the code needs OpenTofu ({requirement.tofu_reason}), "
             f"the configuration selects {use}",
-            hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack.",
+            hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack; "
+            f"{_INSTALL[Product.TOFU]}.",
         )
-    asked, constraints = _constraints(requirement)
-    fitting = [
-        engine
-        for engine in engines
-        if _fits(engine, use, tofu=requirement.tofu_reason is not None)
-        and all(constraint.allows(Version.parse(engine.version)) for constraint in constraints)
-    ]
-    best = min(fitting, key=lambda engine: _rank(engine, engines), default=None)
+    asked = _constraints(requirement)
+    fitting = _fitting(requirement, engines)
+    product, hint = _hint(requirement)
+    best = min(fitting, key=lambda engine: _preference(engine, product), default=None)
     for other in unknown:
-        preferred = best is None or _preference(other) <= _preference(best)
-        if preferred and _fits(other, use, tofu=requirement.tofu_reason is not None):
+        preferred = best is None or _preference(other, product) <= _preference(best, product)
+        if preferred and _fits(other, requirement):
             raise EngineError(
                 "HF-ENG-8",
                 f"{requirement.stack}: {other.path} was killed each time it was asked for its version",
                 hint="Nothing was started. Run the command again; if it happens again: holdfast doctor",
             )
     if best is None:
-        raise _no_engine(requirement, use, asked, engines)
-    return EngineSelection(engine=best, why=_why(requirement, use, asked))
+        raise _no_engine(requirement, asked, engines)
+    if best.product is not product or len({engine.product for engine in fitting}) == 1:
+        hint = ""
+    return EngineSelection(engine=best, why=_why(requirement, asked, hint))
+
+
+def depends_on_last_apply(requirement: EngineRequirement, engines: tuple[EngineId, ...]) -> bool:
+    """Engines of both products fit, and nothing else points to one of them."""
+    products = {engine.product for engine in _fitting(requirement, engines)}
+    return len(products) > 1 and _hint(requirement)[0] is None
+
+
+def _fitting(requirement: EngineRequirement, engines: tuple[EngineId, ...]) -> list[EngineId]:
+    constraints = [Constraint.parse(text) for _, text in _constraints(requirement)]
+    return [
+        engine
+        for engine in engines
+        if _fits(engine, requirement)
+        and all(constraint.allows(Version.parse(engine.version)) for constraint in constraints)
+    ]
+
+
+def _hint(requirement: EngineRequirement) -> tuple[Product | None, str]:
+    """The product that a stack points to without requiring it, and how."""
+    if (file := requirement.version_file) is not None and requirement.tofu_reason is None:
+        # With a version it is a requirement, which is shown already.
+        return Product.TERRAFORM, "" if file[1][:1].isdigit() else " ".join(file)
+    if (product := requirement.lock_product) is not None:
+        return product, f"{LOCK_FILE} has providers of {_REGISTRIES[product]}"
+    if (product := requirement.last_product) is not None:
+        return product, f"last applied with {product.shown}"
+    return None, ""
+
+
+def lock_product(content: bytes) -> Product | None:
+    """The product whose registry the providers of a lock file come from; None if that is not clear."""
+    hosts = {host.decode() for host in _LOCKED_HOST.findall(content)}
+    products = [product for product, host in _REGISTRIES.items() if host in hosts]
+    return products[0] if len(products) == 1 else None
 
 
 def _use(requirement: EngineRequirement) -> EngineUse:
@@ -72,59 +115,79 @@ def _use(requirement: EngineRequirement) -> EngineUse:
     return pinned if pinned is not EngineUse.AUTO else requirement.config_pin.use
 
 
-def _constraints(requirement: EngineRequirement) -> tuple[list[str], list[Constraint]]:
-    """As shown, and parsed."""
+def _constraints(requirement: EngineRequirement) -> list[tuple[str, str]]:
+    """Each as shown, and as written. A version of Terraform says nothing about OpenTofu."""
+    use = _use(requirement)
     asked = [(f"required_version {text}", text) for text in requirement.required]
     pin, file = requirement.stack_pin, requirement.version_file
     if pin and pin.version:
         asked.append((f"engine.version {pin.version} of the stack", pin.version))
-    elif file and file[1][:1].isdigit():
+    elif file and file[1][:1].isdigit() and (requirement.tofu_reason or use is not EngineUse.TOFU):
         asked.append((" ".join(file), file[1]))
     elif version := requirement.config_pin.version:
         asked.append((f"engine.version {version}", version))
-    return [shown for shown, _ in asked], [Constraint.parse(text) for _, text in asked]
+    return asked
 
 
 _USES: Mapping[EngineUse, tuple[str, EngineKind | None, Product | None]] = {
     EngineUse.AUTO: ("an engine", None, None),
     EngineUse.BINARY: ("a terraform or tofu binary", EngineKind.BINARY, None),
-    EngineUse.EMBEDDED: ("the embedded Terraform", EngineKind.EMBEDDED, None),
-    EngineUse.TERRAFORM: ("a terraform binary", EngineKind.BINARY, Product.TERRAFORM),
-    EngineUse.TOFU: ("a tofu binary", None, Product.TOFU),
+    EngineUse.EMBEDDED: ("an embedded engine", EngineKind.EMBEDDED, None),
+    EngineUse.TERRAFORM: ("Terraform", None, Product.TERRAFORM),
+    EngineUse.TOFU: ("OpenTofu", None, Product.TOFU),
 }
 """How each is described, and the kind and product that it requires."""
+_INSTALL = {
+    Product.TERRAFORM: "for embedded Terraform: pip install 'holdfast[embedded]'",
+    Product.TOFU: "for embedded OpenTofu: pip install holdfast-libtofu",
+}
 
 
-def _fits(engine: EngineId, use: EngineUse, *, tofu: bool) -> bool:
-    _, kind, product = _USES[use]
+def _fits(engine: EngineId, requirement: EngineRequirement) -> bool:
+    _, kind, product = _USES[_use(requirement)]
     fits = kind in (None, engine.kind) and product in (None, engine.product)
-    return fits and (not tofu or engine.product is Product.TOFU)
+    return fits and (requirement.tofu_reason is None or engine.product is Product.TOFU)
 
 
-def _rank(engine: EngineId, engines: tuple[EngineId, ...]) -> tuple[tuple[bool, bool], int]:
-    """The given order is newest first."""
-    return _preference(engine), engines.index(engine)
+def _preference(engine: EngineId, product: Product | None) -> tuple[bool, bool, bool]:
+    """Of equal ones, the first given is the newest. Without a hint, Terraform comes before OpenTofu."""
+    return (
+        product is not None and engine.product is not product,
+        engine.kind is not EngineKind.EMBEDDED,
+        engine.product is Product.TOFU,
+    )
 
 
-def _preference(engine: EngineId) -> tuple[bool, bool]:
-    """Embedded first, then Terraform before OpenTofu."""
-    return engine.kind is not EngineKind.EMBEDDED, engine.product is Product.TOFU
-
-
-def _why(requirement: EngineRequirement, use: EngineUse, asked: list[str]) -> str:
+def _why(requirement: EngineRequirement, asked: list[tuple[str, str]], hint: str) -> str:
+    use = _use(requirement)
     pinned = None if use is EngineUse.AUTO else f"`use: {use}`"
-    return "; ".join(filter(None, (requirement.tofu_reason, pinned, *asked))) or "the first engine found"
+    shown = (text for text, _ in asked)
+    return (
+        "; ".join(filter(None, (requirement.tofu_reason, pinned, *shown, hint))) or "the first engine found"
+    )
 
 
 def _no_engine(
-    requirement: EngineRequirement, use: EngineUse, asked: list[str], engines: tuple[EngineId, ...]
+    requirement: EngineRequirement, asked: list[tuple[str, str]], engines: tuple[EngineId, ...]
 ) -> UsageError:
-    wants = "OpenTofu" if requirement.tofu_reason else _USES[use][0]
-    demands = f" for {', '.join(asked)}" if asked else ""
-    because = f" ({requirement.tofu_reason})" if requirement.tofu_reason else ""
+    wants, kind, product = _USES[_use(requirement)]
+    because = ""
+    if requirement.tofu_reason:
+        embedded = "embedded " if kind is EngineKind.EMBEDDED else ""
+        wants, product = f"{embedded}OpenTofu", Product.TOFU
+        because = f" ({requirement.tofu_reason})"
+    demands = f" for {', '.join(text for text, _ in asked)}" if asked else ""
     installed = ", ".join(str(engine) for engine in engines) or "none"
+    ways = []
+    if kind is not EngineKind.EMBEDDED:
+        ways.append("Put the binary on PATH, or run: holdfast tools add FILE.")
+    if kind is not EngineKind.BINARY:
+        texts = [text for name, text in reversed(_INSTALL.items()) if product in (None, name)]
+        ways += [f"{text[0].upper()}{text[1:]}." for text in texts]
+    if requirement.tofu_reason and kind is EngineKind.EMBEDDED:
+        ways.append("For the program: `engine: {use: tofu}`.")
     return UsageError(
         "HF-ENG-1",
         f"{requirement.stack}: needs {wants}{because}{demands}; installed: {installed}",
-        hint="Put the binary on PATH, or run: holdfast tools add FILE. List the engines: holdfast doctor",
+        hint=f"{' '.join(ways)} List the engines: holdfast doctor",
     )
