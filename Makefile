@@ -46,8 +46,8 @@ test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300; 
 	@echo "· $(FAULTS) kills with the seed $(SEED)"
 	@FAULTS=$(FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
-test-interop: setup ## Run the tests that need other tools (HOLDFAST_TOOLS: a folder with them)
-	@$(BIN)/python -m pytest -n auto -rs tests/interop $(ARGS)
+test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST_TOOLS: a folder with them)
+	@$(BIN)/python -m pytest -n auto -rs tests/interop tests/integration/terraform/engine/test_contract*.py $(ARGS)
 
 bench: setup ## Compare with plain Terraform and Terragrunt (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python bench/bench.py $(ARGS)

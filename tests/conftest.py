@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engines import ENGINES, EngineUnderTest, engine_under_test
 from hypothesis import HealthCheck, settings
 from program import Program, path_without_engines, real_or_launcher, stand_in_for_libtofu
 
@@ -49,6 +50,12 @@ def both_libraries(holdfast: Program, tmp_path: Path) -> Program:
 def terraform_folder(workplace: Path) -> Path:
     """A folder with a real terraform program, or with a launcher around the embedded library."""
     return real_or_launcher(workplace / "binary")
+
+
+@pytest.fixture(params=ENGINES)
+def any_engine(request: pytest.FixtureRequest, tmp_path: Path, terraform_folder: Path) -> EngineUnderTest:
+    """Each of the four engines that is installed; a test may parametrise it by fewer of them."""
+    return engine_under_test(request.param, folder=tmp_path / "engine", terraform_folder=terraform_folder)
 
 
 @pytest.fixture(scope="session")
