@@ -186,7 +186,7 @@ class _Comparison:
             files=FolderTree(config.root),
             read_values=variables_reader(self._code.tree),
             code_backend=functools.partial(code_backend, self._code),
-            read_content=self._code.content,
+            read_content=self._code.content_or_problem,
             lenient=True,
         )
 

@@ -82,10 +82,12 @@ class OldRepository:
                 files=OldListing(self.tree),
                 read_values=self._values,
                 code_backend=self.code_backend,
-                read_content=self.code.content,
+                read_content=self.code.content_or_problem,
                 derive=functools.partial(derived_dependencies, self._code_of),
             )
         except HoldfastError:
+            return None
+        if any(stack.is_unknown for stack in stacks):
             return None
         return {stack.name: stack for stack in stacks}
 

@@ -323,7 +323,7 @@ def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
         files=FolderTree(config.root),
         read_values=variables_reader(repository.code.tree),
         code_backend=functools.partial(code_backend, repository.code),
-        read_content=repository.code.content,
+        read_content=repository.code.content_or_problem,
         lenient=True,
         scopes=scopes,
     )
@@ -350,7 +350,7 @@ def open_repository(
             files=FolderTree(loaded.root),
             read_values=variables_reader(code.tree),
             code_backend=functools.partial(code_backend, code),
-            read_content=code.content,
+            read_content=code.content_or_problem,
             derive=functools.partial(derived_dependencies, lambda _: code),
         )
     blobs = open_blobs(loaded.store, loaded.root, environment.variables)

@@ -154,6 +154,13 @@ class Code:
         content = self._content(path)
         return None if isinstance(content, OSError) else content
 
+    def content_or_problem(self, path: str) -> bytes | Problem | None:
+        """The same, with the reason if it exists and cannot be read."""
+        content = self._content(path)
+        if isinstance(content, OSError):
+            return _cannot_read(path, content)
+        return encrypted(path) if content is not None and is_encrypted(content) else content
+
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is PathKind.OTHER:
             # Reading a pipe or a device may never end.
