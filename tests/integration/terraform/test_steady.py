@@ -119,7 +119,7 @@ def lived(
                 phase=phase, argv=words, folder=folder, environment=environment, providers="one"
             )
             answer = await pool.run(command, stop=Stop())
-            assert answer.code in {0, 2}, answer.err
+            assert answer.code in {0, 2}, (answer.code, answer.out[-2000:], answer.err)
 
         async def cycle() -> Size:
             await run("plan", argv.plan(PlanOptions(), variables_files=()))
