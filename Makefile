@@ -42,14 +42,14 @@ ifndef SEED
 SEED := $(shell date +%s)
 endif
 
-test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300; SEED=... repeats, SCENARIO=... runs one)
+test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300, ENGINES="embedded tofu binary"; SEED=..., SCENARIO=... repeat)
 	@echo "· $(FAULTS) kills with the seed $(SEED)"
 	@FAULTS=$(FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
 test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python -m pytest -n auto -rs tests/interop tests/integration/terraform/engine/test_contract*.py $(ARGS)
 
-bench: setup ## Compare with plain Terraform and Terragrunt (HOLDFAST_TOOLS: a folder with them)
+bench: setup ## Compare with plain Terraform, OpenTofu and Terragrunt (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python bench/bench.py $(ARGS)
 
 check: setup ## Check format, lint, types, imports and generated files
