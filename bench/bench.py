@@ -1,7 +1,7 @@
 """Holdfast beside plain Terraform, OpenTofu and Terragrunt: the same stacks, the same machine, in turn.
 
 Prints ratios, and writes them with versions and date to bench/results.md. What is not on the machine is
-"not measured". Tools come from PATH, or from bin/, libtofu/ and the mirror in the folder named by HOLDFAST_TOOLS.
+"not measured". Tools come from PATH, or from bin/, libtofu/ and the mirror in the folder HOLDFAST_TOOLS.
 
     python bench/bench.py [NAME…] [--rounds N]
 """
