@@ -357,16 +357,7 @@ resource "aws_security_group" "g{n}" {{
 
 resource "aws_iam_role" "r{n}" {{
   name = "role-{n}"
-  assume_role_policy = jsonencode({{
-    Version = "2012-10-17"
-    Statement = [{{
-      Effect    = "Allow"
-      Action    = "sts:AssumeRole"
-      Principal = {{ Service = "lambda.amazonaws.com" }}
-      Condition = {{ StringEquals = {{ "aws:SourceAccount" = "123456789012" }} }}
-    }}]
-  }})
-}}
+{trust}}}
 
 output "bucket_{n}" {{
   description = "The bucket of part {n}."
@@ -389,7 +380,9 @@ def checks(bench: Bench, name: str, bar: str) -> Row:
         for number in range(500):
             file = folder / "live" / f"m{number % 25:02}" / f"part{number:03}.tf"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(CHECKED.format(n=f"{number}_{i}", m=i) for i in range(3)))
+            file.write_text(
+                "".join(CHECKED.format(n=f"{number}_{i}", m=i, trust=repository.TRUST) for i in range(3))
+            )
 
     folder = bench.fresh("checked", prepare)
     size = sum(file.stat().st_size for file in folder.rglob("*.tf"))
