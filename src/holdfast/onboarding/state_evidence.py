@@ -41,6 +41,7 @@ _AZURE_TASK: Final = {
     "backendAzureRmContainerName": "container_name",
     "backendAzureRmKey": "key",
 }
+_ANY: Final = "$"
 _FILLED_IN: Final = re.compile(
     r"<%|\{\{|#\{|\$\(|\$\w|@@|%\w+%|__\w+__|<[\w -]+>|\bYOUR[-_]"
     r"|\b(?:UPDATE|CHANGE|REPLACE|FILL|INSERT)[-_]?[A-Z_]*\b"
@@ -63,6 +64,7 @@ class StateEvidence:
         self._signs = Signs(scan.signs, scan.modules)
         backends = [module.backend for module in scan.modules.values() if module.backend is not None]
         self._left_open = {name for backend in backends for name in _location(backend) - _set_in(backend)}
+        self._incomplete = any(map(missing_settings, backends))
         self._passed: dict[str, dict[str | None, Sign]] = {}
         for sign in scan.signs:
             if sign.kind is SignKind.OPTION and sign.is_general:
@@ -149,7 +151,10 @@ class StateEvidence:
             if name in _set_in(backend) and name in self._left_open:
                 continue
             own = backend.settings.get(name, "")
-            sign = next((sign for value, sign in self._passed.get(name, {}).items() if value != own), None)
+            passed_as = dict(self._passed.get(name, {}))
+            if not self._incomplete and name in _set_in(backend):
+                passed_as |= self._passed.get(_ANY, {})
+            sign = next((sign for value, sign in passed_as.items() if value != own), None)
             if sign is not None:
                 passed[name] = sign
         return passed
@@ -203,11 +208,16 @@ def _same_name(path: str, option: str) -> bool:
 
 
 def _passed_settings(sign: Sign, files: Sequence[BackendFile]) -> Iterator[tuple[str, str | None]]:
-    """Names and values; no value if it depends on the script, or on which of several files it passes."""
+    """Names and values; no value if it depends on the script, or on which of several files it passes.
+
+    `_ANY` if the script computes the names as well.
+    """
     for option in sign.options:
         name, is_setting, value = option.partition("=")
         if is_setting:
             yield name, None if "$" in value else value
+        elif "$" in option and not files:
+            yield _ANY, None
         if (setting := _AZURE_TASK.get(option)) is not None:
             yield setting, None
         for file in files:
@@ -224,6 +234,13 @@ def held_for_both(settings: HeldBack | None, workspace: HeldBack | None) -> Held
         next_step=f"{settings.next_step} {workspace.next_step}",
         missing=tuple(dict.fromkeys((*settings.missing, *workspace.missing))),
     )
+
+
+def without_workspaces(module: ScannedModule) -> str | None:
+    """Why code that has to run in workspaces is held back."""
+    if module.backend is not None or not module.uses_workspace:
+        return None
+    return "the code reads terraform.workspace but has no backend with workspaces"
 
 
 def hosted_elsewhere(backend: CodeBackend) -> HeldBack:

@@ -150,6 +150,18 @@ def test_scripts_hold_stacks_back() -> None:
     assert "run.sh:2 passes key=x/${ENV}.tfstate" in made.text
 
 
+def test_settings_that_a_script_computes_hold_complete_code_back() -> None:
+    """`-backend-config=$CONFIG` may set the key; if other code leaves one open, it is for that code."""
+    module = ScannedModule(folder="live/a", backend=FIXED)
+    sign = replace(passes("$CONFIG"), options=("$CONFIG",))
+    made, _ = made_for(seen(module, signs=(sign,)))
+    assert made.held_back == ("live/a",)
+    assert 'settings: { bucket: "{BUCKET}", key: "{KEY}" }' in made.text
+    left_open = ScannedModule(folder="live/b", backend=S3)
+    both, _ = made_for(seen(module, left_open, signs=(sign,)))
+    assert both.held_back == ("b",)
+
+
 def test_a_backend_that_a_script_brings() -> None:
     """Code without a backend is not planned on an empty state where a script gives it one."""
     made, _ = made_for(seen(ScannedModule(folder="."), signs=(passes("key=x"),)))
