@@ -37,7 +37,7 @@ from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.engine_requirement import engine_requirement
 from holdfast.stacks.listing import FolderTree
-from holdfast.stacks.reads.remote_states import derived_dependencies
+from holdfast.stacks.reads.remote_states import derived_dependencies, stack_backend
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
 from holdfast.stacks.select import ignored_changes
 from holdfast.stacks.stack import Stack
@@ -322,7 +322,7 @@ def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
         config,
         files=FolderTree(config.root),
         read_values=variables_reader(repository.code.tree),
-        code_backend=functools.partial(code_backend, repository.code),
+        code_backend=functools.partial(stack_backend, repository.code),
         read_content=repository.code.content_or_problem,
         lenient=True,
         scopes=scopes,
@@ -349,7 +349,9 @@ def open_repository(
             loaded,
             files=FolderTree(loaded.root),
             read_values=variables_reader(code.tree),
-            code_backend=functools.partial(code_backend, code),
+            code_backend=functools.partial(
+                stack_backend, code, env_variables=terraform_variables(environment.variables)
+            ),
             read_content=code.content_or_problem,
             derive=functools.partial(derived_dependencies, lambda _: code),
         )

@@ -99,7 +99,7 @@ def partial_plans(given: RuleInput) -> Iterator[Reason]:
     if not given.has_changes or given.context.imports:
         return
     if given.context.targeted:
-        message = "the plan was made with --target and does not cover the rest of the stack"
+        message = "the plan was made with --target or --exclude and does not cover the whole stack"
     elif given.plan.complete is False:
         message = "the plan is incomplete: Terraform needs another plan after it"
     else:

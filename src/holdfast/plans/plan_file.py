@@ -75,7 +75,7 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     destroy: bool = False
     """Planned with `--destroy`."""
     targeted: bool = False
-    """Planned with `--target`."""
+    """Planned with `--target` or `--exclude`."""
     options: PlanOptions = PlanOptions()
     mocks: Mapping[str, Any] = field(default_factory=dict)
     """Variables with a mock value. Such a plan is never applied."""
@@ -85,7 +85,9 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What `--target` leaves of the plan. Terraform says nothing if an address does not exist."""
+        """What was planned of the stack. Terraform says nothing if an address does not exist."""
+        if excludes := self.options.excludes:
+            return (f"without {', '.join(excludes)}",)
         targets = () if self.options.imports else self.options.targets
         known = [change.address for change in self.plan.changes]
         known += [resource.address for resource in self.plan.prior_state.resources()]
@@ -236,7 +238,7 @@ async def plan_with(
         ephemeral=has_ephemeral_variables(context.project.code, stack),
         changes=plan.has_changes or code != 0 or gone,
         destroy=options.destroy,
-        targeted=bool(options.targets),
+        targeted=bool(options.targets or options.excludes),
         mocks=workdir.read.mocks,
         options=options,
         origin=origin,

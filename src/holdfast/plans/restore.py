@@ -29,6 +29,8 @@ from holdfast.terraform.plan.archive import (
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.workdirs.created_files import new_files, restore_files
 
+_ENCRYPTED = "OpenTofu encrypted the plan file: Holdfast cannot check that it was made from this code"
+
 
 async def restore_plan(
     context: ChangeContext, stack: Stack, workdir: StackWorkdir, bundle: SavedPlan, retrying: Retrying
@@ -77,7 +79,7 @@ async def restore_plan(
         # No command saves a plan of imports, which the guard judges otherwise: a bundle has none.
         options=bundle.options._replace(imports=()),
         origin=origin,
-        notes=variables_note(bundle.options.variables),
+        notes=(*variables_note(bundle.options.variables), *((_ENCRYPTED,) if archive is None else ())),
     )
 
 
@@ -144,7 +146,8 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
             "HF-BUND-5",
             f"{stack.name}: the plan was made with {bundle.engine['product']} {bundle.engine['version']}, "
             f"but {identity.product} {identity.version} would apply it",
-            hint=f"Install that version, or make a new plan: holdfast plan {stack.name} --out DIR",
+            hint=f"Install that version, or set `engine: {{use: {bundle.engine['product']}}}` if it is "
+            f"installed. Or make a new plan: holdfast plan {stack.name} --out DIR",
         )
     moved = [
         what

@@ -273,7 +273,7 @@ def state_files_read(project: Project, stack: Stack) -> frozenset[str]:
     owners = {derived.stack for derived in stack.derived if derived.output is None}
     files_read = (
         state_home(
-            *(other, project.code_backend(other.module), other.backend.settings if other.backend else {}),
+            *(other, project.code_backend(other), other.backend.settings if other.backend else {}),
             root=project.root,
         ).file
         for name in owners

@@ -127,7 +127,7 @@ async def open_workdir(
     project = context.project
     # An encrypted file may contain the backend: then even the place of the state is unknown.
     require_readable(project.code, stack, only_encrypted=True)
-    bare_home = stateless_home(stack, project.code_backend(stack.module)) if stateless else None
+    bare_home = stateless_home(stack, project.code_backend(stack)) if stateless else None
     if bare_home is not None:
         stack = replace(stack, backend=None, workspace="default")
     context.control.tell(PhaseStarted(stack=stack.name, phase="layout"))
@@ -240,7 +240,7 @@ def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
 
 
 def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:
-    return state_home(stack, project.code_backend(stack.module), settings, root=project.root)
+    return state_home(stack, project.code_backend(stack), settings, root=project.root)
 
 
 def home_of(project: Project, stack: Stack) -> StateHome:

@@ -67,8 +67,8 @@ def settings_in_files(
     return settings  # type: ignore[return-value] # constants of HCL are values of the configuration
 
 
-ReadBackend = Callable[[str], CodeBackend | None]
-"""From a module's folder to the backend in its code; None if there is none."""
+ReadBackend = Callable[[Stack], CodeBackend | None]
+"""The backend in a stack's code; None if there is none."""
 
 
 def code_backend(code: Code, module: str) -> CodeBackend | None:

@@ -50,7 +50,7 @@ def found(made: Starter, scan: RepositoryScan) -> tuple[Stack, ...]:
         config,
         files=ListedTree((*scan.files, *settings)),
         read_values=lambda path: settings.get(path, {}),
-        code_backend=lambda module: scan.modules[module].backend,
+        code_backend=lambda stack: scan.modules[stack.module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
     return stacks

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from holdfast.kernel.values import MaskedStruct
 
-_TARGETS = 5
+_TARGETS = (5, 6)
+"""`-target`, and `-exclude` of OpenTofu."""
 _MODE = 17
 _DESTROY = 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -55,7 +56,7 @@ def read_archive(plan: bytes) -> PlanArchive:
         raise InvalidPlanFile(f"it is not a plan file: {error}") from None
     return PlanArchive(
         destroy=(_MODE, _DESTROY) in fields,
-        targeted=any(number == _TARGETS for number, _ in fields),
+        targeted=any(number in _TARGETS for number, _ in fields),
         modules=modules,
         code=code,
     )
