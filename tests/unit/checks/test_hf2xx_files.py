@@ -54,7 +54,6 @@ FOUND = [
     ("HF205", "tls/server.key", PEM),
     ("HF205", "tls/server.pem", PEM),
     ("HF205", "store.p12", b"\x30\x82"),
-    ("HF205", "account.json", b'{"private_key": "' + PEM.replace(b"\n", b"\\n") + b'"}'),
     ("HF205", "keys.txt", b"# created: now\n" + b"AGE-SECRET-" + b"KEY-1" + b"Q" * 58),
     ("HF205", "client.ovpn", b"<key>\n" + PEM),
     ("HF206", ".env", b"DB_PASSWORD=hunter2\n"),

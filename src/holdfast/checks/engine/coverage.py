@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.checks.model.globs import is_fixture
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.report import NotEvaluated
 from holdfast.checks.model.subjects import CheckedStack
+from holdfast.checks.secrets.evidence import is_made_up
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Coverage:
                 unused = evaluation.unused or not evaluation.stacks
                 is_note = (evaluation.unused and not rule.everywhere) or (
                     # Terraform loads the code of a stack, whatever its name says.
-                    rule.secret and unused and is_fixture(file)
+                    rule.secret and unused and is_made_up(file)
                 )
                 finding = replace(result, severity=Severity.NOTE) if is_note else result
                 self.findings.append((evaluation, finding))

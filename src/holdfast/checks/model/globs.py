@@ -6,12 +6,6 @@ import fnmatch
 import functools
 import re
 
-_FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|__tests__|spec"
-    r"|local|localhost|local[-_]?dev|src/test|samples?|vendor)/"
-    r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?)(?:[/._-]|$)"
-    r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
-)
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -19,11 +13,6 @@ def is_rule(pattern: str, rule: str) -> bool:
     """`HF101` or `HF1*`, in any case."""
     wanted, has = pattern.casefold(), rule.casefold()
     return has.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == has
-
-
-def is_fixture(path: str) -> bool:
-    """Whether a path says that its content is made up for tests, or a template to be filled in."""
-    return _FIXTURE.search(path) is not None
 
 
 def is_path(pattern: str, path: str | None) -> bool:

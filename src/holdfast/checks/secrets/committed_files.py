@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -26,7 +26,23 @@ _NOT_THESE = (
     ".png", ".svg", ".html",
 )  # fmt: skip
 
-Content = Callable[[], bytes | None]
+
+class Content(NamedTuple):
+    """A file of the tree, read when a rule asks."""
+
+    checkout: Checkout
+    path: str
+
+    def __call__(self) -> bytes | None:
+        content = self.checkout.content(self.path)
+        return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
+
+    def beside(self, endings: tuple[str, ...]) -> Iterator[bytes]:
+        """The files with these endings in the same folder, and itself."""
+        folder = self.path.rpartition("/")[0]
+        for path in self.checkout.files:
+            if path == self.path or (path.endswith(endings) and path.rpartition("/")[0] == folder):
+                yield Content(self.checkout, path)() or b""
 
 
 class Suspect(Struct, frozen=True):
@@ -66,16 +82,11 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
         return
     reported: set[str] = set()
     for path in checkout.files:
-        suspect = classify(path, partial(_content, checkout, path))
+        suspect = classify(path, Content(checkout, path))
         if suspect is None or (suspect.folder or path) in reported:
             continue
         reported.add(suspect.folder or path)
         yield _committed(path, suspect) if path in checkout.tracked else _not_ignored(path, suspect)
-
-
-def _content(checkout: Checkout, path: str) -> bytes | None:
-    content = checkout.content(path)
-    return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
 
 
 def _committed(path: str, suspect: Suspect) -> Finding:
@@ -126,7 +137,7 @@ def _check_history(
 def _is_still_committed(classify: Classify, history: History, path: str) -> bool:
     """Whether the tree still has it, so that it is reported there."""
     is_tracked = history.checkout.tracked is not None and path in history.checkout.tracked
-    return is_tracked and classify(path, partial(_content, history.checkout, path)) is not None
+    return is_tracked and classify(path, Content(history.checkout, path)) is not None
 
 
 def _suspect(classify: Classify, trace: HistoryMatch) -> Suspect:

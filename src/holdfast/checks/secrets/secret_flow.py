@@ -71,6 +71,8 @@ class CarriedSecret(NamedTuple):
     """`nonsensitive` removed the mark: Terraform shows it without an error."""
     masked: bool = True
     """Terraform knows that it is a secret."""
+    within: bool = False
+    """It is part of a larger value, such as a whole resource, which has no mark of its own."""
 
 
 class VariableUse(NamedTuple):
@@ -176,7 +178,9 @@ class _Flow:
             return _unmask(_first(self._revealed(argument, file, steps) for argument in call.arguments))
         through = steps if call.name in _PASSED_ON else ()
         carried = self._all(call.arguments, file, through)
-        return _mark_only(carried) if call.name in _TELLS_NOTHING else carried
+        if call.name in _TELLS_NOTHING:
+            return _mark_only(carried)
+        return carried if call.name in _PASSED_ON else _merged(carried)
 
     def _revealed(self, expression: Expression, file: str, steps: Steps) -> Carried:
         """What a value reveals. `length(…)` and `var.password != ""` reveal nothing."""
@@ -313,8 +317,13 @@ def _mark_only(carried: Carried) -> Carried:
     return tuple(
         part._replace(mark_only=True) if isinstance(part, VariableUse) else part
         for part in carried
-        if not part.unmasked and (isinstance(part, VariableUse) or part.masked)
+        if not part.unmasked and (isinstance(part, VariableUse) or (part.masked and not part.within))
     )
+
+
+def _merged(carried: Carried) -> Carried:
+    """The result of a function such as `jsonencode` has the marks of all parts of its arguments."""
+    return tuple(part._replace(within=False) if isinstance(part, CarriedSecret) else part for part in carried)
 
 
 def _unmask(carried: Carried) -> Carried:
@@ -369,7 +378,8 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried:
         if not secret_facts.overlaps(listed.steps, steps) or _is_sibling(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
-            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}"),)
+            within = len(steps) < len(listed.steps)
+            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", within=within),)
         if secret_facts.is_at_or_below(listed.steps, steps) and is_secret_name(listed.steps[-1]):
             return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", masked=False),)
     return ()
