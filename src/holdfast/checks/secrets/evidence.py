@@ -16,7 +16,7 @@ from holdfast.secrets.entropy import looks_random
 _MADE_UP = pattern(
     r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|pacts|__tests__|spec|e2e"
     r"|local(?:host)?|local[-_](?:dev|ssl|certs?|tls|https?)|dev[-_](?:ssl|certs?)|src/test|test/(?:resources|fixtures?|data)|vendor"
-    r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|node_modules|third[-_]party"
+    r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|_ytt_lib|node_modules|third[-_]party"
     r"|\.vscode|\.idea|\.devcontainer)/"
     r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
     r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
@@ -48,8 +48,11 @@ _BEGIN = pattern(r"[\s\S]*?KEY(?: BLOCK)?-----")
 _HEADER = pattern(r"(?m)^\s*[A-Za-z-]+: [^\r\n]*$")
 _BASE64 = pattern(r"[^A-Za-z0-9+/]")
 _KEY = pattern(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*")
+_ENCRYPTED_PUTTY = pattern(rb"PuTTY-User-Key-File-\d: [^\r\n]*\r?\nEncryption: (?!none)")
 _CERTIFICATE = pattern(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END")
-_LOCALHOST = pattern(rb"localhost|CommonName|example\.(?:com|org|net)|[a-z]\.(?:test|local)(?![a-z.-])")
+_LOCALHOST = pattern(
+    rb"localhost|minica|CommonName|example\.(?:com|org|net)|[a-z]\.(?:test|local)(?![a-z.-])"
+)
 _OPENSSH = b"openssh-key-v1\0\0\0\0\x04none"
 _LONG_FORM = 0x80
 
@@ -107,7 +110,9 @@ def _is_complete(der: bytes) -> bool:
 def holds_usable_key(inside: bytes) -> bool:
     """Whether a key in the file is complete and not encrypted. Formats other than PEM count as such."""
     keys = _KEY.findall(inside.decode("latin-1"))
-    return not keys or any(quality_of_key(key) is Quality.STRONG for key in keys)
+    if not keys:
+        return _ENCRYPTED_PUTTY.match(inside) is None
+    return any(quality_of_key(key) is Quality.STRONG for key in keys)
 
 
 def is_for_localhost(inside: bytes) -> bool:

@@ -180,6 +180,10 @@ def test_hard_coded_passwords(code: str, expected: list[Severity]) -> None:
         ({"tls/a.key": KEY, "tls/a.crt": FOR_LOCALHOST}, [NOTE]),
         ({"tls/a.key": KEY, "other/a.crt": FOR_LOCALHOST}, [ERROR]),
         ({"docker/local-ssl/a.key": KEY}, [NOTE]),
+        ({"tls/a.key": KEY, "tls/README.md": "Do not use the keys in production.\n"}, [WARNING]),
+        ({"tls/a.key": KEY, "README.md": "Do not use the keys in production.\n"}, [ERROR]),
+        ({"a.key": "PuTTY-User-Key-File-2: ssh-rsa\nEncryption: aes256-cbc\n"}, [WARNING]),
+        ({"a.key": "PuTTY-User-Key-File-2: ssh-rsa\nEncryption: none\n"}, [ERROR]),
     ],
 )
 def test_keys_in_git(files: dict[str, str], expected: list[Severity]) -> None:

@@ -131,6 +131,8 @@ _KEY_STORE = pattern(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
 _FOR_TESTS = pattern(
     r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
 )
+_NOT_LIVE = pattern(r"(?i)\bkeys?\b[^.]{0,80}\btesting\b|\bnot\b[^.]{0,40}\bproduction\b")
+"""What a README says of the keys beside it."""
 _CERTIFICATES = (".pem", ".crt", ".cer", ".cert")
 _OTHER_KEY_NAME = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|ovpn|pub|bak|old)$", re.IGNORECASE)
 
@@ -157,8 +159,9 @@ def _severity_of_key(content: Content | None) -> Severity | None:
         return None
     if any(map(is_for_localhost, content.beside(_CERTIFICATES))):
         return Severity.NOTE
-    is_store = _KEY_STORE.search(content.path) is not None
-    if is_store or _FOR_TESTS.search(content.path) or not holds_usable_key(content() or b""):
+    readme = b"\n".join(content.beside(("/README.md", "/README"))).decode(errors="replace")
+    for_tests = _FOR_TESTS.search(content.path) or _NOT_LIVE.search(readme)
+    if for_tests or _KEY_STORE.search(content.path) or not holds_usable_key(content() or b""):
         return Severity.WARNING
     return None
 
