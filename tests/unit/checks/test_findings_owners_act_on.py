@@ -500,7 +500,7 @@ def test_a_locked_version_that_does_not_fit_is_one_finding() -> None:
         "a/main.tf": pin,
         ".terraform.lock.hcl": lock,
     }
-    assert levels("HF307", files) == [ERROR]
+    assert levels("HF307", files) == [WARNING]
 
 
 # Policies.
@@ -551,6 +551,7 @@ def test_actions_that_the_code_does_not_show_are_a_warning(actions: str, expecte
     statement = f'Effect = "Allow"\nPrincipal = "*"\nResource = "*"\nAction = {actions}'
     document = f'jsonencode({{ Version = "2012-10-17", Statement = [{{\n{statement}\n}}] }})'
     code = f'variable "a" {{}}\nresource "aws_s3_bucket_policy" "a" {{\n  policy = {document}\n}}\n'
+    code += 'provider "aws" {}\n'
     assert levels("HF508", {"main.tf": code}) == expected
 
 
@@ -579,7 +580,7 @@ def test_broad_subjects_of_a_condition_are_one_finding() -> None:
     assert found[0].message.endswith("(and 2 subjects like it)")
 
 
-@pytest.mark.parametrize(("type_", "expected"), [("aws_kms_key", NOTE), ("aws_iam_policy", ERROR)])
+@pytest.mark.parametrize(("type_", "expected"), [("aws_kms_key", NOTE), ("aws_iam_policy", WARNING)])
 def test_a_key_policy_may_repeat_a_sid(type_: str, expected: Severity) -> None:
     """HF501: KMS accepts it, IAM does not."""
     root = {"AWS": "arn:aws:iam::111122223333:root"} if type_ == "aws_kms_key" else None
@@ -620,9 +621,10 @@ def test_dangerous_actions_of_a_statement_are_one_finding() -> None:
     ("effect", "resource", "expected"),
     [
         ("Allow", "%TOPIC_ARN%", []),
-        ("Allow", "topic", [ERROR]),
+        ("Allow", "_S3_BUCKET_ARN_/*", []),
+        ("Allow", "topic", [WARNING]),
         ("allow", "*", [NOTE]),
-        ("Alow", "*", [ERROR]),
+        ("Alow", "*", [WARNING]),
     ],
 )
 def test_a_template_of_a_policy_is_not_a_mistake(
@@ -670,7 +672,7 @@ def test_an_action_that_is_listed_twice_counts_once() -> None:
 @pytest.mark.parametrize(
     ("source", "config", "expected"),
     [
-        ("./lost", None, [ERROR]),
+        ("./lost", None, [WARNING]),
         ("./vendor/a", None, [NOTE]),
         ("./.tools/a", None, [NOTE]),
         ("./lost", "", [NOTE]),
@@ -703,7 +705,7 @@ def test_a_submodule_that_is_not_checked_out_is_one_finding() -> None:
     found = of(check(the("HF904"), {"main.tf": code, ".gitmodules": modules}), the("HF904"))
     assert [(one.file, one.line, one.severity) for one in found] == [
         (".gitmodules", 2, WARNING),
-        ("main.tf", 8, ERROR),
+        ("main.tf", 8, WARNING),
     ]
 
 
@@ -823,19 +825,9 @@ def test_a_bucket_that_may_be_deleted_with_its_contents(value: str, severity: Se
     assert levels("HF708", {"main.tf": code}, config) == [severity]
 
 
-@pytest.mark.parametrize(
-    ("pin", "severity", "message"),
-    [
-        ("", ERROR, "invalid HCL: argument names must not be quoted (this is the syntax of Terraform 0.11)"),
-        (
-            required("~> 0.11.6"),
-            WARNING,
-            "Holdfast needs the syntax of Terraform 0.12 or later: no rule checks all of this file",
-        ),
-    ],
-)
-def test_old_syntax_is_named(pin: str, severity: Severity, message: str) -> None:
-    """HF904: it is what the pinned version reads, or a mistake."""
-    (found,) = of(check(the("HF904"), {"main.tf": OLD, "v.tf": pin}), the("HF904"))
-    assert (found.line, found.severity, found.message) == (3, severity, message)
+def test_old_syntax_is_a_warning() -> None:
+    """HF904: Terraform has not read it for years."""
+    (found,) = of(check(the("HF904"), {"main.tf": OLD}), the("HF904"))
+    message = "invalid HCL: argument names must not be quoted (this is the syntax of Terraform 0.11)"
+    assert (found.line, found.severity, found.message) == (3, WARNING, message)
     assert "terraform 0.12upgrade" in str(found.hint)

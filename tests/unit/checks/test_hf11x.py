@@ -208,13 +208,13 @@ def test_a_lock_that_is_computed_is_not_known() -> None:
 
 
 def test_the_configuration_fills_in_what_the_code_leaves_open() -> None:
-    """It wins over the code; what neither says is looked for where the settings are."""
+    """It wins over the code; what neither says is missing in the block."""
     files = {"main.tf": 'terraform {\n  backend "s3" {\n    use_lockfile = false\n  }\n}\n'}
     given = "settings: { bucket: b, key: k, use_lockfile: true }"
     assert messages(check(LOCK, files, config=entry(f"backend: {{ {given} }}")), LOCK) == []
     empty = {"main.tf": 'terraform {\n  backend "s3" {}\n}\n'}
     without = entry("backend: { settings: { bucket: b, key: k } }")
-    assert lines(check(LOCK, empty, config=without), LOCK) == [("holdfast.yaml", 3)]
+    assert lines(check(LOCK, empty, config=without), LOCK) == [("main.tf", 2)]
 
 
 def test_addresses_for_locks_may_come_by_environment() -> None:

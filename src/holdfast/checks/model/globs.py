@@ -6,6 +6,11 @@ import fnmatch
 import functools
 import re
 
+_SAMPLE = re.compile(
+    r"(?i)(?:^|/)(?:[\w.]+[-_])?(?:examples?|samples?|tests|testing|test[-_]?data|mocks?|stubs?|fixtures?"
+    r"|sandbox(?:es)?|playgrounds?|templates?|skeletons?|boilerplates?|demos?|tutorials?|lessons?|workshops?"
+    r"|poc)(?:[-_][^/]*)?(?:/|$)|(?:^|/)(?:cookiecutter|\{\{)"
+)
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -13,6 +18,11 @@ def is_rule(pattern: str, rule: str) -> bool:
     """`HF101` or `HF1*`, in any case."""
     wanted, has = pattern.casefold(), rule.casefold()
     return has.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == has
+
+
+def is_sample(folder: str) -> bool:
+    """Whether a folder of code is an example, a test, a template to be copied, or a sandbox."""
+    return _SAMPLE.search(folder) is not None
 
 
 def is_path(pattern: str, path: str | None) -> bool:

@@ -84,6 +84,14 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
         return any(stack.stack.production for stack in self.stacks)
 
     @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The folders of the local modules that it calls."""
+        inside = self.checkout.code.tree.inside
+        sources = (constant(call.source) for call in self.code.calls if call.source is not None)
+        folders = (inside(self.folder, source) for source in sources if isinstance(source, str))
+        return frozenset(folder for folder in folders if folder is not None)
+
+    @functools.cached_property
     def paths(self) -> tuple[str, ...]:
         """The paths of its files."""
         return tuple(file.path for file in self.files)
@@ -331,11 +339,7 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     @functools.cached_property
     def called(self) -> frozenset[str]:
         """The folders that a selected module calls."""
-        inside = self.code.tree.inside
-        calls = ((module.folder, call.source) for module in self.modules for call in module.code.calls)
-        sources = ((folder, constant(source)) for folder, source in calls if source is not None)
-        folders = (inside(folder, source) for folder, source in sources if isinstance(source, str))
-        return frozenset(folder for folder in folders if folder is not None)
+        return frozenset(folder for module in self.modules for folder in module.called)
 
     @functools.cached_property
     def roots(self) -> frozenset[str]:

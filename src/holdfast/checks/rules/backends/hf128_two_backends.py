@@ -45,6 +45,6 @@ RULE = Rule(
     id="HF128",
     title="Two backends in one module",
     fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     source=_check,
 )
