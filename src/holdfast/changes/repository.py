@@ -111,11 +111,18 @@ class Repository(Struct, kw_only=True, dict=True):
         requirement = engine_requirement(self.code, stack, self.config.engine.pin, self.environment.variables)
         if requirement not in self._choices:
             engines, known = self.engines.all(), requirement
-            if depends_on_last_apply(requirement, engines) and not self.store.empty:
-                last = self.store.last_seen(stack.name)
-                known = replace(known, last_product=Product(last.product) if last and last.product else None)
+            if depends_on_last_apply(requirement, engines):
+                known = replace(known, last_product=self._last_product(stack))
             self._choices[requirement] = select_engine(known, engines, self.engines.unknown)
         return self._choices[requirement]
+
+    def _last_product(self, stack: Stack) -> Product | None:
+        """Commands that need no key work without it; a plan is not made then."""
+        try:
+            last = self.store.last_seen(stack.name) if not self.store.empty else None
+        except UsageError:
+            return None
+        return Product(last.product) if last is not None and last.product else None
 
     def backend_type(self, stack: Stack) -> str:
         """`holdfast` for a managed state: neither code nor configuration names a backend."""

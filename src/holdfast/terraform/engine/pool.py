@@ -1,4 +1,4 @@
-"""The worker pool: processes that run Terraform commands. The embedded engine stays loaded inside them.
+"""The worker pool: processes that run Terraform commands. An embedded engine stays loaded inside them.
 
 A worker starts with one environment and one set of provider versions and serves only those: Go reads
 the environment once, and Terraform's schema cache ignores provider versions. A worker runs one command

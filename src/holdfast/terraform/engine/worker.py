@@ -37,7 +37,7 @@ NOT_STARTED = 69
 
 
 class Embedded:
-    """Terraform as a library: the two functions of it that are used."""
+    """Terraform or OpenTofu as a library: the two functions of it that are used."""
 
     def __init__(self, path: str) -> None:
         library = ctypes.CDLL(path)

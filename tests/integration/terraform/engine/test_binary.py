@@ -258,6 +258,7 @@ def test_a_version_manager_is_called_by_the_name_it_looks_at(tmp_path: Path) -> 
     [
         ("echo hello\n", "failed"),
         ("exit 3\n", "failed"),
+        ("kill -SEGV $$\n", "failed"),
         ('echo \'{"terraform_version": "soon"}\'\n', "failed"),
         (answering("1.4.9"), "older than 1.5.0"),
     ],
