@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import other_tools
 import pytest
 from engines import EngineUnderTest
 from lab_stacks import one_stack
 from program import Program
+
+from holdfast.terraform.engine.interface import EngineKind
 
 pytestmark = pytest.mark.parametrize("any_engine", ["embedded-tofu", "tofu"], indirect=True)
 
@@ -196,6 +199,22 @@ def test_new_arguments_and_exclude(tofu: Program, lab: Path, tmp_path: Path) -> 
     assert tofu.results("apply", "--yes", "--exclude", "terraform_data.late")["a"]["changes"]["create"] == 2
     assert tofu.results("apply", "--yes")["a"]["changes"]["create"] == 1
     assert tofu.results("plan")["a"]["status"] == "unchanged"
+
+
+def test_a_bundle_belongs_to_a_version_and_not_to_a_kind(
+    tofu: Program, any_engine: EngineUnderTest, tmp_path: Path
+) -> None:
+    """What the library planned, a machine that has only the program of the same version applies."""
+    if any_engine.identity.kind is not EngineKind.EMBEDDED:
+        pytest.skip("the program applies its own plans in the other tests")
+    tofu.write("a/main.tofu", 'variable "word" {}\nvariable "phrase" {}\nresource "terraform_data" "x" {}\n')
+    assert tofu.results("plan", "--out", "bundle")["a"]["engine"]["kind"] == "embedded"
+    (tmp_path / "none/holdfast_libtofu").mkdir(parents=True)
+    (tmp_path / "none/holdfast_libtofu/__init__.py").touch()
+    path = f"{other_tools.only('tofu', tmp_path / 'only')}:{tofu.environment['PATH']}"
+    env = {"PATH": path, "PYTHONPATH": str(tmp_path / "none")}
+    applied = tofu.results("apply", "--plan", "bundle", env=env)["a"]
+    assert (applied["status"], applied["engine"]["kind"]) == ("applied", "binary")
 
 
 def test_a_bundle_of_opentofu_is_not_applied_by_terraform(tofu: Program) -> None:
