@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Keep compiled code: every start of the program is faster with it.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup quickstart test test-long test-faults test-interop bench check format lock schema docs clean
+.PHONY: help setup quickstart test test-long test-faults test-interop bench libtofu check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -51,6 +51,9 @@ test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST
 
 bench: setup ## Compare with plain Terraform, OpenTofu and Terragrunt (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python bench/bench.py $(ARGS)
+
+libtofu: setup ## Build embedded OpenTofu and install it into .venv (needs Go; ten minutes the first time)
+	@$(BIN)/python engines/libtofu/build.py --install
 
 check: setup ## Check format, lint, types, imports and generated files
 	@$(BIN)/ruff format --check --quiet . || { echo "fix this with: make format"; exit 1; }
