@@ -8,6 +8,7 @@ from holdfast.config.engine import EnginePin
 from holdfast.hcl.eval.code import LOCK_FILE, Code
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.remote_states import called_folders
+from holdfast.stacks.reads.walk import module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.selection import EngineRequirement, lock_product
 
@@ -40,6 +41,9 @@ def _tofu_reasons(code: Code, stack: Stack, caller: Mapping[str, str]) -> Iterat
     passed = {name for name in stack.pass_env if name in caller}
     if _ENCRYPTION in {*stack.env, *passed}:
         yield f"{_ENCRYPTION} encrypts the state"
-    for folder in sorted(called_folders(code, stack.module)[0] - {stack.module}):
+    folders, computed = code.once(("called", stack.module), lambda: called_folders(code, stack.module))
+    if computed:
+        folders = folders.union(instance.folder for instance in module_instances(code, stack))
+    for folder in sorted(folders - {stack.module}):
         if (path := code.module(folder).only_tofu_reads) is not None:
             yield f"{path} is an OpenTofu file"

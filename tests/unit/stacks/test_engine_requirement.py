@@ -16,6 +16,7 @@ from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.engine.selection import EngineRequirement
 
 CALL = 'module "m" {\n  source = "../m"\n}\n'
+COMPUTED = 'variable "m" {\n  default = "m"\n}\nmodule "m" {\n  source = "../${var.m}"\n}\n'
 
 
 def requirement(
@@ -36,6 +37,7 @@ def requirement(
         ({"s/main.tf": "", "s/.opentofu-version": "1.9"}, "s/.opentofu-version requires OpenTofu 1.9"),
         ({"s/main.tf": "terraform {\n  encryption {}\n}\n"}, "s/main.tf:2 encrypts the state"),
         ({"s/main.tf": CALL, "m/main.tf": "", "m/more.tofu": ""}, "m/more.tofu is an OpenTofu file"),
+        ({"s/main.tf": COMPUTED, "m/x.tofu": ""}, "m/x.tofu is an OpenTofu file"),
         # A module for both products, and an `encryption` block that has no effect in a called module.
         ({"s/main.tf": CALL, "m/main.tf": "", "m/main.tofu": ""}, None),
         ({"s/main.tf": CALL, "m/main.tf.json": "{}", "m/main.tofu.json": "{}"}, None),
