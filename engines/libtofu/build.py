@@ -36,7 +36,6 @@ EXPECTED = {
     "cmd/tofu/commands.go": (HOOK, "makeShutdownCh(),", "var commands map[string]cli.CommandFactory"),
     "cmd/tofu/main.go": ("func realMain() int {", "defer logging.PanicHandler()", "if commands == nil {"),
     "cmd/tofu/oci_distribution.go": ("var ociRepos map",),
-    "internal/logging/panic.go": ("Stack trace from the %[1]s plugin:", "delete(p.panics, name)"),
 }
 """What library.go relies on."""
 PLUGIN_VARIABLE = "var managedClients = make([]*Client, "

@@ -13,7 +13,6 @@ import "C"
 import (
 	"context"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,8 +20,6 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 	"go.opentelemetry.io/otel"
-
-	"github.com/opentofu/opentofu/internal/logging"
 )
 
 var (
@@ -140,12 +137,5 @@ func reset() {
 	atomic.StoreUint32(&plugin.Killed, 0)
 	if provider, ok := otel.GetTracerProvider().(interface{ Shutdown(context.Context) error }); ok {
 		_ = provider.Shutdown(context.Background())
-	}
-	// The next command that fails must not show the crash of a provider of this one. A new logger for a
-	// provider starts without its crashes.
-	for _, text := range logging.PluginPanics() {
-		_, text, _ = strings.Cut(text, "Stack trace from the ")
-		name, _, _ := strings.Cut(text, " plugin:")
-		logging.NewLogger("reset").Named(name)
 	}
 }

@@ -108,6 +108,7 @@ def test_the_wheel_is_complete_and_the_same_each_time(world: World) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
         assert archive.getinfo("holdfast_libtofu/libtofu.so").external_attr >> 16 == 0o100755
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     info = "holdfast_libtofu-9.8.7.post2.dist-info"
     record = [line.split(",") for line in files[f"{info}/RECORD"].decode().splitlines()]
     assert [name for name, *_ in record] == list(files)
