@@ -272,7 +272,7 @@ resource "terraform_data" "it" {
 }
 
 output "seen" {
-  value = [file("here.txt"), abspath("."), var.who]
+  value = [file("here.txt"), abspath("."), path.cwd, var.who]
 }
 """
 
@@ -287,7 +287,7 @@ def test_each_command_has_its_folder_and_environment(contract: Contract) -> None
             await stack.run(PLAN, code=2, TF_VAR_who=who)
             applied = messages(await stack.run(APPLY, TF_VAR_who=who))
             seen = applied["outputs"][-1]["outputs"]["seen"]["value"]
-            assert seen == [name, str(stack.folder), who]
+            assert seen == [name, str(stack.folder), str(stack.folder), who]
             assert (stack.folder / "pwd.txt").read_text() == f"{stack.folder}\n"
             # Bytes that are no text do not break the lines.
             assert any("caf" in line["hook"]["output"] for line in applied["provision_progress"])
