@@ -30,14 +30,22 @@ ROOT = HERE.parent.parent
 MODULE = "github.com/opentofu/opentofu"
 PACKAGE = "holdfast_libtofu"
 FREE_BYTES = 4 * 10**9
-HOOK = "func makeShutdownCh() "
-RENAMED_HOOK = "func makeSignalShutdownCh() "
+ADDED = {"library.go": "cmd/tofu/library.go", "kept_schemas.go": "internal/plugins/kept_schemas.go"}
+"""Our files, and where they are added to OpenTofu's source."""
+CHANGED = {
+    "cmd/tofu/commands.go": ("func makeShutdownCh() ", "func makeSignalShutdownCh() "),
+    "internal/plugins/library.go": (
+        "providerSchemas:   map[addrs.Provider]*providerSchemaEntry{},",
+        "providerSchemas:   keptSchemas(providerFactories),",
+    ),
+}
+"""Files of OpenTofu with the text that is replaced in them."""
 EXPECTED = {
-    "cmd/tofu/commands.go": (HOOK, "makeShutdownCh(),", "var commands map[string]cli.CommandFactory"),
+    "cmd/tofu/commands.go": ("makeShutdownCh(),", "var commands map[string]cli.CommandFactory"),
     "cmd/tofu/main.go": ("func realMain() int {", "defer logging.PanicHandler()", "if commands == nil {"),
     "cmd/tofu/oci_distribution.go": ("var ociRepos map",),
 }
-"""What library.go relies on."""
+"""What our files rely on."""
 PLUGIN_VARIABLE = "var managedClients = make([]*Client, "
 """The same, in the module go-plugin: the linker does not notice if it is missing."""
 LICENCE = re.compile(r"(licen[sc]e|copying|copyright|notice)(?!.*\.go$)", re.IGNORECASE)
@@ -185,16 +193,17 @@ def fetch_source(release: Release, source: Path) -> None:
 
 
 def add_library(source: Path) -> None:
-    """Add our file, and rename OpenTofu's function that listens to signals."""
-    for name, texts in EXPECTED.items():
+    """Add our files, and change OpenTofu's so that these are used."""
+    texts = [(name, text) for name, expected in EXPECTED.items() for text in expected]
+    for name, text in (*texts, *((name, old) for name, (old, _) in CHANGED.items())):
         path = source / name
-        content = path.read_text() if path.is_file() else ""
-        for text in texts:
-            if content.count(text) != 1:
-                raise _changed(f"{name} has {text!r} {content.count(text)} times instead of once")
-    commands = source / "cmd/tofu/commands.go"
-    commands.write_text(commands.read_text().replace(HOOK, RENAMED_HOOK))
-    shutil.copyfile(HERE / "library.go", source / "cmd/tofu/library.go")
+        count = path.read_text().count(text) if path.is_file() else 0
+        if count != 1:
+            raise _changed(f"{name} has {text!r} {count} times instead of once")
+    for name, (old, new) in CHANGED.items():
+        (source / name).write_text((source / name).read_text().replace(old, new))
+    for name, place in ADDED.items():
+        shutil.copyfile(HERE / name, source / place)
 
 
 def linked_modules(source: Path) -> dict[str, Path]:
@@ -226,8 +235,8 @@ def licences(modules: Mapping[str, Path]) -> str:
 
 
 def _changed(what: str) -> BuildError:
-    hint = "Adapt engines/libtofu/library.go and build.py to this version of OpenTofu."
-    return BuildError(f"OpenTofu's source is not as library.go expects it: {what}", hint)
+    hint = "Adapt engines/libtofu to this version of OpenTofu."
+    return BuildError(f"OpenTofu's source is not as our files expect it: {what}", hint)
 
 
 def compile_library(source: Path, library: Path) -> None:
@@ -274,8 +283,7 @@ def wheel_files(
     return {
         f"{PACKAGE}/__init__.py": init.encode(),
         f"{PACKAGE}/{library.name}": library.read_bytes(),
-        f"{PACKAGE}/source/commands.go": (source / "cmd/tofu/commands.go").read_bytes(),
-        f"{PACKAGE}/source/library.go": (source / "cmd/tofu/library.go").read_bytes(),
+        **{f"{PACKAGE}/source/{name}": (source / name).read_bytes() for name in (*CHANGED, *ADDED.values())},
         f"{info}/METADATA": metadata.encode(),
         f"{info}/WHEEL": wheel.encode(),
         f"{info}/licenses/LICENSE": (source / "LICENSE").read_bytes(),
@@ -303,7 +311,7 @@ def write_wheel(path: Path, files: Mapping[str, bytes]) -> None:
 def input_digest(release: Release, go: Mapping[str, str]) -> str:
     """Of all that decides what is built."""
     digest = hashlib.sha256(repr((release, go["GOVERSION"], go["GOOS"], go["GOARCH"])).encode())
-    for path in (HERE / "library.go", HERE / "build.py", HERE / "NOTICE", ROOT / "LICENSE"):
+    for path in (*(HERE / name for name in (*ADDED, "build.py", "NOTICE")), ROOT / "LICENSE"):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

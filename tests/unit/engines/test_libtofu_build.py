@@ -66,6 +66,10 @@ class World(NamedTuple):
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     files = {f"opentofu/{name}": "\n".join(texts) for name, texts in build.EXPECTED.items()}
+    for name, (old, _) in build.CHANGED.items():
+        files[f"opentofu/{name}"] = f"{files.get(f'opentofu/{name}', '')}\n{old}"
+    for name in build.ADDED.values():
+        (tmp_path / "cache/opentofu" / name).parent.mkdir(parents=True, exist_ok=True)
     files["opentofu/LICENSE"] = "the licence of OpenTofu"
     files["plugin/client.go"] = f"{build.PLUGIN_VARIABLE}0, 5)"
     files["plugin/LICENSE.txt"] = "the licence of go-plugin"
@@ -127,8 +131,11 @@ def test_the_wheel_is_complete_and_the_same_each_time(world: World) -> None:
     modules = files[f"{info}/licenses/LICENSE.modules"].decode()
     assert "the licence of go-plugin" in modules
     assert "the licence of Go" in modules
-    assert b"func makeSignalShutdownCh() " in files["holdfast_libtofu/source/commands.go"]
-    assert files["holdfast_libtofu/source/library.go"] == (build.HERE / "library.go").read_bytes()
+    for name, (old, new) in build.CHANGED.items():
+        changed = files[f"holdfast_libtofu/source/{name}"].decode()
+        assert (changed.count(old), changed.count(new)) == (0, 1)
+    for name, place in build.ADDED.items():
+        assert files[f"holdfast_libtofu/source/{place}"] == (build.HERE / name).read_bytes()
 
 
 def test_the_second_run_does_not_build_again(world: World) -> None:
@@ -153,21 +160,20 @@ def test_another_source_is_refused(world: World) -> None:
     ("file", "content"),
     [
         ("opentofu/cmd/tofu/commands.go", "package main"),
+        ("opentofu/internal/plugins/library.go", "package plugins"),
         ("opentofu/cmd/tofu/commands.go", "\n".join(2 * build.EXPECTED["cmd/tofu/commands.go"])),
         ("opentofu/cmd/tofu/main.go", "package main"),
         ("plugin/client.go", "package plugin"),
         ("plugin/LICENSE.txt", None),
     ],
 )
-def test_a_source_that_library_go_does_not_fit_is_refused(
-    world: World, file: str, content: str | None
-) -> None:
+def test_a_source_that_our_files_do_not_fit_is_refused(world: World, file: str, content: str | None) -> None:
     path = world.folder / "cache" / file
     if content is None:
         path.unlink()
     else:
         path.write_text(content)
-    with pytest.raises(BuildError, match=r"not as library.go expects it"):
+    with pytest.raises(BuildError, match=r"not as our files expect it"):
         world.pin_source().build()
 
 

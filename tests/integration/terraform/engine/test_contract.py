@@ -10,12 +10,13 @@ import contextlib
 import hashlib
 import json
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import EngineUnderTest
+from engines import EMBEDDED, EngineUnderTest
 from lab_stacks import lab_module
 from program import descendants, eventually
 
@@ -24,6 +25,7 @@ from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.environment import child_environment
 from holdfast.terraform.engine.interface import CancelTimeouts, Command, CommandResult, Listen, Stop
 from holdfast.terraform.engine.pool import WorkerPool
+from provider import mirror
 from provider.service import Fault, LabService
 
 INIT = argv.init(backend_file=False, json=True)
@@ -260,6 +262,28 @@ async def lab_stack(
         service.misbehave(Fault(operation="create", what="hold", name="one"))
         await found.run(PLAN, code=2)
     return found
+
+
+@pytest.mark.parametrize("any_engine", EMBEDDED, indirect=True)
+def test_no_provider_is_started_only_to_read_its_schema_again(
+    contract: Contract, service: LabService, tmp_path: Path
+) -> None:
+    """A worker keeps schemas from one command to the next: `show` needs no provider, a plan one less."""
+    config = mirror.build(tmp_path / "mirror", python=Path(sys.executable), versions=("1.0.0",))
+    (launcher,) = (tmp_path / "mirror").rglob("terraform-provider-lab_*")
+    starts = tmp_path / "stack/starts"
+    launcher.write_text(launcher.read_text().replace("\n", f"\necho started >> {starts}\n", 1))
+
+    async def work(session: Session) -> None:
+        session.environment["TF_CLI_CONFIG_FILE"] = str(config)
+        session = await lab_stack(session, service)
+        began = len(starts.read_text().splitlines())
+        await session.run(argv.SHOW_PLAN)
+        assert len(starts.read_text().splitlines()) == began
+        await session.run(PLAN, code=2)
+        assert len(starts.read_text().splitlines()) == began + began - 1
+
+    contract(work)
 
 
 PLACES = """

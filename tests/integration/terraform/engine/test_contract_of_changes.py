@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +98,32 @@ def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program, any_engi
     assert results["b"]["seen"]["value"] == ["ONLY_B"]
     assert "hush-hush" not in ran.text
     none_left(with_lab)
+
+
+@pytest.mark.long
+def test_two_provider_versions_in_one_change(
+    with_lab: Program, any_engine: EngineUnderTest, tmp_path: Path
+) -> None:
+    """Schemas are kept without versions: stacks on two versions never share a process."""
+    entries = [
+        {"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path / "objects")}} for name in "ab"
+    ]
+    with_lab.write(
+        "holdfast.yaml",
+        json.dumps(
+            {
+                "version": 1,
+                "stacks": entries,
+                "engine": {"use": any_engine.install(with_lab), "parallelism": 1},
+            },
+        ),
+    )
+    plain = 'resource "lab_object" "it" {\n  name = "x"\n}\n'
+    colored = 'resource "lab_object" "it" {\n  name  = "x"\n  color = "red"\n}\n'
+    with_lab.write("a/main.tf", lab_module(plain, version="1.0.0"))
+    with_lab.write("b/main.tf", lab_module(colored, version="2.0.0"))
+    results = with_lab.results("apply", "--yes")
+    assert {name: one["status"] for name, one in results.items()} == dict.fromkeys("ab", "applied")
 
 
 def test_a_panic_of_the_engine_harms_one_run(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_stacks import lab_module, none_left, one_stack, warm_processes
+from lab_stacks import none_left, one_stack, warm_processes
 from msgspec import structs
 from program import Program, eventually
 
@@ -217,26 +217,6 @@ def test_a_dead_idle_worker_is_not_used(tmp_path: Path, command: Command) -> Non
 
 
 # The same, as a user meets it: several stacks in one change
-
-
-@pytest.mark.long
-def test_two_provider_versions_in_one_change(with_lab: Program, tmp_path: Path) -> None:
-    """Terraform's schema cache ignores versions; stacks on two versions never share a process."""
-    entries = [
-        {"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path / "objects")}} for name in "ab"
-    ]
-    with_lab.write(
-        "holdfast.yaml",
-        json.dumps(
-            {"version": 1, "stacks": entries, "engine": {"use": "embedded", "parallelism": 1}},
-        ),
-    )
-    plain = 'resource "lab_object" "it" {\n  name = "x"\n}\n'
-    colored = 'resource "lab_object" "it" {\n  name  = "x"\n  color = "red"\n}\n'
-    with_lab.write("a/main.tf", lab_module(plain, version="1.0.0"))
-    with_lab.write("b/main.tf", lab_module(colored, version="2.0.0"))
-    results = with_lab.results("apply", "--yes")
-    assert {name: one["status"] for name, one in results.items()} == dict.fromkeys("ab", "applied")
 
 
 def test_a_child_that_lives_on_hides_no_crash(with_lab: Program, tmp_path: Path) -> None:
