@@ -181,6 +181,7 @@ def test_a_broken_library_is_shown_and_stops_nothing(holdfast: Program, tmp_path
     """It is unusable with the loader's own reason; stacks that another engine can run are run."""
     package = tmp_path / "python/holdfast_libtofu"
     package.mkdir(parents=True)
+    (package / "__init__.py").touch()
     (package / "libtofu.so").write_text("not a library")
     holdfast.environment["PYTHONPATH"] = str(package.parent)
     configure(holdfast, "a")
