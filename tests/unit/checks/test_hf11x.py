@@ -359,11 +359,13 @@ def test_encryption_by_a_server_is_not_visible() -> None:
 
 
 def test_what_opentofu_encrypts_itself_is_encrypted_everywhere() -> None:
-    """An `encryption` block for the state is enough; one for plans is not, nor one that leaves it open."""
+    """An `encryption` block for the state is enough; one for plans, or that is open or unread, is not."""
     text = "terraform {\n  encryption {\n    %s {\n      method = method.aes_gcm.a\n    }\n  }\n}\n"
     for what, found in (("state", 0), ("plan", 1)):
         report = check(CLEAR, {"main.tf": block("s3"), "seal.tofu": text % what})
         assert len(of(report, CLEAR)) == found
+    unread = {"main.tf": block("s3"), "seal.tf": text % "state", "seal.tofu": ""}
+    assert len(of(check(CLEAR, unread), CLEAR)) == 1
     for method, found in (("aes_gcm", 0), ("unencrypted", 1)):
         native = {"a.tofu": (text % "state").replace("aes_gcm", method)}
         for written in (f"${{method.{method}.a}}", f"method.{method}.a"):

@@ -17,6 +17,7 @@ from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Checko
 from holdfast.config.engine import EngineUse
 from holdfast.config.secret_refs import SecretRef
 from holdfast.config.settings import Owner
+from holdfast.hcl.eval.code import read_by_tofu
 from holdfast.hcl.eval.values import bool_of
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown
@@ -209,7 +210,8 @@ def _writer(checkout: Checkout, block: Block | None) -> str | None:
 def _is_client_encrypted(module: Module) -> bool:
     return any(
         not _is_unencrypted(value_.expression)
-        for block in module.blocks("terraform")
+        for file in read_by_tofu(module.files)
+        for block in file.body.blocks_of("terraform")
         for inner in block.body.blocks_of("encryption")
         for value_ in values_at(inner.body, ("state", "method"))
     )

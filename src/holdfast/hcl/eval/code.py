@@ -7,7 +7,7 @@ file's content: what could not be read is in `problems`.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -67,6 +67,12 @@ def is_auto_loaded(name: str) -> bool:
 def auto_loaded(names: Iterable[str]) -> list[str]:
     """The variables files among the names in a root module's folder, in the order Terraform loads them."""
     return sorted(filter(is_auto_loaded, names), key=lambda name: (name not in _FIRST_LOADED, name))
+
+
+def read_by_tofu(files: Sequence[File]) -> tuple[File, ...]:
+    """Of all code files of a module, those that OpenTofu reads; Terraform ignores every `.tofu` file."""
+    replaced = {_counterpart(file.path) for file in files if _TOFU.search(file.path)}
+    return tuple(file for file in files if file.path not in replaced)
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -211,21 +217,29 @@ class Code:
             for name in self.tree.names(folder)
             if is_code(name) and not self.tree.is_folder(self.tree.join(folder, name))
         )
-        # Later files win below: OpenTofu prefers main.tofu to main.tf, and override files come last.
-        names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
+        # Later files win below.
+        names.sort(key=lambda name: (is_override(name), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
         files = tuple(file for file in read_ if file is not None)
-        replaced = {_counterpart(file.path) for file in files if _TOFU.search(file.path)}
-        settings = _Settings(_blocks(tuple(file for file in files if file.path not in replaced), "terraform"))
+        by_tofu = read_by_tofu(files)
+        by_terraform: tuple[File, ...] = ()
+        calls = _calls(by_tofu)
+        if len(by_tofu) < len(files):
+            # Terraform reads the other ones if it runs a stack that calls this module.
+            by_terraform = tuple(file for file in files if not _TOFU.search(file.path))
+            calls += tuple(call for call in _calls(by_terraform) if call not in calls)
+        settings = _Settings(_blocks(by_tofu, "terraform"))
         tofu_pin = self._pin(folder, OPENTOFU_VERSION)
-        locals_ = (local for block in _blocks(files, "locals") for local in block.body.attributes)
+        locals_ = (
+            local for block in _blocks((*by_terraform, *by_tofu), "locals") for local in block.body.attributes
+        )
         return ModuleCode(
             folder=folder,
             exists=self.tree.is_folder(folder),
             files=files,
-            variables=_variables(files),
+            variables={**_variables(by_terraform), **_variables(by_tofu)},
             locals={local.name: local.expression for local in locals_},
-            calls=_calls(files),
+            calls=calls,
             required_versions=tuple(settings.versions),
             required_providers=settings.providers,
             backend=settings.backend,

@@ -116,17 +116,31 @@ def _use(requirement: EngineRequirement) -> EngineUse:
 
 
 def _constraints(requirement: EngineRequirement) -> list[tuple[str, str]]:
-    """Each as shown, and as written. A version of Terraform says nothing about OpenTofu."""
-    use = _use(requirement)
+    """Each as shown, and as written."""
     asked = [(f"required_version {text}", text) for text in requirement.required]
     pin, file = requirement.stack_pin, requirement.version_file
     if pin and pin.version:
         asked.append((f"engine.version {pin.version} of the stack", pin.version))
-    elif file and file[1][:1].isdigit() and (requirement.tofu_reason or use is not EngineUse.TOFU):
+    elif file and _file_counts(requirement):
         asked.append((" ".join(file), file[1]))
     elif version := requirement.config_pin.version:
         asked.append((f"engine.version {version}", version))
     return asked
+
+
+def _file_counts(requirement: EngineRequirement) -> bool:
+    """Whether the version file is a requirement. That of Terraform says nothing about OpenTofu."""
+    pin, file = requirement.stack_pin, requirement.version_file
+    if file is None or not file[1][:1].isdigit() or (pin and pin.version):
+        return False
+    return requirement.tofu_reason is not None or _use(requirement) is not EngineUse.TOFU
+
+
+def _required_product(requirement: EngineRequirement) -> Product | None:
+    """By the code or a version file: Terraform 1.12.6 is not OpenTofu 1.12.6."""
+    if requirement.tofu_reason is not None:
+        return Product.TOFU
+    return Product.TERRAFORM if _file_counts(requirement) else None
 
 
 _USES: Mapping[EngineUse, tuple[str, EngineKind | None, Product | None]] = {
@@ -145,8 +159,8 @@ _INSTALL = {
 
 def _fits(engine: EngineId, requirement: EngineRequirement) -> bool:
     _, kind, product = _USES[_use(requirement)]
-    fits = kind in (None, engine.kind) and product in (None, engine.product)
-    return fits and (requirement.tofu_reason is None or engine.product is Product.TOFU)
+    products = (product, _required_product(requirement))
+    return kind in (None, engine.kind) and all(one in (None, engine.product) for one in products)
 
 
 def _preference(engine: EngineId, product: Product | None) -> tuple[bool, bool, bool]:
@@ -171,11 +185,10 @@ def _no_engine(
     requirement: EngineRequirement, asked: list[tuple[str, str]], engines: tuple[EngineId, ...]
 ) -> UsageError:
     wants, kind, product = _USES[_use(requirement)]
-    because = ""
-    if requirement.tofu_reason:
+    if required := _required_product(requirement):
         embedded = "embedded " if kind is EngineKind.EMBEDDED else ""
-        wants, product = f"{embedded}OpenTofu", Product.TOFU
-        because = f" ({requirement.tofu_reason})"
+        wants, product = f"{embedded}{required.shown}", required
+    because = f" ({requirement.tofu_reason})" if requirement.tofu_reason else ""
     demands = f" for {', '.join(text for text, _ in asked)}" if asked else ""
     installed = ", ".join(str(engine) for engine in engines) or "none"
     ways = []

@@ -251,8 +251,17 @@ def test_a_configuration_that_selects_terraform_for_tofu_code(*, by_stack: bool)
             EngineRequirement(stack="s", required=(">= 2",), version_file=(".terraform-version", "1.9")),
             (OLD,),
             (
-                "s: needs an engine for required_version >= 2, .terraform-version 1.9; "
+                "s: needs Terraform for required_version >= 2, .terraform-version 1.9; "
                 "installed: Terraform 1.11.4"
+            ),
+        ),
+        # The same number of the other product is another program.
+        (
+            EngineRequirement(stack="s", version_file=(".terraform-version", "1.12.6")),
+            (EMBEDDED, EMBEDDED_TOFU, TOFU),
+            (
+                "s: needs Terraform for .terraform-version 1.12.6; installed: "
+                "embedded Terraform 1.15.5, embedded OpenTofu 1.12.6, OpenTofu 1.12.6"
             ),
         ),
     ],
