@@ -23,14 +23,14 @@ CALLS = """
 import json, os, sys, tempfile
 sys.path.insert(0, {source!r})
 from holdfast.terraform.engine.worker import Embedded
-engine, answers, place = Embedded({library!r}), [], os.getcwd()
+engine, answers = Embedded({library!r}), []
 os.environ["TF_VAR_word"] = "set after the start"
 for number, (folder, *argv) in enumerate(json.load(sys.stdin)):
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
     if number == {cancelled}:
         engine.cancel(str(number))
     code = engine.run(str(number), argv, folder, os.dup(out.fileno()), os.dup(err.fileno()))
-    assert os.getcwd() == place
+    assert os.getcwd() == "/"
     out.seek(0), err.seek(0)
     answers.append((code, out.read().decode(), err.read().decode()))
 json.dump((answers, len(os.listdir("/dev/fd"))), sys.stdout)
@@ -150,7 +150,8 @@ def test_excluded_resources_are_excluded_once(tmp_path: Path) -> None:
 def test_a_cancel_before_its_command_reaches_only_this_command(tmp_path: Path) -> None:
     write(tmp_path / "a/main.tf", HELLO)
     apply = ("apply", "-auto-approve", "-no-color")
-    answers = run(tmp_path, ("a", "init"), ("a", *apply), ("a", *apply), ("nowhere", *apply), cancelled=1)
+    elsewhere = ("a", "-chdir=nowhere", *apply)
+    answers = run(tmp_path, ("a", "init"), ("a", *apply), ("a", *apply), elsewhere, cancelled=1)
     assert [code for code, *_ in answers] == [0, 1, 0, 1]
     assert "execution halted" in answers[1][2]
     assert "Error handling -chdir option" in answers[3][2]
