@@ -172,9 +172,18 @@ def test_a_stack_keeps_the_product_of_its_last_apply(both_libraries: Program) ->
     (a,) = holdfast.json("doctor")["stacks"]
     assert a["why"] == "last applied with OpenTofu"
     configure(holdfast, "a", engine={"use": "terraform"})
-    plan = holdfast.results("plan")["a"]
+    assert holdfast.results("plan")["a"]["status"] == "unchanged"
+    holdfast.write("a/main.tf", _CODE.replace("1", "2"))
+    plan = holdfast.results("plan", "--out", "bundle", code=5)["a"]
     assert plan["engine"]["product"] == "terraform"
-    assert any("last applied with OpenTofu; this plan" in note for note in plan["notes"])
+    (reason,) = plan["guard"]["reasons"]
+    assert reason["code"] == "HF-GUARD-22"
+    assert "last applied with OpenTofu; this plan was made with embedded Terraform" in reason["message"]
+    holdfast.ok("apply", "--plan", "bundle", code=5)
+    holdfast.ok("runs", "approve", plan["run"], "--reason", "moving to Terraform")
+    holdfast.ok("apply", "--plan", "bundle")
+    holdfast.write("a/main.tf", _CODE)
+    assert holdfast.results("plan")["a"]["guard"]["reasons"] == []
 
 
 def test_a_broken_library_is_shown_and_stops_nothing(holdfast: Program, tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     mocks: Mapping[str, Any] = field(default_factory=dict)
     """Variables with a mock value. Such a plan is never applied."""
     notes: tuple[str, ...] = ()
+    product_change: str | None = None
+    """That the last apply ran the other product, if so."""
     outputs: tuple[StateOutput, ...] | None = None
     """Of the state that was planned against; None: not known, for example encrypted."""
 
@@ -158,7 +160,7 @@ async def create_plan(
     notes = (
         *variables_note(options.variables),
         *workdir.notes,
-        *filter(None, (unconfined, _product_note(terraform.identity, last_seen))),
+        *((unconfined,) if unconfined else ()),
         *lock_note,
         *_unchecked_note(plan_file.parts.files),
         *terraform.warnings,
@@ -167,7 +169,7 @@ async def create_plan(
     return structs.replace(plan_file, notes=notes)
 
 
-def _product_note(engine: EngineId, last_seen: StateRecord | None) -> str | None:
+def product_change(engine: EngineId, last_seen: StateRecord | None) -> str | None:
     """Whatever the reason is, a state does not change its product unnoticed."""
     last = last_seen.product if last_seen is not None else ""
     if last in ("", engine.product):
@@ -243,6 +245,7 @@ async def plan_with(
         options=options,
         origin=origin,
         notes=notes,
+        product_change=product_change(terraform.identity, last_seen),
         outputs=prior.outputs if isinstance(prior, State) else (),
     )
 

@@ -9,7 +9,7 @@ from holdfast.kernel.errors import Refused
 from holdfast.plans import renames, state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.destination import require_equal, require_none
-from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.plan_file import PlanFile, product_change
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
@@ -79,6 +79,7 @@ async def restore_plan(
         # No command saves a plan of imports, which the guard judges otherwise: a bundle has none.
         options=bundle.options._replace(imports=()),
         origin=origin,
+        product_change=product_change(workdir.engine.identity, last_seen),
         notes=(*variables_note(bundle.options.variables), *((_ENCRYPTED,) if archive is None else ())),
     )
 
