@@ -59,6 +59,11 @@ MACHINES = {
     ("darwin", "arm64"): "arm64",
 }
 """By system and architecture in Go's words, the machine in those of wheels."""
+DECIDING = (
+    "GOVERSION", "GOOS", "GOARCH", "GOAMD64", "GOARM64", "GOEXPERIMENT",
+    "CC", "CGO_CFLAGS", "CGO_CPPFLAGS", "CGO_LDFLAGS",
+)  # fmt: skip
+"""Settings of Go that decide what it builds."""
 MAC_TARGET = "12.0"
 """The oldest macOS that Go supports."""
 
@@ -115,7 +120,8 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def run_go(*arguments: str, folder: Path, hint: str, **variables: str) -> str:
     """What Go prints. GOFLAGS and workspaces of the user do not matter here."""
-    environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off", **variables}
+    # If GOFLAGS were empty, Go would take those of `go env -w`.
+    environment = {**os.environ, "GOFLAGS": "-mod=readonly", "GOWORK": "off", **variables}
     try:
         ran = subprocess.run(
             ("go", *arguments), cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -241,7 +247,7 @@ def _changed(what: str) -> BuildError:
 
 def compile_library(source: Path, library: Path) -> None:
     run_go(
-        *("build", "-buildmode=c-shared", "-buildvcs=false", "-mod=readonly", "-trimpath"),
+        *("build", "-buildmode=c-shared", "-buildvcs=false", "-trimpath"),
         *(TAGS, f"-ldflags=-s -w -buildid= -X {MODULE}/version.dev=no"),
         *("-o", str(library), "./cmd/tofu"),
         folder=source,
@@ -310,7 +316,7 @@ def write_wheel(path: Path, files: Mapping[str, bytes]) -> None:
 
 def input_digest(release: Release, go: Mapping[str, str]) -> str:
     """Of all that decides what is built."""
-    digest = hashlib.sha256(repr((release, go["GOVERSION"], go["GOOS"], go["GOARCH"])).encode())
+    digest = hashlib.sha256(repr((release, [(name, go.get(name)) for name in DECIDING])).encode())
     for path in (*(HERE / name for name in (*ADDED, "build.py", "NOTICE")), ROOT / "LICENSE"):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -17,10 +17,11 @@ import build
 from build import BuildError, Release
 
 GO = """#!{python}
-import json, pathlib, sys
+import json, os, pathlib, sys
 here, arguments = pathlib.Path({here!r}), sys.argv[1:]
 with (here / "calls").open("a") as calls:
     calls.write(" ".join(arguments) + "\\n")
+assert os.environ["GOFLAGS"] == "-mod=readonly" and os.environ["GOWORK"] == "off"
 answer = json.loads((here / "answers.json").read_text())[arguments[0]]
 sys.stderr.write(answer.get("error", ""))
 if arguments[0] == "build":
@@ -142,9 +143,10 @@ def test_the_second_run_does_not_build_again(world: World) -> None:
     first = world.build()
     assert world.build() == first
     assert world.calls("build") == 1
-    world.answer("env", GOVERSION="go1.27.0")
-    assert world.build() != first
-    assert world.calls("build") == 2
+    for number, settings in enumerate(({"GOVERSION": "go1.27.0"}, {"GOAMD64": "v3"}, {"CC": "cc -O3"}), 2):
+        world.answer("env", **settings)
+        assert world.build() != first
+        assert world.calls("build") == number
 
 
 def test_another_source_is_refused(world: World) -> None:
