@@ -120,7 +120,8 @@ def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) ->
 
     None if OpenTofu encrypted the plan file.
     """
-    if workdir.engine.identity.product is Product.TOFU and is_encrypted(bundle.plan):
+    tofu = workdir.engine.identity.product is Product.TOFU
+    if tofu and is_encrypted(bundle.plan):
         return None
     try:
         archive = read_archive(bundle.plan)
@@ -130,7 +131,7 @@ def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) ->
             f"{stack.name}: {error}",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         ) from None
-    if (different := different_code(archive, workdir.work.module)) is not None:
+    if (different := different_code(archive, workdir.work.module, tofu=tofu)) is not None:
         raise Refused(
             "HF-BUND-21",
             f"{stack.name}: the plan was made from other code ({different})",

@@ -69,8 +69,15 @@ def auto_loaded(names: Iterable[str]) -> list[str]:
     return sorted(filter(is_auto_loaded, names), key=lambda name: (name not in _FIRST_LOADED, name))
 
 
+def code_names(names: Iterable[str], *, tofu: bool) -> set[str]:
+    """Of all files of a module, those that OpenTofu reads as code, or Terraform."""
+    code = set(filter(is_code, names))
+    only_tofu = set(filter(_TOFU.search, code))
+    return code - (set(map(_counterpart, only_tofu)) if tofu else only_tofu)
+
+
 def read_by_tofu(files: Sequence[File]) -> tuple[File, ...]:
-    """Of all code files of a module, those that OpenTofu reads; Terraform ignores every `.tofu` file."""
+    """Of all code files of a module, those that OpenTofu reads."""
     replaced = {_counterpart(file.path) for file in files if _TOFU.search(file.path)}
     return tuple(file for file in files if file.path not in replaced)
 
