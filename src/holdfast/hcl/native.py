@@ -37,6 +37,7 @@ _SECONDS = 2.0
 _SLOWEST = 200_000
 """Bytes per second of processor time, for a valid file on a slow machine."""
 _ESCAPED_BYTE = "[\udc80-\udcff]"
+_BLOCK_IN_OBJECT = re.compile(rb"[a-z_]\w*\s*\{")
 _QUOTED_NAME = re.compile(rb'(?:\s|(?:#|//)[^\n]*\n)*"[^"\n]*"[ \t]*=(?![=>])')
 _EXPONENT = re.compile(rb"(?<![\w.])(?<!\w-)([0-9]+)([eE][+-]?[0-9]+)(?!\w)")
 _CLOSERS = {
@@ -254,6 +255,8 @@ def _old_syntax(node: Node, opener: Node | None, source: Source, path: str) -> P
         start = opener.end_byte
     elif node.is_error and node.parent is not None and node.parent.type == "attribute":
         start = node.start_byte
+    elif node.is_error and (block := _BLOCK_IN_OBJECT.match(source.data, node.start_byte)) is not None:
+        start = block.end()
     else:
         return None
     name = _QUOTED_NAME.match(source.data, start)

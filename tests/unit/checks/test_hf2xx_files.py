@@ -59,7 +59,11 @@ FOUND = [
     ("HF206", ".env", b"DB_PASSWORD=hunter2\n"),
     ("HF206", "app/.env.production", b"A=1\n"),
     ("HF206", "prod.env", b"export API_TOKEN='abc'\n"),
-    ("HF206", ".aws/credentials", b"[default]"),
+    (
+        "HF206",
+        ".aws/credentials",
+        b"[default]\naws_secret_access_key = wJq8LrX2vZ9kT4nB7mYc3FhD6sGpA1eU5oQiRtWx\n",
+    ),
     ("HF206", ".terraformrc", b'credentials "app.terraform.io" {\n  token = "abc"\n}\n'),
     ("HF206", "kubeconfig.yaml", b"users:\n- user:\n    token: abcdefgh12345678\n"),
     ("HF206", ".git-credentials", b"https://a:b@c"),

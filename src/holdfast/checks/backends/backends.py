@@ -28,8 +28,9 @@ from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.terraform.versions import Version
 
 _LOCKFILE: Final = Version.parse("1.10")
-_PIPELINE: Final = pattern(
-    r"(?:^|/)(?:\.github/|\.circleci/|\.gitlab-ci|Jenkinsfile|[^/]*pipelines?\.ya?ml$)"
+PIPELINE: Final = pattern(
+    r"(?:^|/)(?:\.github/|\.circleci/|\.gitlab-ci|\.gitea/|\.forgejo/|\.buildkite/|\.woodpecker|\.drone|\.travis|\.spacelift/|Jenkinsfile"
+    r"|(?:atlantis|digger|cloudbuild[^/]*|buildspec[^/]*|[^/]*pipelines?)\.ya?ml$)"
 )
 _WRITES: Final = pattern(
     r"(?:>|\b(?:tee|cp|mv|rm|sed|envsubst)\b[^|;&\n]*[ \t])[ \t]*[\"']?"
@@ -37,6 +38,9 @@ _WRITES: Final = pattern(
     re.MULTILINE,
 )
 """A command that writes, replaces or removes code; a variable at the start of its path may be any folder."""
+_ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"))
+_REGION: Final = pattern(r"(?:us|eu|eusc|ap|ca|sa|me|af|il|mx|cn)(?:-[a-z]+)+-\d+|<.*>|.*[{(].*")
+"""Of AWS, or to be filled in; others are `auto`, `main`, `fr-par`, `nyc3`."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -103,6 +107,17 @@ class BackendView(Struct, frozen=True, kw_only=True):
         """Whether the effective value of the setting is in the code."""
         first = name.partition(".")[0]
         return self.has(name) and first not in self.given and first not in self.by_variable
+
+    @property
+    def is_other_store(self) -> bool:
+        """Whether it is an S3-compatible store, by its endpoint or by settings that AWS does not need."""
+        if any(map(self.has, ("endpoint", "endpoints"))) or not _ENDPOINTS.isdisjoint(self.env):
+            return True
+        region, styles = self.text("region") or "", ("use_path_style", "force_path_style")
+        off = self.flag("skip_region_validation") and self.flag("skip_credentials_validation")
+        return bool(off and (self.flag("skip_requesting_account_id") or any(map(self.flag, styles)))) or (
+            region != "" and "$" not in region and _REGION.fullmatch(region) is None
+        )
 
     def place_of(self, name: str) -> Block | Attribute | Place:
         """Where the setting is, or should be."""
@@ -199,7 +214,7 @@ def _writer(checkout: Checkout, block: Block | None) -> str | None:
     """The pipeline that writes the file of a block, as far as the path is known."""
 
     def find() -> tuple[tuple[str, str], ...]:
-        texts = ((path, checkout.text(path) or "") for path in filter(_PIPELINE.search, checkout.files))
+        texts = ((path, checkout.text(path) or "") for path in filter(PIPELINE.search, checkout.files))
         return tuple((match["path"], path) for path, text in texts for match in _WRITES.finditer(text))
 
     written = checkout.code.once(("written by pipelines", id(checkout)), find)

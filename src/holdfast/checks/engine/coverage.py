@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.checks.model.globs import is_sample
+from holdfast.checks.model.globs import is_retired, is_sample
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.report import NotEvaluated
 from holdfast.checks.model.subjects import CheckedStack
@@ -44,16 +44,22 @@ class Evaluation(Struct, frozen=True, kw_only=True):
         return self.stacks[0].name if len(self.stacks) == 1 else None
 
 
+def _is_leaked(rule: Rule, severity: Severity) -> bool:
+    """Whoever reads the repository has it, also where the code is not in use any more."""
+    return rule.secret and severity is Severity.ERROR
+
+
 def _severity_in_use(evaluation: Evaluation, finding: Finding, *, planned: bool) -> Severity:
     """An error needs code in use: what is only written, and may never be applied, is rated lower.
 
     A secret counts wherever it is, except in made-up content that no stack uses.
     """
     rule, severity = evaluation.rule, finding.severity or evaluation.rule.severity
-    if evaluation.unused and not rule.everywhere:
+    file = finding.place.file if finding.place is not None else ""
+    retired = is_retired(file) and not planned
+    if (evaluation.unused and not rule.everywhere) or (retired and not _is_leaked(rule, severity)):
         return Severity.NOTE
     if rule.secret:
-        file = finding.place.file if finding.place is not None else ""
         made_up = (evaluation.unused or not evaluation.stacks) and is_made_up(file)
         return Severity.NOTE if made_up else severity
     if evaluation.unused or (evaluation.sample and not planned):

@@ -29,7 +29,7 @@ from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
 
 _ADMINISTERS: Final = pattern(
-    r"admin|devops|deploy|provision|pipeline|terraform|engineer|develop|master|super|power|bootstrap"
+    r"admin|devops|deploy|provision|pipeline|terraform|engineer|develop|master|super|power|bootstrap|infra|github|gitlab|atlantis|spacelift|automation|operator|owner|break.?glass|runner"
     r"|boundary|(?:^|[^a-z])(?:ci|cd|cicd|tf)(?:[^a-z]|$)",
     re.IGNORECASE,
 )

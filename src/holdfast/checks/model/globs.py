@@ -11,6 +11,10 @@ _SAMPLE = re.compile(
     r"|sandbox(?:es)?|playgrounds?|templates?|skeletons?|boilerplates?|demos?|tutorials?|lessons?|workshops?"
     r"|poc)(?:[-_][^/]*)?(?:/|$)|(?:^|/)(?:cookiecutter|\{\{)"
 )
+_RETIRED = re.compile(
+    r"(?i)(?:^|/)(?:[\w.]*[-_])?(?:old|obsolete|deprecated|decom(?:m?issioned)?|archived|retired|unused|attic|graveyard"
+    r"|cold[-_]?storage|trash|to[-_]be[-_]deleted)(?:[-_][^/]*)?/|(?:^|/)(?:_*archives?/[^/]+|[_.]+archives?)/"
+)
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -23,6 +27,11 @@ def is_rule(pattern: str, rule: str) -> bool:
 def is_sample(folder: str) -> bool:
     """Whether a folder of code is an example, a test, a template to be copied, or a sandbox."""
     return _SAMPLE.search(folder) is not None
+
+
+def is_retired(path: str) -> bool:
+    """Whether a file is in a folder of old code: `obsolete`, `z_old`, `uat-decom`, `archive/2021`."""
+    return _RETIRED.search(path) is not None
 
 
 def is_path(pattern: str, path: str | None) -> bool:

@@ -6,7 +6,7 @@ Paths are relative to the root and use `/`; the root itself is `.`. Every file i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Final
 
@@ -306,6 +306,8 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     today: date
     whole: bool = True
     """False if only some stacks were selected."""
+    count_authors: Callable[[], int | None] = lambda: None
+    """Of the history; None if it is not known."""
     _modules: dict[str, Module] = field(default_factory=dict)
 
     def module(self, folder: str) -> Module:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast.checks.model.contents import ContentKind, History, HistoryMatch, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
+from holdfast.checks.secrets.evidence import is_sealed
 from holdfast.kernel.errors import Place
 
 NO_GIT = "not a Git working tree, so the tracked files are not known"
@@ -52,6 +53,8 @@ class Suspect(Struct, frozen=True):
     folder: str | None = None
     """One finding covers everything below it."""
     severity: Severity | None = None
+    belongs_to: str | None = None
+    """A backup belongs to this file: both are one finding."""
 
 
 Classify = Callable[[str, Content | None], Suspect | None]
@@ -80,18 +83,22 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
-    reported: set[str] = set()
+    found: dict[tuple[str, bool, Severity | None], list[tuple[str, Suspect]]] = {}
     for path in checkout.files:
-        suspect = classify(path, Content(checkout, path))
-        if suspect is None or (suspect.folder or path) in reported:
+        content = Content(checkout, path)
+        suspect = classify(path, content)
+        if suspect is None or (suspect.folder is None and is_sealed(content() or b"")):
             continue
-        reported.add(suspect.folder or path)
-        yield _committed(path, suspect) if path in checkout.tracked else _not_ignored(path, suspect)
+        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked, suspect.severity)
+        found.setdefault(key, []).append((path, suspect))
+    for (_, tracked, _), ((path, suspect), *others) in found.items():
+        names = () if suspect.folder else tuple(f", `{name_of(other)}`" for other, _ in others)
+        yield _committed(path, suspect, "".join(names)) if tracked else _not_ignored(path, suspect)
 
 
-def _committed(path: str, suspect: Suspect) -> Finding:
+def _committed(path: str, suspect: Suspect, others: str) -> Finding:
     return Finding(
-        message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`)",
+        message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`{others})",
         place=Place(file=path),
         severity=suspect.severity,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from enum import Enum
 
 from holdfast.checks.model.interface import Severity
@@ -15,20 +16,47 @@ from holdfast.secrets.entropy import looks_random
 
 _MADE_UP = pattern(
     r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|pacts|__tests__|spec|e2e"
+    r"|(?:smoke|unit|integration|acceptance|functional|load)[-_]?tests?"
     r"|local(?:host)?|local[-_](?:dev|ssl|certs?|tls|https?)|dev[-_](?:ssl|certs?)|src/test|test/(?:resources|fixtures?|data)|vendor"
     r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|_ytt_lib|node_modules|third[-_]party"
     r"|\.vscode|\.idea|\.devcontainer)/"
     r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
     r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
+    r"|(?:^|/)test/(?:[^/]+/)*[^/]+\.(?:sh|bash|bats|ps1|py|js|ts|rb|http)$"
     r"|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
     r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b"
     r"|set[-_ ]?(?:me|manually|later)\b|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]"
-    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|^Eby8vdM02xNOcqFlq|^AQICAH"
+    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|^Eby8vdM02xNOcqFlq"
     r"|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
+_FILLED_IN = pattern(
+    r"(?:[A-Z]+\d?_)+[A-Z]+\d?|_+[A-Z][A-Z0-9_]*_+|%\w+%|@[A-Z][A-Z0-9_]*@|\$[A-Z][A-Z0-9_]*|\$+[{(].*"
+    r"|#?\{+[\w .$-]+\}+#?|\[+[A-Za-z _-]+\]+|\(\([^()]*\)\)|%24(?:%7B|\{).*"
+)
+"""A name in place of the value: `DB_PASSWORD`, `$TOKEN`, `__TOKEN__`, `%TOKEN%`, `((token))`."""
+_STORED = pattern(
+    r"(?:op|ssm|vault|aws|azure|gcp|env|sm|enc|ref|(?:aws|gcp|az|azure)[-_]?(?:sm|ssm|kv|kms|secrets?|keyvault)|gsm|akv"
+    r"|(?:bw|bws|doppler|infisical|conjur|akeyless|chamber|berglas|sops|keyring|keychain|keepass|lpass|onepassword)"
+    r"|secret(?:s?-?manager|ref)|key-?vault):|ref\+|[a-z][a-z0-9+.-]*+://(?![^/\s]*:[^/\s]*@)|arn:|projects/[^/]+/secrets/"
+    r"|!(?:vault|secret|ref|sub|getatt|env|reference)\b|ENC[\[(]|\{cipher\}|encrypted:|AQICAH|CiQA",
+    re.IGNORECASE,
+)
+"""A reference to a secret store, an address, or what a key elsewhere decrypts."""
+_SEALED = pattern(
+    rb"\A\s*(?:\{?\s*\"?\w+\"?\s*[:=]\s*\"?ENC\[|\$ANSIBLE_VAULT;|\0GITCRYPT\0|age-encryption\.org/|Salted__|U2FsdGVkX1"
+    rb"|-----BEGIN (?:AGE|PGP MESSAGE|PKCS7|CMS)|[\x84\x85\x8c\xc1])"
+    rb"|^(?:sops_(?:version|mac)=|(?:#|\w+=[\"']?)ENC\[AES|[\"']?DOTENV_PUBLIC_KEY)",
+    re.MULTILINE,
+)
+"""SOPS, Ansible Vault, git-crypt, age, OpenSSL, OpenPGP, eyaml, dotenvx."""
+_SAMPLE_CLAIM = pattern(
+    r"1234567890|J(?:ohn|ane) Doe|1516239022|supabase-demo|\"role\"\s*:\s*\"anon\"|\"(?:foo|hello|some)\""
+    r"|^\s*\{\s*\}"
+)
+"""Of the usual sample tokens, and of those that every client has."""
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
      "x-oauth-basic", "x-access-token", "none", "unset", "header")
@@ -75,8 +103,33 @@ def is_made_up(path: str) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """A placeholder such as `changeme`, a key that everybody knows, or what KMS encrypted."""
-    return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
+    """A placeholder such as `changeme` or `$TOKEN`, a key that everybody knows, or a reference."""
+    text = text.strip()
+    filled_in = _FILLED_IN.fullmatch(text) is not None or is_stored_elsewhere(text)
+    return filled_in or text.lower() in _WORDS or _PLACEHOLDER.search(text) is not None
+
+
+def is_stored_elsewhere(text: str) -> bool:
+    """A reference (`op://vault/item`, `ref+awsssm://…`) or a text that is useless without a key elsewhere."""
+    return _STORED.match(text) is not None
+
+
+def is_sealed(inside: bytes) -> bool:
+    """Whether a whole file is encrypted, also by OpenTofu."""
+    return _SEALED.search(inside) is not None or (
+        b'"encrypted_data"' in inside and b'"resources"' not in inside
+    )
+
+
+def is_sample_token(text: str) -> bool:
+    """A JSON Web Token that everybody has: its claims are those of a tutorial."""
+    parts = text.split(".")
+    claims = (
+        _decode(parts[1].replace("-", "+").replace("_", "/")).decode(errors="replace")
+        if len(parts) > 1
+        else ""
+    )
+    return _SAMPLE_CLAIM.search(claims) is not None or is_placeholder(claims)
 
 
 def quality_of(text: str) -> Quality:

@@ -12,27 +12,37 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.secrets.evidence import Quality, is_placeholder, quality_of, quality_of_key, severity_of
+from holdfast.checks.secrets.evidence import (
+    Quality,
+    is_placeholder,
+    is_sample_token,
+    quality_of,
+    quality_of_key,
+    severity_of,
+)
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name, names_pattern
 from holdfast.secrets.redact import Layer, RedactionSettings, Redactor, layers
 
 _ABOUT = frozenset(
     (
-        "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
-        "backend", "bucket", "checksum", "class", "cluster", "database", "days", "description",
-        "digest", "digests", "domain", "duration", "email", "encrypted", "engine", "env",
-        "environment", "fingerprint", "format", "group", "hash", "hashes", "header", "host",
-        "hours", "image", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime",
-        "location", "login", "manager", "method", "methods", "minutes", "mode", "namespace",
-        "parameter", "period", "permissions", "port", "prefix", "prevention", "project", "provider",
-        "registry", "repository", "required", "retention", "role", "rotation", "schedule", "schema",
-        "scope", "scopes", "seconds", "server", "service", "size", "store", "strategy", "suffix",
-        "tag", "tags", "thumbprint", "timeout", "title", "topic", "units", "user", "username",
-        "validity", "variable", "vault", "window", "zone",
+        "account", "after", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "aud",
+        "audience", "audiences", "backend", "before", "bucket", "challenge", "checksum", "claim", "claims",
+        "class", "cluster", "database", "days", "description", "digest", "digests", "domain", "duration",
+        "email", "encrypted", "engine", "env", "environment", "fingerprint", "for", "format", "group",
+        "hash", "hashes", "header", "host", "hours", "image", "interval", "iss", "issuer", "issuers",
+        "jwks", "keyring", "kid", "kids", "kind", "label", "labels", "lifetime", "location", "login",
+        "manager", "method", "methods", "minutes", "mode", "namespace", "organization", "parameter",
+        "pattern", "period", "permissions", "port", "prefix", "prevention", "project", "provider", "realm",
+        "regex", "registry", "repository", "required", "retention", "role", "rotation", "schedule",
+        "schema", "scope", "scopes", "seconds", "server", "service", "size", "store", "strategy", "sub",
+        "subject", "suffix", "tag", "tags", "tenant", "thumbprint", "timeout", "title", "topic", "units",
+        "until", "user", "username", "validation", "validity", "variable", "vault", "verification",
+        "verify", "window", "zone",
     )
 )  # fmt: skip
 """Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
+_PRODUCT = pattern(r"(?:1|one)[-_]?password|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]")
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
@@ -97,13 +107,13 @@ class KnownSecret(Struct, frozen=True):
 @functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """Like the redactor, which rather hides too much, but without names that are only about a secret."""
-    lowered = name.lower()
+    lowered = _PRODUCT.sub("", name.lower().rpartition(":")[2])  # `…:sub` is a key of a condition
     if is_public_key_name(name):
         return False
     if _ENDS_SO.search(lowered):
         return True
     is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
-    return not is_about_one and is_secret_name(name, words)
+    return not is_about_one and is_secret_name(lowered, words)
 
 
 def is_public_key_name(name: str) -> bool:
@@ -156,7 +166,8 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
     if format_ in _FREE_TEXT:
         is_remote = quality is Quality.PLAIN and _REMOTE.match(after) is not None
         return Severity.ERROR if is_remote else severity_of(quality)
-    if quality is not Quality.STRONG or _NAMED_PUBLIC.search(before):
+    is_sample = format_ == "jwt" and is_sample_token(secret)
+    if quality is not Quality.STRONG or _NAMED_PUBLIC.search(before) or is_sample:
         return Severity.NOTE
     if format_ == "jwt" and not ((name := NAME_BEFORE.search(before)) and names_secret(name[1])):
         return Severity.WARNING  # Any signed data may be one.

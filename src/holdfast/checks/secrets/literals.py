@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.checks.code.argument_values import literal_text, named_texts, names_a_store, texts_in, values_at
 from holdfast.checks.model.interface import Severity, place_of
@@ -22,6 +23,7 @@ from holdfast.checks.secrets.suspicion import (
     names_a_secret,
 )
 from holdfast.config.settings import Config
+from holdfast.hcl.eval.code import ModuleCall
 from holdfast.hcl.nodes import (
     Block,
     Body,
@@ -34,11 +36,13 @@ from holdfast.hcl.nodes import (
     Tuple,
     walk,
 )
+from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import BITS, is_secret_name
 
 _PUBLIC = frozenset(("description", "error_message"))
+_LONGEST_ID = 32
 _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s$")
 """In `tokens = { web = "…" }` the name of the map applies to each text."""
 
@@ -55,7 +59,30 @@ def _in_module(module: Module) -> Iterator[SuspiciousText]:
             if place not in places and not secret.is_first_only and not is_known(secret.text):
                 yield secret.suspicious
             places.add(place)
-    yield from _by_names(module.files, module.checkout, set(map(_line_of, places)))
+    for text in _by_names(module.files, module.checkout, set(map(_line_of, places))):
+        is_default = text.address is not None and text.address.startswith("var.")
+        replaced = is_default and _is_replaced(module, str(text.address).removeprefix("var."))
+        yield replace(text, severity=Severity.NOTE) if replaced else text
+
+
+def _is_replaced(module: Module, name: str) -> bool:
+    """Whether every call of the module has a value for the variable."""
+    checkout = module.checkout
+
+    def find() -> dict[str, list[ModuleCall]]:
+        calls: dict[str, list[ModuleCall]] = {}
+        for caller in checkout.modules:
+            for call in caller.code.calls:
+                source = constant(call.source) if call.source is not None else None
+                if isinstance(source, str) and source.startswith("."):
+                    folder = checkout.code.tree.inside(caller.folder, source)
+                    calls.setdefault(folder or "", []).append(call)
+        return calls
+
+    calls = checkout.code.once(("calls by folder", id(checkout)), find).get(module.folder, [])
+    return (
+        bool(calls) and module.folder not in checkout.roots and all(name in call.arguments for call in calls)
+    )
 
 
 def in_variables(file: VariablesFile) -> tuple[SuspiciousText, ...]:
@@ -83,12 +110,22 @@ def _line_of(place: Place) -> tuple[str, int]:
 
 def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
-    for address, name, literal, text in _all_named(file):
+    named = tuple(_all_named(file))
+    names = (*(name for _, name, _, _ in named), *(label for top in file.body.blocks for label in top.labels))
+    beside = {name.partition("secret")[0] for name in map(str.lower, names) if "secret" in name}
+    for address, name, literal, text in named:
         if names_secret(name, words):
             suspicion = classify_text(name, text, bits, password=ends_as_password(name))
             if suspicion is not None:
                 kind, severity = suspicion
+                severity = Severity.NOTE if _is_key_id(name, text, beside) else severity
                 yield SuspiciousText(kind, name, place_of(literal, file.path), severity, address)
+
+
+def _is_key_id(name: str, text: str, beside: set[str]) -> bool:
+    """`store_access_key` beside `store_secret_key`: only the other one is a secret."""
+    prefix, ending, rest = name.lower().rpartition("access_key")
+    return ending != "" and not rest and prefix in beside and len(text) <= _LONGEST_ID
 
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:

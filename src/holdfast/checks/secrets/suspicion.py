@@ -15,7 +15,13 @@ from enum import Enum
 from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.secrets.evidence import Quality, is_placeholder, quality_of, severity_of
+from holdfast.checks.secrets.evidence import (
+    Quality,
+    is_placeholder,
+    is_stored_elsewhere,
+    quality_of,
+    severity_of,
+)
 from holdfast.checks.secrets.known_secrets import is_known
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
@@ -25,7 +31,8 @@ _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
 _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
-    r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
+    r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
+    r"|(?:[\w-]+-)?(?:site|domain|dns|email)-verification=|MS=ms|v=(?:spf1|DKIM1|DMARC1|STSv1|TLSRPTv1)\b"
     r"|\d{1,3}$|pub[0-9a-f]{32}$"
 )
 _PUBLIC_KEY = pattern(
@@ -63,7 +70,8 @@ class SuspiciousText(Struct, frozen=True):
 
 def is_harmless(text: str) -> bool:
     """A switch, a reference, a path, an address: never a secret."""
-    return _NO_PASSWORD.match(text) is not None or is_command(text) or is_public_key(text)
+    harmless = _NO_PASSWORD.match(text) is not None or is_stored_elsewhere(text)
+    return harmless or is_command(text) or is_public_key(text)
 
 
 def is_public_key(text: str) -> bool:

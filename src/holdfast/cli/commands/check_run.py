@@ -270,7 +270,13 @@ def _checkouts(
     chosen = repository.stacks if whole else tuple(selected.stack for selected in selection.selected)
     today = clock.now().date()
     build = functools.partial(
-        build_checkout, files=files, tracked=tracked, today=today, whole=whole, changed=paths
+        build_checkout,
+        files=files,
+        tracked=tracked,
+        today=today,
+        whole=whole,
+        changed=paths,
+        count_authors=repository.git.authors if repository.git is not None else lambda: None,
     )
     base, before, by_base = selection.base, selection.before, None
     if base is not None and base.sealed.checks:

@@ -110,10 +110,10 @@ def test_a_real_secret_in_a_live_file_is_an_error(path: str, secret: str) -> Non
         ('google_api_key = "' + "AIza" + 'SyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"', ERROR),
         ('key = "' + "sk_" + 'test_4eC39HqLyjWDarjtT1zdp7dc"', WARNING),
         (
-            "signed: " + "eyJhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+            "signed: " + "eyJhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiI4ODI3MTkwMzUxIn0.dozjgNryP4J3jVmNHl0w5N",
             WARNING,
         ),
-        ("access_token: " + "eyJhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNH", ERROR),
+        ("access_token: " + "eyJhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiI4ODI3MTkwMzUxIn0.dozjgNryP4J3jVmNH", ERROR),
         ('key = "' + "sk_" + 'live_4eC39HqLyjWDarjtT1zdp7dc"', ERROR),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import is_elsewhere
@@ -33,7 +34,7 @@ def _calls(module: Module) -> Iterator[CheckResult]:
         folder = tree.inside(module.folder, source)
         if folder is None:
             what = f"the module `{name}` is outside the repository ({source}): no rule checks it"
-            hint = "Put holdfast.yaml at the root of the repository."
+            hint = _path_hint(source, module)
         elif any(map(is_code, tree.names(folder))):
             continue
         elif is_downloaded(folder):
@@ -52,6 +53,14 @@ def _calls(module: Module) -> Iterator[CheckResult]:
         severity = Severity.NOTE if fetched else Severity.WARNING
         where, address = block.body.attribute("source") or block, f"module.{name}"
         yield finding(where, what, hint=hint, address=address, severity=severity)
+
+
+def _path_hint(source: str, module: Module) -> str:
+    """Names the folder that a path with too many `..` means."""
+    tail = posixpath.normpath(source).replace("../", "")
+    if any(map(is_code, module.checkout.code.tree.names(tail))):
+        return f"Fix the path: the code is in {tail} ({posixpath.relpath(tail, module.folder)})."
+    return "Put holdfast.yaml at the root of the repository."
 
 
 def _submodule(folder: str, checkout: Checkout) -> Finding | None:

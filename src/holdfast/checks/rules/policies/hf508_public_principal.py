@@ -48,7 +48,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
                     principal.at,
                     severe=not reads and not _is_unclear(statement),
                     is_note=(reads and _is_called_public(policy, statement))
-                    or _all_actions(statement, "execute-api:", "es:"),
+                    or _all_actions(statement, "execute-api:", "es:", "opensearch:", "aoss:"),
                 )
 
 
@@ -60,7 +60,7 @@ def _only_reads(statement: Statement) -> bool:
 def _all_actions(statement: Statement, *starts: str) -> bool:
     """Whether all its actions are known and start so.
 
-    Requests to an API and OpenSearch (`es:`) are usually restricted by what the policy does not show: a
+    Requests to an API and OpenSearch are usually restricted by what the policy does not show: a
     network, users of its own.
     """
     words = statement.actions.words

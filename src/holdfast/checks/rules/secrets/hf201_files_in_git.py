@@ -12,6 +12,16 @@ _STATE_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
 _POSSIBLE_STATE_NAME = pattern(r"^[^.]+$|\.(?:json|bak|backup|old|orig|save|state|txt)$", re.IGNORECASE)
 _RESOURCES = pattern(rb'"(?:resources|primary)"\s*:\s*[\[{]\s*[{"]|"sensitive"\s*:\s*true|^\s*\Z')
 """Of any version; a file that cannot be read may contain everything."""
+_TYPES = pattern(rb'"type"\s*:\s*"([a-z0-9]+_\w+)"')
+_STORE = pattern(
+    rb"aws_(?:s3_bucket\w*|s3_account_public_access_block|dynamodb_table|kms_(?:key|alias|key_policy)"
+    rb"|iam_policy_document|caller_identity)|google_(?:storage_bucket\w*|project_service|kms_(?:crypto_key|key_ring))"
+    rb"|azurerm_(?:resource_group|storage_container|client_config)|random_(?:id|pet|integer)"
+)
+"""What a state is stored in and locked with: such a state often has no other place."""
+_SENSITIVE = pattern(rb'"sensitive_attributes"\s*:\s*\[\s*[^\]\s]|"sensitive"\s*:\s*true')
+_ENCRYPTED_NAME = pattern(r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault)$", re.IGNORECASE)
+_STATE_FILE = pattern(r".*?\.tfstate", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 
@@ -20,11 +30,22 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
     if _ELSEWHERE.search(path) or is_source_or_document(name):
         return None
     if _STATE_NAME.search(name):
-        has_none = content is not None and not _RESOURCES.search(content() or b"")
-        return Suspect("a state file", severity=Severity.WARNING if has_none else None)
+        inside = (content() or b"") if content is not None else None
+        harmless = _holds_little(inside) if inside is not None else _ENCRYPTED_NAME.search(name) is not None
+        first = _STATE_FILE.match(path)
+        severity = Severity.WARNING if harmless else None
+        return Suspect("a state file", severity=severity, belongs_to=first[0] if first is not None else None)
     if content is None or not _POSSIBLE_STATE_NAME.search(name):
         return None
     return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
+
+
+def _holds_little(inside: bytes) -> bool:
+    """Nothing, or only the bucket and the lock of the other states."""
+    if not _RESOURCES.search(inside):
+        return True
+    types = _TYPES.findall(inside)
+    return bool(types) and all(map(_STORE.fullmatch, types)) and not _SENSITIVE.search(inside)
 
 
 HF201 = Rule(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.code.required import may_run
 from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import Module, bodies
+from holdfast.checks.model.subjects import Module, bodies, value
 from holdfast.checks.secrets.known_secrets import names_secret
 from holdfast.checks.secrets.secret_flow import is_marked
 from holdfast.hcl.nodes import Block, Call, Expression, Literal, Traversal, references
@@ -50,6 +50,9 @@ def _check(module: Module) -> Iterator[CheckResult]:
             continue
         if is_marked(module, "variable", name) or _is_only_a_name(module, block, uses.get(name, set())):
             continue
+        default = block.body.attribute("default")
+        if name not in uses and default is not None and constant(default.expression) == "":
+            continue  # Nothing can be in it.
         mark = block.body.attribute("sensitive")
         if mark is not None and constant(mark.expression) is UNKNOWN:
             yield Skipped(reason=f"`sensitive` of `{name}` is computed", file=block.place.file)
@@ -72,9 +75,18 @@ def _uses(module: Module) -> dict[str, set[str]]:
         for body in bodies(block):
             for attribute in body.attributes:
                 for reference in references(attribute.expression):
-                    if reference.root == "var" and len(reference.names) > 1:
+                    named = reference.root == "var" and len(reference.names) > 1
+                    if named and (block.type != "module" or _is_used(module, block, attribute.name)):
                         uses.setdefault(reference.names[1], set()).add(attribute.name)
     return uses
+
+
+def _is_used(module: Module, call: Block, argument: str) -> bool:
+    """Whether a called module uses its variable, as far as its code is there."""
+    checkout, source = module.checkout, value(call.body, "source")
+    folder = checkout.code.tree.inside(module.folder, str(source)) if str(source).startswith(".") else None
+    files = checkout.module(folder).files if folder is not None else ()
+    return not files or any(checkout.mentions(file.path, f"var.{argument}".encode()) for file in files)
 
 
 def _is_only_a_name(module: Module, block: Block, arguments: set[str]) -> bool:
