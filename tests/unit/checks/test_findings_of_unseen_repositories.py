@@ -8,7 +8,7 @@ import base64
 import json
 
 import pytest
-from checkouts import check, of
+from checkouts import check, checkout, of
 
 from holdfast.checks.engine.catalogue import rule as rule_of
 from holdfast.checks.model.interface import Rule, Severity
@@ -132,6 +132,8 @@ def test_a_backup_belongs_to_its_state() -> None:
         "a state file is committed to Git (`a.tfstate`, `a.tfstate.backup`)",
         "a state file is committed to Git (`b.tfstate`)",
     ]
+    workspaces = {f"terraform.tfstate.d/{name}/terraform.tfstate": full for name in ("dev", "prod")}
+    assert levels("HF201", workspaces) == [ERROR, ERROR]
     assert levels("HF201", {"a.tfstate": empty, "a.tfstate.backup": full, "main.tf": ""}) == [WARNING, ERROR]
 
 
@@ -276,3 +278,21 @@ def test_a_path_with_too_many_steps_up() -> None:
     assert [one.hint for one in of(report, the("HF904"))] == [
         "Fix the path: the code is in modules/m (../../modules/m)."
     ]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "authors", "expected"),
+    [
+        ("terraform apply", 1, ERROR),
+        ("terraform plan", 1, WARNING),
+        ("terraform plan", 2, ERROR),
+        ("", None, ERROR),
+    ],
+)
+def test_two_runs_must_be_able_to_meet(pipeline: str, authors: int | None, expected: Severity) -> None:
+    made = checkout(
+        {"main.tf": S3.format(""), ".github/workflows/a.yml": f"- run: {pipeline}\n"}, config=PRODUCTION
+    )
+    for one in (made, *(stack.checkout for stack in made.stacks)):
+        one.count_authors = lambda: authors
+    assert [one.severity for one in of(check(the("HF114"), made), the("HF114"))] == [expected]

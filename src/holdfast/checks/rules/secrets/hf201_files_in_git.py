@@ -21,7 +21,7 @@ _STORE = pattern(
 """What a state is stored in and locked with: such a state often has no other place."""
 _SENSITIVE = pattern(rb'"sensitive_attributes"\s*:\s*\[\s*[^\]\s]|"sensitive"\s*:\s*true')
 _ENCRYPTED_NAME = pattern(r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault)$", re.IGNORECASE)
-_STATE_FILE = pattern(r".*?\.tfstate", re.IGNORECASE)
+_STATE_FILE = pattern(r"(?:.*/)?[^/]*?\.tfstate", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 
