@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Keep compiled code: every start of the program is faster with it.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup quickstart test test-long test-faults test-interop bench check format lock schema docs clean
+.PHONY: help setup quickstart test test-long test-faults test-interop bench libtofu check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -42,15 +42,18 @@ ifndef SEED
 SEED := $(shell date +%s)
 endif
 
-test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300; SEED=... repeats, SCENARIO=... runs one)
+test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300, ENGINES="embedded tofu binary"; SEED=..., SCENARIO=... repeat)
 	@echo "· $(FAULTS) kills with the seed $(SEED)"
 	@FAULTS=$(FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
-test-interop: setup ## Run the tests that need other tools (HOLDFAST_TOOLS: a folder with them)
-	@$(BIN)/python -m pytest -n auto -rs tests/interop $(ARGS)
+test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST_TOOLS: a folder with them)
+	@$(BIN)/python -m pytest -n auto -rs tests/interop tests/integration/terraform/engine/test_contract*.py $(ARGS)
 
-bench: setup ## Compare with plain Terraform and Terragrunt (HOLDFAST_TOOLS: a folder with them)
+bench: setup ## Compare with plain Terraform, OpenTofu and Terragrunt (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python bench/bench.py $(ARGS)
+
+libtofu: setup ## Build embedded OpenTofu and install it into .venv (needs Go; ten minutes the first time)
+	@$(BIN)/python engines/libtofu/build.py --install
 
 check: setup ## Check format, lint, types, imports and generated files
 	@$(BIN)/ruff format --check --quiet . || { echo "fix this with: make format"; exit 1; }

@@ -1,7 +1,7 @@
-"""Holdfast beside plain Terraform and Terragrunt: the same stacks, the same machine, one after the other.
+"""Holdfast beside plain Terraform, OpenTofu and Terragrunt: the same stacks, the same machine, in turn.
 
 Prints ratios, and writes them with versions and date to bench/results.md. What is not on the machine is
-"not measured". Tools come from PATH or from the folder named by HOLDFAST_TOOLS (its bin/ and its mirror).
+"not measured". Tools come from PATH, or from bin/, libtofu/ and the mirror in the folder HOLDFAST_TOOLS.
 
     python bench/bench.py [NAME…] [--rounds N]
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
 import json
 import os
 import platform
@@ -41,6 +42,8 @@ class Row:
     """What the ratio must stay below, or the aim of a figure in seconds."""
     ratio: str
     detail: str
+    seconds: tuple[float, float] | None = None
+    """Of Holdfast and of the other side."""
 
 
 class Bench:
@@ -51,12 +54,16 @@ class Bench:
         places = [*([str(self.tools), str(self.tools / "bin")] if self.tools else []), os.environ["PATH"]]
         self.path = os.pathsep.join(places)
         self.terraform = shutil.which("terraform", path=self.path)
+        self.tofu = shutil.which("tofu", path=self.path)
         self.terragrunt = shutil.which("terragrunt", path=self.path)
+        libtofu = self.tools / "libtofu" if self.tools and (self.tools / "libtofu").is_dir() else None
+        self.has_libtofu = libtofu is not None or importlib.util.find_spec("holdfast_libtofu") is not None
         self.mirror = self.tools / "cli.tfrc" if self.tools and (self.tools / "cli.tfrc").exists() else None
         self.environment = {
             # Neither Terraform's settings nor Python's (such as one that forbids to keep compiled code).
             **{name: value for name, value in os.environ.items() if not name.startswith(("TF_", "PYTHON"))},
             "PATH": self.path,
+            **({"PYTHONPATH": str(libtofu)} if libtofu else {}),
             "CHECKPOINT_DISABLE": "1",
             "TF_IN_AUTOMATION": "1",
             **({"TF_CLI_CONFIG_FILE": str(self.mirror)} if self.mirror else {}),
@@ -157,7 +164,7 @@ LIFE = (
 )
 
 
-def stacks_of(count: int, code: str, *, use: str = "embedded") -> Prepare:
+def stacks_of(count: int, code: str, *, use: str = "terraform") -> Prepare:
     def prepare(folder: Path) -> None:
         for number in range(count):
             stack = folder / "stacks" / f"s{number:02}"
@@ -181,9 +188,14 @@ def terragrunt_of(count: int, code: str) -> Prepare:
     return prepare
 
 
-def against_raw(bench: Bench, name: str, code: str, count: int, bar: str, *, use: str = "embedded") -> Row:
-    if bench.terraform is None:
-        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform on this machine")
+def against_raw(bench: Bench, name: str, code: str, count: int, bar: str, *, use: str = "terraform") -> Row:
+    """Against OpenTofu where Holdfast uses that, otherwise against Terraform."""
+    raw = "tofu" if use == "tofu" else "terraform"
+    missing = [raw] if getattr(bench, raw) is None else []
+    missing += ["OpenTofu library"] if use == "tofu" and not bench.has_libtofu else []
+    if missing:
+        why = f"no {' and no '.join(missing)} on this machine"
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail=why)
 
     def ours() -> Work:
         folder = bench.fresh("ours", stacks_of(count, code, use=use))
@@ -191,7 +203,7 @@ def against_raw(bench: Bench, name: str, code: str, count: int, bar: str, *, use
 
     def theirs() -> Work:
         folder = bench.fresh("raw", stacks_of(count, code))
-        return lambda: bench.raw(folder, LIFE)
+        return lambda: bench.raw(folder, LIFE.replace("terraform", raw))
 
     return row(name, bar, *bench.side_by_side(ours, theirs))
 
@@ -345,16 +357,7 @@ resource "aws_security_group" "g{n}" {{
 
 resource "aws_iam_role" "r{n}" {{
   name = "role-{n}"
-  assume_role_policy = jsonencode({{
-    Version = "2012-10-17"
-    Statement = [{{
-      Effect    = "Allow"
-      Action    = "sts:AssumeRole"
-      Principal = {{ Service = "lambda.amazonaws.com" }}
-      Condition = {{ StringEquals = {{ "aws:SourceAccount" = "123456789012" }} }}
-    }}]
-  }})
-}}
+{trust}}}
 
 output "bucket_{n}" {{
   description = "The bucket of part {n}."
@@ -377,7 +380,9 @@ def checks(bench: Bench, name: str, bar: str) -> Row:
         for number in range(500):
             file = folder / "live" / f"m{number % 25:02}" / f"part{number:03}.tf"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(CHECKED.format(n=f"{number}_{i}", m=i) for i in range(3)))
+            file.write_text(
+                "".join(CHECKED.format(n=f"{number}_{i}", m=i, trust=repository.TRUST) for i in range(3))
+            )
 
     folder = bench.fresh("checked", prepare)
     size = sum(file.stat().st_size for file in folder.rglob("*.tf"))
@@ -439,7 +444,8 @@ def version_start(bench: Bench, name: str, bar: str) -> Row:
 
 
 def row(work: str, bar: str, mine: float, other: float) -> Row:
-    return Row(work=work, bar=bar, ratio=f"{mine / other:.2f}", detail=f"{mine:.2f} s against {other:.2f} s")
+    detail = f"{mine:.2f} s against {other:.2f} s"
+    return Row(work=work, bar=bar, ratio=f"{mine / other:.2f}", detail=detail, seconds=(mine, other))
 
 
 def guard_on_a_large_plan(bench: Bench, *, what: str, words: tuple[str, ...], bar: str) -> Row:
@@ -466,6 +472,9 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     "data-binary": lambda b: against_raw(
         b, "the same with the binary engine, against raw", DATA, 40, "≤ 1.1", use="binary"
     ),
+    "data-tofu": lambda b: against_raw(
+        b, "40 stacks × 5 terraform_data, embedded OpenTofu, against raw tofu", DATA, 40, "≤ 0.4", use="tofu"
+    ),
     "providers": lambda b: with_mirror(
         b, lambda: against_raw(b, "20 stacks × 4 providers, embedded, against raw", PROVIDERS, 20, "≤ 0.4")
     ),
@@ -476,6 +485,17 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
         b,
         lambda: against_raw(
             b, "the same with the binary engine, against raw", PROVIDERS, 20, "≤ 0.7", use="binary"
+        ),
+    ),
+    "providers-tofu": lambda b: with_mirror(
+        b,
+        lambda: against_raw(
+            b,
+            "20 stacks × 4 providers, embedded OpenTofu, against raw tofu",
+            PROVIDERS,
+            20,
+            "≤ 0.25",
+            use="tofu",
         ),
     ),
     "cpu": lambda b: cpu(b, "CPU of Holdfast's own process for the 40 stacks", "aim 0.5 s"),
@@ -512,28 +532,48 @@ def said(program: str | None, *words: str) -> str:
     return done.stdout.splitlines()[0].strip() if done.stdout else "?"
 
 
-def report(bench: Bench, rows: list[Row]) -> str:
+def side_by_side(rows: dict[str, Row]) -> list[str]:
+    """The seconds of both products, where both were measured."""
+    lines = []
+    for name, work in (("data", "40 stacks × 5 terraform_data"), ("providers", "20 stacks × 4 providers")):
+        both = [rows[name].seconds, rows[f"{name}-tofu"].seconds]
+        figures = [f"{seconds:.2f} s" for pair in both if pair is not None for seconds in pair]
+        if len(figures) == 2 * len(both):
+            lines.append(f"| {work} | {' | '.join(figures)} |")
+    head = "| | embedded Terraform | raw terraform | embedded OpenTofu | raw tofu |"
+    return ["Both products side by side:", "", head, "|---|---|---|---|---|", *lines, ""] if lines else []
+
+
+def report(bench: Bench, rows: dict[str, Row]) -> str:
     engines = json.loads(
         subprocess.run(
-            [HOLDFAST, "doctor", "--json"], capture_output=True, text=True, cwd=bench.place, check=False
+            [HOLDFAST, "doctor", "--json"],
+            capture_output=True,
+            text=True,
+            cwd=bench.place,
+            env={**bench.environment, "HOLDFAST_HOME": str(bench.place / "home")},
+            check=False,
         ).stdout
     )
-    embedded = next((one["version"] for one in engines["engines"] if one["kind"] == "embedded"), "none")
+    embedded = ", ".join(
+        f"{one['product']} {one['version']}" for one in engines["engines"] if one["kind"] == "embedded"
+    )
     machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     versions = (
-        f"raw: {said(bench.terraform, 'version')}; Terragrunt: {said(bench.terragrunt, '--version')}; "
-        f"embedded: Terraform {embedded}."
+        f"raw: {said(bench.terraform, 'version')}, {said(bench.tofu, 'version')}; "
+        f"Terragrunt: {said(bench.terragrunt, '--version')}; embedded: {embedded or 'none'}."
     )
     lines = [
         "# Figures",
         "",
         f"Measured {datetime.now(UTC):%Y-%m-%d} on {machine}; medians of {bench.rounds} rounds. {versions}",
-        "Holdfast runs as it comes (four stacks at once), plain Terraform and Terragrunt two at a time.",
+        "Holdfast runs as it comes (four stacks at once), the other tools two at a time.",
         "",
         "| work | bar | ratio | seconds |",
         "|---|---|---|---|",
-        *(f"| {one.work} | {one.bar} | {one.ratio} | {one.detail} |" for one in rows),
+        *(f"| {one.work} | {one.bar} | {one.ratio} | {one.detail} |" for one in rows.values()),
         "",
+        *side_by_side(rows),
     ]
     return "\n".join(lines)
 
@@ -547,11 +587,11 @@ def main() -> None:
     if wrong := [name for name in given.names if name not in ROWS]:
         parser.error(f"no such row: {', '.join(wrong)}; there are {', '.join(ROWS)}")
     bench = Bench(given.rounds)
-    rows = []
+    rows = {}
     try:
         for name in given.names or ROWS:
-            rows.append(ROWS[name](bench))
-            print(f"{rows[-1].work}: {rows[-1].ratio} ({rows[-1].detail}; bar {rows[-1].bar})", flush=True)
+            rows[name] = one = ROWS[name](bench)
+            print(f"{one.work}: {one.ratio} ({one.detail}; bar {one.bar})", flush=True)
         if not given.names:
             (HERE / "results.md").write_text(report(bench, rows))
             print("wrote bench/results.md")

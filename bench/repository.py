@@ -117,6 +117,16 @@ resource "aws_s3_bucket_lifecycle_configuration" "b{number}" {{
 """
     for number in range(PARTS)
 )
+TRUST = """  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "sts:AssumeRole"
+      Principal = { Service = "lambda.amazonaws.com" }
+      Condition = { StringEquals = { "aws:SourceAccount" = "123456789012" } }
+    }]
+  })
+"""
 IAM = "".join(
     f"""data "aws_iam_policy_document" "p{number}" {{
   statement {{
@@ -133,16 +143,7 @@ IAM = "".join(
 
 resource "aws_iam_role" "r{number}" {{
   name = "${{var.name}}-reader-{number}"
-  assume_role_policy = jsonencode({{
-    Version = "2012-10-17"
-    Statement = [{{
-      Effect    = "Allow"
-      Action    = "sts:AssumeRole"
-      Principal = {{ Service = "lambda.amazonaws.com" }}
-      Condition = {{ StringEquals = {{ "aws:SourceAccount" = "123456789012" }} }}
-    }}]
-  }})
-}}
+{TRUST}}}
 
 resource "aws_iam_role_policy" "r{number}" {{
   role   = aws_iam_role.r{number}.id

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from engines import ENGINES, EngineUnderTest, engine_under_test
 from hypothesis import HealthCheck, settings
-from program import Program, path_without_engines, real_or_launcher
+from program import Program, path_without_engines, real_or_launcher, stand_in_for_libtofu
 
 from provider import mirror
 
@@ -36,9 +37,31 @@ def quiet_path(workplace: Path) -> str:
 
 
 @pytest.fixture(scope="session")
+def without_libtofu(workplace: Path) -> Path:
+    """A PYTHONPATH that hides the library of OpenTofu, if it is installed."""
+    (workplace / "hidden/holdfast_libtofu").mkdir(parents=True)
+    (workplace / "hidden/holdfast_libtofu/__init__.py").touch()
+    return workplace / "hidden"
+
+
+@pytest.fixture
+def both_libraries(holdfast: Program, tmp_path: Path) -> Program:
+    """The program with a library of each product; that of OpenTofu is Terraform under another name."""
+    stand_in_for_libtofu(tmp_path / "python")
+    holdfast.environment["PYTHONPATH"] = str(tmp_path / "python")
+    return holdfast
+
+
+@pytest.fixture(scope="session")
 def terraform_folder(workplace: Path) -> Path:
     """A folder with a real terraform program, or with a launcher around the embedded library."""
     return real_or_launcher(workplace / "binary")
+
+
+@pytest.fixture(params=ENGINES)
+def any_engine(request: pytest.FixtureRequest, tmp_path: Path, terraform_folder: Path) -> EngineUnderTest:
+    """Each of the four engines that is installed; a test may parametrise it by fewer of them."""
+    return engine_under_test(request.param, folder=tmp_path / "engine", terraform_folder=terraform_folder)
 
 
 @pytest.fixture(scope="session")
@@ -48,9 +71,13 @@ def lab(workplace: Path) -> Path:
 
 
 @pytest.fixture
-def holdfast(tmp_path: Path, quiet_path: str, workplace: Path) -> Program:
-    """An empty repository and the program. Engine versions are looked up once per worker."""
+def holdfast(tmp_path: Path, quiet_path: str, without_libtofu: Path, workplace: Path) -> Program:
+    """An empty repository and the program, with embedded Terraform and no other engine.
+
+    Engine versions are looked up once per worker.
+    """
     program = Program(tmp_path / "repo", home=tmp_path / "home", path=quiet_path, user_home=tmp_path / "user")
+    program.environment["PYTHONPATH"] = str(without_libtofu)
     known = workplace / "engines.json"
     if known.exists():
         program.home.mkdir(mode=0o700)

@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 REFUSED = 3
-KEY = "AKIA" + "Q3EXMNP5TRWZ7HJK"
-"""Not a real key: it only looks like one."""
+TOKEN = "ghp_" + "R7kd2VxQm9LwZt4Yc8NsB3hJf6Pg1UaE5iXo"
+"""Not a real token: it only looks like one."""
 UNKNOWN = 6
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
@@ -191,8 +191,8 @@ def main() -> None:
     story.chapter("Plan all stacks again: no changes")
     story.holdfast("plan", "--quiet")
 
-    story.chapter("Put an access key into a variables file: check finds it before anything runs")
-    story.edit("Accounts/acme-dev-2/queue/orders.tfvars", "", f'\nbackup_key = "{KEY}"\n')
+    story.chapter("Put an access token into a variables file: check finds it before anything runs")
+    story.edit("Accounts/acme-dev-2/queue/orders.tfvars", "", f'\nbackup_token = "{TOKEN}"\n')
     story.stopped("check", "acme-dev-2/*", code=REFUSED)
     story.git("checkout", "--quiet", "Accounts/acme-dev-2")
 

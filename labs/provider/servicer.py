@@ -7,6 +7,7 @@ the attributes that are new. Everything else is the package's.
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from tf.gen import tfplugin_pb2 as pb
@@ -22,6 +23,9 @@ class LabServicer(ProviderServicer):  # type: ignore[misc]  # the package has no
         answer = super().GetProviderSchema(request, context)
         answer.server_capabilities.plan_destroy = True
         answer.server_capabilities.get_provider_schema_optional = True
+        if os.environ.get("LAB_PANIC"):
+            # A schema without its block: Terraform and OpenTofu themselves panic.
+            answer.resource_schemas["lab_broken"].version = 1
         return answer
 
     def StopProvider(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)

@@ -318,7 +318,7 @@ fi
         )
         program.chmod(0o755)
         with_engine = (holdfast.folder / "holdfast.yaml").read_text().split("engine:")[0]
-        holdfast.write("holdfast.yaml", f"{with_engine}engine: {{ use: {name} }}\n")
+        holdfast.write("holdfast.yaml", f"{with_engine}engine: {{ use: binary }}\n")
         error = refused(holdfast, "out", env={"PATH": f"{folder}:{holdfast.environment['PATH']}"})
         assert error["code"] == "HF-BUND-5"
         assert (version or "tofu") in error["message"]

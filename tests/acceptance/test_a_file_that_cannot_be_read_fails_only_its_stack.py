@@ -86,3 +86,58 @@ def test_selection_and_checks_report_it_too(holdfast: Program) -> None:
     findings = holdfast.json("check", code=3)["findings"]
     files = {finding["file"] for finding in findings if finding["rule"] in {"HF904", "HF307"}}
     assert files == {file for _, file in CAUSES.values()}
+
+
+ENTRIES = """
+    version: 1
+    environments: { dev: {} }
+    stacks:
+      - { folder: "live/{name}", environment: dev }
+      - { name: "app/{region}", module: code, environment: dev, matrix: { region: { file: regions.yaml } } }
+      - { name: site, module: code, environment: dev, generate: { x.tf: { template: x.tpl } } }
+      - { name: latin, module: code, environment: dev, generate: { x.tf: { template: latin.tpl } } }
+      - { name: pipe, module: code, environment: dev, generate: { x.tf: { template: pipe } } }
+      - { name: keys, module: s3, environment: dev, backend: { files: [keys.hcl] } }
+      - { name: hook, module: code, environment: dev, hooks: [{ when: before_plan, run: [./x], files: [x] }] }
+      - { name: after, module: code, environment: dev, depends_on: [app/eu] }
+"""
+OF_ENTRIES = {
+    "app/{region}": ("HF-HCL-6", "regions.yaml"),
+    "site": ("HF-HCL-6", "x.tpl"),
+    "latin": ("HF-HCL-2", "latin.tpl"),
+    "pipe": ("HF-HCL-5", "pipe"),
+    "keys": ("HF-HCL-6", "keys.hcl"),
+}
+
+
+def test_files_of_an_entry_fail_only_its_stacks(holdfast: Program) -> None:
+    """Values of a matrix, templates, backend files, files of hooks. No stack of the matrix counts as gone."""
+    holdfast.write("holdfast.yaml", ENTRIES)
+    for folder in ("live/good", "code"):
+        holdfast.write(f"{folder}/main.tf", 'output "o" {\n  value = 1\n}\n')
+    holdfast.write("s3/main.tf", 'terraform {\n  backend "s3" {}\n}\n')
+    holdfast.write("regions.yaml", "[eu, us]\n")
+    holdfast.git("init", "--quiet")
+    holdfast.git("add", "--all")
+    holdfast.git("commit", "--quiet", "--message", "one")
+    for path in ("regions.yaml", "x.tpl", "keys.hcl", "x"):
+        (holdfast.folder / path).write_bytes(ENCRYPTED)
+    (holdfast.folder / "latin.tpl").write_bytes(b"# \xe9\n")
+    os.mkfifo(holdfast.folder / "pipe")
+    assert causes(holdfast.json("stacks", code=1)) == OF_ENTRIES
+    planned = holdfast.json("plan", code=1)
+    status = {stack["name"]: stack["status"] for stack in planned["stacks"]}
+    assert status["live/good"] == "planned"
+    assert status["after"] == "blocked"
+    reported = causes(planned)
+    assert reported["hook"] == ("HF-HCL-6", "x")
+    assert {name: reported[name] for name in OF_ENTRIES} == OF_ENTRIES
+    named = holdfast.json("plan", "app/eu", code=1)
+    assert [stack["name"] for stack in named["stacks"]] == ["app/{region}"]
+    assert "regions.yaml" in holdfast.ok("state", "versions", "app/eu", code=1).err
+    findings = holdfast.json("check", code=3)["findings"]
+    files = {finding["file"] for finding in findings if finding["rule"] == "HF906"}
+    assert files == {file for _, file in OF_ENTRIES.values()}
+    since = holdfast.json("stacks", "--since", "HEAD", code=1)
+    assert "app/{region}" in {stack["name"] for stack in since["stacks"]}
+    assert since["removed"] == []

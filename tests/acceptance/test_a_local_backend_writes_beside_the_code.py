@@ -135,7 +135,7 @@ def test_the_binary_engine_puts_the_state_in_the_same_place(
     holdfast: Program, terraform_folder: Path
 ) -> None:
     """Which engine runs makes no difference to where a state lies."""
-    one_stack(holdfast, 'backend "local" { path = "states/mine.tfstate" }', ", engine: {use: terraform}")
+    one_stack(holdfast, 'backend "local" { path = "states/mine.tfstate" }', ", engine: {use: binary}")
     path = f"{terraform_folder}:{holdfast.environment['PATH']}"
     applied = holdfast.results("apply", "--yes", env={"PATH": path})["only"]
     assert applied["engine"]["kind"] == "binary"
@@ -145,7 +145,7 @@ def test_the_binary_engine_puts_the_state_in_the_same_place(
 
 def test_a_computed_path_must_be_named_in_the_configuration(holdfast: Program) -> None:
     """Where nobody can tell the place beforehand, nothing is guessed."""
-    one_stack(holdfast, 'backend "local" { path = "${path.module}/x.tfstate" }')
+    one_stack(holdfast, 'backend "local" { path = "${timestamp()}/x.tfstate" }')
     found = holdfast.json("plan", code=64)["errors"][0]
     assert found["code"] == "HF-BACK-4"
     assert "settings" in found["hint"]

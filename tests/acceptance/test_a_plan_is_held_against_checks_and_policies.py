@@ -109,8 +109,8 @@ def test_a_policy_about_code_holds_up_the_stacks_of_that_code(repository: Progra
 
 
 def test_errors_are_shown_and_hold_up_only_where_the_guard_is_told_so(repository: Program) -> None:
-    """A key of AWS in the code: shown with the plan, refused with `guard.findings: deny`."""
-    key = "AKIA" + "Z7QK2M4XWPL6RTVB"
+    """A token of GitHub in the code: shown with the plan, refused with `guard.findings: deny`."""
+    key = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
     repository.write("app/main.tf", f'resource "terraform_data" "it" {{\n  input = "{key}"\n}}\n')
     shown = repository.ok("plan", "app")
     assert "HF207" in shown.text

@@ -148,14 +148,14 @@ def test_holdfast_itself_reads_nothing_through_a_link(holdfast: Program, outside
         (top / "link").symlink_to(outside / "more.tfvars" if place == "outside" else place)
     name = "key" if place == "key" else "link"
     entry, matrix = "{ name: a, module: m, environment: dev", 'name: "a{x}",'
-    for read, code in (
-        (f"{entry}, generate: {{ x.txt: {{ template: {name} }} }} }}", 64),
-        (f"{entry}, backend: {{ type: local, files: [{name}] }} }}", 1),
-        (f"{entry.replace('name: a,', matrix)}, matrix: {{ x: {{ file: {name} }} }} }}", 64),
+    for read in (
+        f"{entry}, generate: {{ x.txt: {{ template: {name} }} }} }}",
+        f"{entry}, backend: {{ type: local, files: [{name}] }} }}",
+        f"{entry.replace('name: a,', matrix)}, matrix: {{ x: {{ file: {name} }} }} }}",
     ):
         text = f"version: 1\nenvironments: {{ dev: {{}} }}\nstacks:\n  - {read}\n"
         holdfast.write("infra/holdfast.yaml", text)
         env = {"HOLDFAST_KEY": None, "HOLDFAST_KEY_FILE": str(top / "key"), "SHOWN": secret}
-        shown = holdfast.ok("plan", code=code, cwd=top, env=env).text
+        shown = holdfast.ok("plan", code=1, cwd=top, env=env).text
         assert "leads out of the repository" in shown
         assert secret[:12] not in shown

@@ -12,7 +12,7 @@ from small import stacks
 
 @pytest.fixture
 def fake(holdfast: Program, tmp_path: Path) -> FakeTerraform:
-    stacks(holdfast, "a", more="engine: { use: terraform }\n")
+    stacks(holdfast, "a", more="engine: { use: binary }\n")
     terraform = FakeTerraform(tmp_path / "fake")
     holdfast.environment["PATH"] = f"{terraform.folder}:{holdfast.environment['PATH']}"
     return terraform

@@ -39,7 +39,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if row.violation is not None:
             terminalreporter.write_line(f"{row.violation}\n  again: make test-faults SCENARIO={row.scenario}")
     if seed := os.environ.get("SEED"):
-        terminalreporter.write_line(f"all of it again: make test-faults SEED={seed} FAULTS={len(rows)}")
+        engines = f' ENGINES="{names}"' if (names := os.environ.get("ENGINES")) else ""
+        terminalreporter.write_line(
+            f"all of it again: make test-faults SEED={seed} FAULTS={len(rows)}{engines}"
+        )
 
 
 def _row(report: pytest.TestReport, *, failed: bool) -> Row | None:

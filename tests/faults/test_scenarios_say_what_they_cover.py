@@ -20,9 +20,9 @@ from faults_scenarios import (
 )
 
 
-def test_the_chosen_twenty_cover_everything() -> None:
+def test_the_chosen_ones_cover_everything() -> None:
     """Each engine, home, victim, operation and held moment is in one of them at least."""
-    assert len(CHOSEN) == len(set(CHOSEN)) == 20
+    assert len(CHOSEN) == len(set(CHOSEN)) == 24
     assert {one.engine for one in CHOSEN} == set(Engine)
     assert {one.home for one in CHOSEN} == set(Home)
     assert {one.victim for one in CHOSEN} == set(Victim)
@@ -47,6 +47,7 @@ def test_a_seed_draws_the_same_kills() -> None:
     "text",
     [
         "embedded:managed:terraform:create:call-1-made",
+        "tofu:managed:terraform:create:call-1-made",
         "embedded:managed:all:create:call-3-made",
         "embedded:local:all:create:save-late",
         "embedded:managed:all:create:never",

@@ -136,7 +136,7 @@ def discovered(folder: Path, text: str, variables: str) -> tuple[Config, Code, t
         config,
         files=FolderTree(folder),
         read_values=variables_reader(Worktree(folder)),
-        code_backend=lambda module: code_backend(code, module),
+        code_backend=lambda stack: code_backend(code, stack.module),
     )
     return config, code, stacks
 

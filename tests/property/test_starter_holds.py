@@ -83,7 +83,7 @@ def test_the_starter_finds_what_it_announces(
         config,
         files=ListedTree(scan.files),
         read_values=lambda _: {},
-        code_backend=lambda module: by_folder[module].backend,
+        code_backend=lambda stack: by_folder[stack.module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
     assert not set(made.stacks) & set(made.held_back)

@@ -102,7 +102,7 @@ def checkout(
         loaded,
         files=ListedTree(content),
         read_values=lambda path: values(read(content[path], path)),
-        code_backend=lambda module: code_backend(code, module),
+        code_backend=lambda stack: code_backend(code, stack.module),
         derive=lambda stacks: derived_dependencies(lambda _: code, stacks),
     )
     chosen = [one for one in stacks if not select or any(matches(one, name) for name in select)]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Engine(StrEnum):
     EMBEDDED = "embedded"
+    """Terraform as a library."""
+    TOFU = "tofu"
+    """OpenTofu as a library."""
     BINARY = "binary"
 
 
@@ -134,8 +137,8 @@ class Scenario:
     moment: Moment
 
     def __post_init__(self) -> None:
-        if self.victim is Victim.TERRAFORM and self.engine is Engine.EMBEDDED:
-            raise ValueError("the embedded Terraform is no process of its own: the victim is `supervisor`")
+        if self.victim is Victim.TERRAFORM and self.engine is not Engine.BINARY:
+            raise ValueError("an embedded engine is no process of its own: the victim is `supervisor`")
         match self.moment:
             case AtCall(number=number) if not 1 <= number <= len(CALLS[self.operation]):
                 raise ValueError(f"{self.operation} makes {len(CALLS[self.operation])} calls")
@@ -182,11 +185,11 @@ def _moment(text: str) -> Moment:
     raise ValueError(f"no moment is called {text}")
 
 
-def drawn(seed: int) -> Iterator[Scenario]:
+def drawn(seed: int, engines: Sequence[Engine] = tuple(Engine)) -> Iterator[Scenario]:
     """Scenarios without end; the same seed gives the same ones."""
     dice = random.Random(seed)  # noqa: S311 - kills, not keys
     while True:
-        engine = dice.choice(list(Engine))
+        engine = dice.choice(engines)
         victims = [one for one in Victim if one is not Victim.TERRAFORM or engine is Engine.BINARY]
         home = dice.choice(list(Home))
         operation = dice.choice(list(Operation))
@@ -236,6 +239,10 @@ CHOSEN = tuple(
         "binary:http:all:replace:call-3-before",
         "binary:http:terraform:swap:save-late",
         "binary:s3:all:create:save-saved",
+        "tofu:managed:supervisor:replace:call-2-made",
+        "tofu:managed:all:create:call-1-late",
+        "tofu:local:holdfast:update:call-1-made",
+        "tofu:http:provider:delete:save-late",
     )
 )
-"""The twenty of every test run: each victim, operation, engine and home, and each kind of held moment."""
+"""Those of every test run: each victim, operation, engine and home, and each kind of held moment."""

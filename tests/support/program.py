@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.terraform.engine.pool import library_path
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 HIDDEN = ("terraform", "tofu", "checkov", "opa", "conftest")
@@ -60,6 +62,17 @@ def launcher(program: Path) -> None:
     aside.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{HERE / "launch.py"}" "$@"\n')
     aside.chmod(aside.stat().st_mode | stat.S_IXUSR)
     aside.replace(program)
+
+
+def stand_in_for_libtofu(folder: Path) -> Path:
+    """The Python package of OpenTofu's library, with that of Terraform in it: both have the same calls."""
+    terraform = library_path()
+    assert terraform is not None
+    package = folder / "holdfast_libtofu"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / f"libtofu{terraform.suffix}").symlink_to(terraform)
+    return package
 
 
 @dataclass(frozen=True, kw_only=True)

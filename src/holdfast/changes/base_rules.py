@@ -25,9 +25,10 @@ from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules, BaseStack, SealedRules, open_rules
 from holdfast.plans.policies import policy_of
 from holdfast.review.baseline import lenient_baseline
-from holdfast.stacks.backend import code_backend, state_key
+from holdfast.stacks.backend import state_key
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
+from holdfast.stacks.reads.remote_states import stack_backend
 from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
 from holdfast.system import clock
@@ -140,7 +141,7 @@ class _Comparison:
             yield twin
             if self._same_state(twin, stack):
                 return
-        state = state_key(stack, code_backend(self._code, stack.module))
+        state = state_key(stack, stack_backend(self._code, stack))
         other = self._by_state.get(state) if state is not None else None
         if other is not None:
             yield other
@@ -153,7 +154,7 @@ class _Comparison:
 
     @functools.cached_property
     def _by_state(self) -> Mapping[str, Stack]:
-        keys = {state_key(twin, self._base.code_backend(twin.module)): twin for twin in self._known.values()}
+        keys = {state_key(twin, self._base.code_backend(twin)): twin for twin in self._known.values()}
         return {key: twin for key, twin in keys.items() if key is not None}
 
     # A new stack: the base cannot know it, but its entries or its environments may say what it is.
@@ -185,8 +186,8 @@ class _Comparison:
             config,
             files=FolderTree(config.root),
             read_values=variables_reader(self._code.tree),
-            code_backend=functools.partial(code_backend, self._code),
-            read_content=self._code.content,
+            code_backend=functools.partial(stack_backend, self._code),
+            read_content=self._code.content_or_problem,
             lenient=True,
         )
 

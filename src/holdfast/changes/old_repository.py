@@ -20,7 +20,7 @@ from holdfast.stacks.backend import CodeBackend, code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import OldListing
 from holdfast.stacks.pattern import compile_pattern
-from holdfast.stacks.reads.remote_states import called_folders, derived_dependencies
+from holdfast.stacks.reads.remote_states import called_folders, derived_dependencies, stack_backend
 from holdfast.stacks.scope import parse_values, variables_reader
 from holdfast.stacks.stack import Stack, name_from_path
 from holdfast.system.git import Git, OldVersion
@@ -82,16 +82,20 @@ class OldRepository:
                 files=OldListing(self.tree),
                 read_values=self._values,
                 code_backend=self.code_backend,
-                read_content=self.code.content,
+                read_content=self.code.content_or_problem,
                 derive=functools.partial(derived_dependencies, self._code_of),
             )
         except HoldfastError:
             return None
+        if any(stack.is_unknown for stack in stacks):
+            return None
         return {stack.name: stack for stack in stacks}
 
-    def code_backend(self, module: str) -> CodeBackend | None:
-        changed = (self.tree.real(module) or module) in self.changed_folders
-        return code_backend(self.code if changed else self._code_now, module)
+    def code_backend(self, stack: Stack) -> CodeBackend | None:
+        changed = (self.tree.real(stack.module) or stack.module) in self.changed_folders
+        backend = code_backend(self.code if changed else self._code_now, stack.module)
+        computed = backend is not None and backend.computed
+        return stack_backend(self._code_of(stack), stack) if computed else backend
 
     def _code_of(self, stack: Stack) -> Code:
         """The current code where nothing that the stack's values come from changed."""

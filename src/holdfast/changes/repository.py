@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.changes.base_rules import base_rules
 from holdfast.changes.old_repository import OldRepository, old_files
@@ -34,9 +35,9 @@ from holdfast.secrets.keys import Key, existing_key
 from holdfast.secrets.redact import Redactor, redaction_settings
 from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
-from holdfast.stacks.generated import code_of
+from holdfast.stacks.engine_requirement import engine_requirement
 from holdfast.stacks.listing import FolderTree
-from holdfast.stacks.reads.remote_states import derived_dependencies
+from holdfast.stacks.reads.remote_states import derived_dependencies, stack_backend
 from holdfast.stacks.scope import PlaceholderScope, variables_reader
 from holdfast.stacks.select import ignored_changes
 from holdfast.stacks.stack import Stack
@@ -49,7 +50,13 @@ from holdfast.system.environment import Environment
 from holdfast.system.git import Git, find
 from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import terraform_variables
-from holdfast.terraform.engine.selection import EngineRequirement, EngineSelection, select_engine
+from holdfast.terraform.engine.interface import Product
+from holdfast.terraform.engine.selection import (
+    EngineRequirement,
+    EngineSelection,
+    depends_on_last_apply,
+    select_engine,
+)
 
 
 class Repository(Struct, kw_only=True, dict=True):
@@ -102,22 +109,21 @@ class Repository(Struct, kw_only=True, dict=True):
 
     def choose(self, stack: Stack) -> EngineSelection:
         """The engine that runs a stack, and why."""
-        requirement = self.engine_requirement(stack)
+        requirement = engine_requirement(self.code, stack, self.config.engine.pin, self.environment.variables)
         if requirement not in self._choices:
-            self._choices[requirement] = select_engine(requirement, self.engines.all(), self.engines.unknown)
+            engines, known = self.engines.all(), requirement
+            if depends_on_last_apply(requirement, engines):
+                known = replace(known, last_product=self._last_product(stack))
+            self._choices[requirement] = select_engine(known, engines, self.engines.unknown)
         return self._choices[requirement]
 
-    def engine_requirement(self, stack: Stack) -> EngineRequirement:
-        module = code_of(self.code, stack).module(stack.module)
-        pin = module.opentofu_version if module.tofu else module.terraform_version
-        return EngineRequirement(
-            stack=stack.name,
-            tofu_reason=module.tofu[0] if module.tofu else None,
-            required=module.required_versions,
-            version_file=(pin.path, pin.version) if pin is not None else None,
-            stack_pin=stack.engine,
-            config_pin=self.config.engine.pin,
-        )
+    def _last_product(self, stack: Stack) -> Product | None:
+        """Commands that need no key work without it; a plan is not made then."""
+        try:
+            last = self.store.last_seen(stack.name) if not self.store.empty else None
+        except UsageError:
+            return None
+        return Product(last.product) if last is not None and last.product else None
 
     def backend_type(self, stack: Stack) -> str:
         """`holdfast` for a managed state: neither code nor configuration names a backend."""
@@ -324,8 +330,8 @@ def stack_scope(repository: Repository, stack: Stack) -> PlaceholderScope:
         config,
         files=FolderTree(config.root),
         read_values=variables_reader(repository.code.tree),
-        code_backend=functools.partial(code_backend, repository.code),
-        read_content=repository.code.content,
+        code_backend=functools.partial(stack_backend, repository.code),
+        read_content=repository.code.content_or_problem,
         lenient=True,
         scopes=scopes,
     )
@@ -351,8 +357,10 @@ def open_repository(
             loaded,
             files=FolderTree(loaded.root),
             read_values=variables_reader(code.tree),
-            code_backend=functools.partial(code_backend, code),
-            read_content=code.content,
+            code_backend=functools.partial(
+                stack_backend, code, env_variables=terraform_variables(environment.variables)
+            ),
+            read_content=code.content_or_problem,
             derive=functools.partial(derived_dependencies, lambda _: code),
         )
     blobs = open_blobs(loaded.store, loaded.root, environment.variables)

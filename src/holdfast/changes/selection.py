@@ -19,6 +19,7 @@ from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
 from holdfast.stacks.select import removed_stacks, select
 from holdfast.stacks.stack import RemovedStack, Selected, Stack, matches, selectors
+from holdfast.stacks.unreadable import UnreadableFiles
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import terraform_variables
 
@@ -74,7 +75,10 @@ class Selection(Struct, frozen=True, kw_only=True):
                 f"{name} matches {len(self.selected)} stacks ({names}); this command takes exactly one",
                 hint="Give the full name of one stack.",
             )
-        return self.selected[0].stack
+        stack = self.selected[0].stack
+        if stack.is_unknown:
+            raise UnreadableFiles(stack.problems)
+        return stack
 
 
 def parse_path_list(data: bytes) -> tuple[str, ...]:

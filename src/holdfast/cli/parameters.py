@@ -45,6 +45,10 @@ Dependencies = Annotated[
 Targets = Annotated[
     list[str] | None, Option("--target", metavar="ADDR", help="Only this resource address; repeatable.")
 ]
+Excludes = Annotated[
+    list[str] | None,
+    Option("--exclude", metavar="ADDR", help="Without this resource address (OpenTofu); repeatable."),
+]
 Replace = Annotated[
     list[str] | None, Option("--replace", metavar="ADDR", help="Replace this resource; repeatable.")
 ]

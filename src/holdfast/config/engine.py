@@ -28,7 +28,8 @@ class EnginePin(Section, frozen=True, kw_only=True):
 
     use: EngineUse = key(
         Choice(tuple(EngineUse)),
-        "`auto` (the best match), `embedded`, `binary` (any installed one), `terraform` or `tofu`.",
+        "`auto` (the best match); a product, `terraform` or `tofu` (embedded if its library is installed, "
+        "else the program); or a kind, `embedded` or `binary`.",
         default=EngineUse.AUTO,
     )
     version: str | None = key(

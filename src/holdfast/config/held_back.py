@@ -8,7 +8,8 @@ HELD_BACK = "# Held back:"
 """Begins the comment above them."""
 MORE = "# … and {} more held-back entries"
 """Begins the comment below them, if there are too many to write."""
-_ENTRY = re.compile(r"^# +- [a-z_]+:", re.MULTILINE)
+_ENTRY = re.compile(r"^# {1,2}- [a-z_]+:", re.MULTILINE)
+"""Lists inside an entry are indented more."""
 _MORE = re.compile(f"^{re.escape(MORE).replace(re.escape('{}'), '([0-9]{1,9})')}", re.MULTILINE)
 
 

@@ -57,6 +57,17 @@ def weaker_than_applied(lowered: tuple[str, ...]) -> Iterator[Reason]:
         )
 
 
+def other_product(given: RuleInput) -> Iterator[Reason]:
+    """What one product writes, such as an encrypted state, the other may not be able to read."""
+    if given.has_changes and given.context.product_change is not None:
+        yield Reason(
+            code="HF-GUARD-22",
+            message=given.context.product_change,
+            rule="another product than at the last apply",
+            effect=Effect.APPROVE if given.context.production else Effect.WARN,
+        )
+
+
 def actions(given: RuleInput) -> Iterator[Reason]:
     for action in given.plan.action_invocations:
         if action.deferred is not None:
@@ -99,7 +110,7 @@ def partial_plans(given: RuleInput) -> Iterator[Reason]:
     if not given.has_changes or given.context.imports:
         return
     if given.context.targeted:
-        message = "the plan was made with --target and does not cover the rest of the stack"
+        message = "the plan was made with --target or --exclude and does not cover the whole stack"
     elif given.plan.complete is False:
         message = "the plan is incomplete: Terraform needs another plan after it"
     else:

@@ -37,6 +37,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.removed_outputs, (2,)),
     (change_rules.policies, (18,)),
     (change_rules.findings, (19,)),
+    (change_rules.other_product, (22,)),
     (change_rules.actions, (8,)),
     (change_rules.provisioners, (9,)),
     (change_rules.partial_plans, (11,)),
@@ -46,7 +47,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.moved_out, (16,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Increase it with every change of what a rule decides: it is part of the digest of every plan."""
 
 _CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)

@@ -48,6 +48,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """Errors only. Those in the code may be missing where they do not affect the decision."""
     lowered: tuple[str, ...] = ()
     """What was stricter when the stack was last applied."""
+    product_change: str | None = None
+    """That the last apply ran the other product, Terraform or OpenTofu, if so."""
     prior_resources: int | None = None
     """How many resources the stack has; None: as many as the plan says."""
 

@@ -37,7 +37,9 @@ _SECONDS = 2.0
 _SLOWEST = 200_000
 """Bytes per second of processor time, for a valid file on a slow machine."""
 _ESCAPED_BYTE = "[\udc80-\udcff]"
+_BLOCK_IN_OBJECT = re.compile(rb"[a-z_]\w*\s*\{")
 _QUOTED_NAME = re.compile(rb'(?:\s|(?:#|//)[^\n]*\n)*"[^"\n]*"[ \t]*=(?![=>])')
+_EXPONENT = re.compile(rb"(?<![\w.])(?<!\w-)([0-9]+)([eE][+-]?[0-9]+)(?!\w)")
 _CLOSERS = {
     "block_start": "block_end",
     "tuple_start": "tuple_end",
@@ -49,10 +51,13 @@ _CLOSERS = {
 def read_native(data: bytes, path: str, seconds: float = _SECONDS) -> File:
     """Continues after a mistake; the mistakes are the file's `problems`.
 
-    The parser is not Terraform's own and knows slightly less syntax (`1e3`): with a problem, only a part of
-    the file was read, and callers that need all of it must check.
+    The parser is not Terraform's own and may know slightly less syntax: with a problem, only a part of the
+    file was read, and callers that need all of it must check.
     """
     root, complete = _parse(data, seconds)
+    if root.has_error and complete and (plain := _with_fractions(root, data)) != data:
+        data = plain
+        root, complete = _parse(data, seconds)
     source = source_of(data)
     problems = _problems(root, source, path) if root.has_error else ()
     if not complete:
@@ -110,6 +115,17 @@ def _parse(data: bytes, seconds: float) -> tuple[Node, bool]:
         return data[offset : offset + _CHUNK] if complete else b""
 
     return Parser(_LANGUAGE).parse(chunk).root_node, complete
+
+
+def _with_fractions(root: Node, data: bytes) -> bytes:
+    """With `1.0e3` for `1e3`, which the parser does not know: what follows on the line moves to the right."""
+
+    def fraction(match: re.Match[bytes]) -> bytes:
+        node = root.descendant_for_byte_range(match.start(), match.start() + 1)
+        is_number = node is not None and node.type in ("numeric_lit", "ERROR")
+        return b"%b.0%b" % match.groups() if is_number else match[0]
+
+    return _EXPONENT.sub(fraction, data)
 
 
 def _nested(data: bytes) -> int:
@@ -239,6 +255,8 @@ def _old_syntax(node: Node, opener: Node | None, source: Source, path: str) -> P
         start = opener.end_byte
     elif node.is_error and node.parent is not None and node.parent.type == "attribute":
         start = node.start_byte
+    elif node.is_error and (block := _BLOCK_IN_OBJECT.match(source.data, node.start_byte)) is not None:
+        start = block.end()
     else:
         return None
     name = _QUOTED_NAME.match(source.data, start)

@@ -13,10 +13,9 @@ from holdfast.kernel.errors import ConfigError, Failed, UsageError
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.onboarding.translators.translation import hold_back_invalid
-from holdfast.stacks.backend import code_backend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import FolderTree
-from holdfast.stacks.reads.remote_states import derived_dependencies
+from holdfast.stacks.reads.remote_states import derived_dependencies, stack_backend
 from holdfast.stacks.scope import variables_reader
 from holdfast.stacks.stack import Stack
 from holdfast.system import files
@@ -96,7 +95,7 @@ def _read(text: str, file: Path, code: Code | None) -> tuple[Stack, ...]:
         parse(text, file=file.name, root=root, path=file),
         files=FolderTree(root),
         read_values=variables_reader(code.tree),
-        code_backend=lambda module: code_backend(code, module),
+        code_backend=functools.partial(stack_backend, code),
         derive=functools.partial(derived_dependencies, lambda _: code),
     )
 

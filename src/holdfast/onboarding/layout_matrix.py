@@ -12,7 +12,7 @@ from holdfast.kernel.text import plural
 from holdfast.onboarding.naming import common_affixes, environment_word
 from holdfast.onboarding.scan import RepositoryScan, ScannedModule
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry
-from holdfast.onboarding.state_evidence import missing_settings
+from holdfast.onboarding.state_evidence import missing_settings, without_workspaces
 from holdfast.stacks.listing import ROOT, join_path
 from holdfast.stacks.stack import name_from_path, name_problem
 
@@ -58,9 +58,6 @@ def _by_name(module: ScannedModule, names: Sequence[str], files: Mapping[str, st
         for name in names
     )
     what = "workspace" if module.workspaces else "-backend-config file"
-    held_back = None
-    if module.workspaces and module.backend is None and module.uses_workspace:
-        held_back = "the code reads terraform.workspace but has no backend with workspaces"
     return StackEntry(
         kind=RuleKind.NAMED,
         stacks=stacks,
@@ -68,7 +65,7 @@ def _by_name(module: ScannedModule, names: Sequence[str], files: Mapping[str, st
         name=f"{escape(prefix)}{{environment}}",
         module=escape(module.folder),
         matrix={"environment": tuple(names)},
-        held_back=held_back,
+        held_back=without_workspaces(module) if module.workspaces else None,
     )
 
 

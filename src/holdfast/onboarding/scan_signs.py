@@ -38,6 +38,8 @@ _RUN: Final = re.compile(
     r"(?:\b(?:terraform|tofu|tf)\b|\$[({]*(?:TERRAFORM|TOFU|TF)\w*[)}]*)"
     r"[^\n|;&#]{0,200}?[\s\"',](?:plan|apply|destroy)\b"
 )
+_APPLIED_BY_HAND: Final = re.compile(r"\b(?:terraform|tofu)\s+(?:-chdir=\S+\s+)?apply\b")
+_IGNORED_STATE: Final = re.compile(r"^[^#!\n]*tfstate(?!\.lock)", re.MULTILINE)
 _COMMENT: Final = re.compile(r"\s*(?:#|//|--)")
 _TEXT: Final = re.compile(
     r"(?:^|/)[^/.]+$|\.(?:sh|bash|zsh|fish|ps1|cmd|bat|mk|py|rb|groovy|gradle|kts|java|go|rs|cs|pl|php|lua|nix"
@@ -94,6 +96,17 @@ class SignKind(IntEnum):
     """A script or pipeline that runs Terraform."""
     WORKSPACE = 5
     """A script or pipeline that selects a workspace."""
+    BY_HAND = 6
+    """Documentation that says to run an apply."""
+    IGNORED_STATE = 7
+    """A .gitignore that keeps local states out of Git."""
+
+
+_WHAT: Final = {
+    SignKind.RUN: "runs Terraform",
+    SignKind.WORKSPACE: "selects a workspace",
+    SignKind.BY_HAND: "says to apply it by hand",
+}
 
 
 class Sign(Struct, frozen=True, kw_only=True):
@@ -110,19 +123,23 @@ class Sign(Struct, frozen=True, kw_only=True):
     @property
     def is_general(self) -> bool:
         """Whether it counts for the whole repository: examples, tests and documentation do not."""
-        return not self.place.file.endswith(".md") and not EXAMPLES & set(self.place.file.split("/"))
+        return not self.place.file.endswith((".md", ".gitignore")) and not EXAMPLES & set(
+            self.place.file.split("/")
+        )
 
     @property
     def folder(self) -> str:
         """The folder whose modules it concerns: a script concerns what is beside its folder, too."""
         parts = posixpath.dirname(self.place.file).split("/")
-        while parts and parts[-1] in _SCRIPT_FOLDERS:
+        while parts and (
+            parts[-1] in _SCRIPT_FOLDERS or (self.kind is SignKind.BY_HAND and parts[-1] == "docs")
+        ):
             parts.pop()
         return "/".join(parts) or ROOT
 
 
 def find_signs(paths: Iterable[str], text_of: Callable[[str], str]) -> tuple[Sign, ...]:
-    """In the order of the paths. Code is not looked at, and documentation only for settings."""
+    """In the order of the paths. Code is not looked at, and documentation only for settings and applies."""
     return tuple(sign for path in paths for sign in _signs(path, text_of))
 
 
@@ -138,6 +155,9 @@ def _signs(path: str, text_of: Callable[[str], str]) -> Iterator[Sign]:
             settled = (SignKind.OPTION, SignKind.WORKSPACE)
             yield from (sign for sign in _signs_in_text(path, text_of(path)) if sign.kind in settled)
         return
+    if posixpath.basename(path) == ".gitignore" and (match := _IGNORED_STATE.search(text := text_of(path))):
+        place = Place(file=path, line=text.count("\n", 0, match.start()) + 1)
+        yield Sign(kind=SignKind.IGNORED_STATE, place=place, what="keeps state files out of Git")
     if not _TEXT.search(path) or _NOT_TEXT.search(path):
         return
     text = text_of(path)
@@ -163,20 +183,27 @@ def _signs_in_text(path: str, text: str) -> Iterator[Sign]:
         settings += [
             (number, (match.group(1) or match.group()).strip("\"'),]")) for match in _OPTION.finditer(line)
         ]
-        if _WORKSPACE.search(line):
-            found.setdefault(SignKind.WORKSPACE, number)
-        elif not path.endswith(".md") and _RUN.search(line):
-            found.setdefault(SignKind.RUN, number)
+        if (kind := _kind(path, line)) is not None:
+            found.setdefault(kind, number)
     if settings:
         passed = tuple(dict.fromkeys(value for _, value in settings))
         what = f"passes backend settings to init ({passed[0]})"
         place = Place(file=path, line=settings[0][0])
         yield Sign(kind=SignKind.OPTION, place=place, what=what, options=passed)
-    for kind, what in ((SignKind.RUN, "runs Terraform"), (SignKind.WORKSPACE, "selects a workspace")):
+    for kind, what in _WHAT.items():
         if kind in found:
-            is_run = kind is SignKind.RUN
-            options = tuple(_VARIABLES_FILE.findall(text)) if is_run else names_in_script(text)
+            is_workspace = kind is SignKind.WORKSPACE
+            options = names_in_script(text) if is_workspace else tuple(_VARIABLES_FILE.findall(text))
             yield Sign(kind=kind, place=Place(file=path, line=found[kind]), what=what, options=options)
+
+
+def _kind(path: str, line: str) -> SignKind | None:
+    """What a line of a script or of documentation does."""
+    if _WORKSPACE.search(line):
+        return SignKind.WORKSPACE
+    if path.endswith(".md"):
+        return SignKind.BY_HAND if _APPLIED_BY_HAND.search(line) else None
+    return SignKind.RUN if _RUN.search(line) else None
 
 
 def stray_state(path: str) -> Sign:

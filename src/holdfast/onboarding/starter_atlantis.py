@@ -15,6 +15,7 @@ from holdfast.onboarding.naming import environment_word, is_environment
 from holdfast.onboarding.scan import RepositoryScan
 from holdfast.onboarding.scan_atlantis import DEFAULT_WORKSPACE, Atlantis, Project
 from holdfast.onboarding.starter_entries import StackDraft, StackEntry, single_entry, unused_name, valid_name
+from holdfast.onboarding.state_evidence import without_workspaces
 from holdfast.onboarding.translators.translation import Part, TranslatedStack, Translation
 from holdfast.stacks.listing import ROOT, join_path
 
@@ -97,9 +98,7 @@ def _entry(project: Project, name: str, scan: RepositoryScan, needs: tuple[str, 
     module = scan.modules[project.folder]
     held_back = None
     if module.backend is None and workspace is not None:
-        if module.uses_workspace:
-            held_back = f"its code reads terraform.workspace ({workspace}) but has no backend with workspaces"
-        workspace = None
+        held_back, workspace = without_workspaces(module), None
     stack = StackDraft(
         name=name,
         module=project.folder,

@@ -287,7 +287,7 @@ def entries_with_states(
 def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | None:
     captured = [stack.captured for stack in entry.stacks]
     reasons = list(dict.fromkeys(choice.held_back for choice in own))
-    open_ = {why.missing for why in reasons if why is not None}
+    open_ = {(why.missing, why.next_step) for why in reasons if why is not None}
     if None not in reasons and len(reasons) > 1 and len(open_) == 1 and reasons[0] is not None:
         similar = f"{reasons[0].reason} (and similar for other stacks of this entry)"
         reasons = [replace(reasons[0], reason=similar)]
@@ -307,12 +307,16 @@ def _together(entry: StackEntry, own: Sequence[StateChoice]) -> StackEntry | Non
         workspace = _template(workspaces, captured)
         if workspace is None:
             return None
+    held_back = own[0].held_back
+    if held_back is not None and len(entry.stacks) == 1:
+        named = held_back.next_step.replace(" STACK`", f" {entry.stacks[0].name}`")
+        held_back = replace(held_back, next_step=named)
     return replace(
         entry,
         backend=backend or entry.backend,
         workspace=workspace,
-        held_back=own[0].held_back.reason if own[0].held_back else entry.held_back,
-        next_step=own[0].held_back.next_step if own[0].held_back else entry.next_step,
+        held_back=held_back.reason if held_back else entry.held_back,
+        next_step=held_back.next_step if held_back else entry.next_step,
     )
 
 

@@ -25,16 +25,23 @@ from holdfast.stacks.listing import join_path
 
 NO_STATE: Final = "If it was never applied, uncomment the entry as it is."
 """Holdfast then manages the state."""
+ADOPT: Final = (
+    "Copy that terraform.tfstate (or terraform.tfstate.d) next to the code, uncomment the entry, then run "
+    "`holdfast state adopt STACK`."
+)
 NAME_WORKSPACE: Final = (
     "Replace `{WORKSPACE}` with the name that `terraform workspace list` shows. If there are several, write "
     'one entry with `matrix: { workspace: [dev, prod] }`, a `name` and `workspace: "{workspace}"`.'
 )
 WITHOUT_WORKSPACES: Final = ("http", "cloud", "remote")
+_PIPELINES: Final = (".yml", ".yaml", "Jenkinsfile")
+"""What runs there leaves no state on a person's machine."""
 _AZURE_TASK: Final = {
     "backendAzureRmStorageAccountName": "storage_account_name",
     "backendAzureRmContainerName": "container_name",
     "backendAzureRmKey": "key",
 }
+_ANY: Final = "$"
 _FILLED_IN: Final = re.compile(
     r"<%|\{\{|#\{|\$\(|\$\w|@@|%\w+%|__\w+__|<[\w -]+>|\bYOUR[-_]"
     r"|\b(?:UPDATE|CHANGE|REPLACE|FILL|INSERT)[-_]?[A-Z_]*\b"
@@ -57,6 +64,7 @@ class StateEvidence:
         self._signs = Signs(scan.signs, scan.modules)
         backends = [module.backend for module in scan.modules.values() if module.backend is not None]
         self._left_open = {name for backend in backends for name in _location(backend) - _set_in(backend)}
+        self._incomplete = any(map(missing_settings, backends))
         self._passed: dict[str, dict[str | None, Sign]] = {}
         for sign in scan.signs:
             if sign.kind is SignKind.OPTION and sign.is_general:
@@ -81,8 +89,9 @@ class StateEvidence:
             return None  # it is adopted, and Holdfast plans nothing before that
         kinds = (SignKind.STATE, SignKind.TEMPLATE, SignKind.OPTION, SignKind.TOOL)
         sign = module.initialised or module.commented or self._signs.of(module.folder, *kinds)
+        by_hand = self._by_hand(module) if sign is None else None
         sign = sign or self._signs.near(module.folder, SignKind.RUN, SignKind.WORKSPACE)
-        if sign is not None:
+        if sign is not None and by_hand is None:
             reason = f"the code has no backend, but {sign.place} {sign.what}"
             return HeldBack(
                 reason=reason, next_step=f"{sign.next_step or write_backend(sign.backend)} {NO_STATE}"
@@ -94,6 +103,8 @@ class StateEvidence:
             why = f"the code has no backend, but {self._backend_files[0].path} has settings for one"
         elif self._others is not None:
             why = f"the code has no backend, but other code here has one ({self._others.backend_place})"
+        elif by_hand is not None:
+            return HeldBack(reason=f"the code has no backend, {by_hand}", next_step=f"{ADOPT} {NO_STATE}")
         elif module.locked:
             why = "the code was initialised before, but it has no backend and its state is not here"
         elif missing:
@@ -104,10 +115,26 @@ class StateEvidence:
 
     def local(self, module: ScannedModule) -> HeldBack | None:
         """For a local backend: its state may be on another machine."""
-        if module.backend is None or module.backend.type != "local" or module.states or not module.locked:
+        if module.backend is None or module.backend.type != "local" or module.states:
+            return None
+        by_hand = self._by_hand(module)
+        if not module.locked and by_hand is None:
             return None
         reason = "the code was initialised before, but its local state is not here"
+        if by_hand is not None:
+            reason = f"the code has a local backend, {by_hand}"
         return HeldBack(reason=reason, next_step=f"Copy the state file here. {NO_STATE}")
+
+    def _by_hand(self, module: ScannedModule) -> str | None:
+        """Signs of a local state that is not in Git, but on the machine of whoever applied it."""
+        sign = self._signs.near(module.folder, SignKind.RUN, SignKind.BY_HAND)
+        ignored = self._signs.near(module.folder, SignKind.IGNORED_STATE)
+        if sign is None or ignored is None or sign.place.file.endswith(_PIPELINES):
+            return None
+        return (
+            f"{sign.place} {sign.what}, and {ignored.place} {ignored.what}: "
+            "its local state is probably on the machine of whoever applied it"
+        )
 
     def settings(self, folder: str) -> Sign | None:
         """What supplies the backend settings that the code leaves open."""
@@ -124,7 +151,10 @@ class StateEvidence:
             if name in _set_in(backend) and name in self._left_open:
                 continue
             own = backend.settings.get(name, "")
-            sign = next((sign for value, sign in self._passed.get(name, {}).items() if value != own), None)
+            passed_as = dict(self._passed.get(name, {}))
+            if not self._incomplete and name in _set_in(backend):
+                passed_as |= self._passed.get(_ANY, {})
+            sign = next((sign for value, sign in passed_as.items() if value != own), None)
             if sign is not None:
                 passed[name] = sign
         return passed
@@ -178,11 +208,16 @@ def _same_name(path: str, option: str) -> bool:
 
 
 def _passed_settings(sign: Sign, files: Sequence[BackendFile]) -> Iterator[tuple[str, str | None]]:
-    """Names and values; no value if it depends on the script, or on which of several files it passes."""
+    """Names and values; no value if it depends on the script, or on which of several files it passes.
+
+    `_ANY` if the script computes the names as well.
+    """
     for option in sign.options:
         name, is_setting, value = option.partition("=")
         if is_setting:
             yield name, None if "$" in value else value
+        elif "$" in option and not files:
+            yield _ANY, None
         if (setting := _AZURE_TASK.get(option)) is not None:
             yield setting, None
         for file in files:
@@ -199,6 +234,13 @@ def held_for_both(settings: HeldBack | None, workspace: HeldBack | None) -> Held
         next_step=f"{settings.next_step} {workspace.next_step}",
         missing=tuple(dict.fromkeys((*settings.missing, *workspace.missing))),
     )
+
+
+def without_workspaces(module: ScannedModule) -> str | None:
+    """Why code that has to run in workspaces is held back."""
+    if module.backend is not None or not module.uses_workspace:
+        return None
+    return "the code reads terraform.workspace but has no backend with workspaces"
 
 
 def hosted_elsewhere(backend: CodeBackend) -> HeldBack:

@@ -23,13 +23,15 @@ from holdfast.plans.unreachable import UnreachableHosts
 from holdfast.secrets.keys import index_key
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor
-from holdfast.stacks.backend import CodeBackend, code_backend
+from holdfast.stacks.backend import CodeBackend
+from holdfast.stacks.reads.remote_states import stack_backend
 from holdfast.stacks.stack import Stack
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.confinement import WorkerConfinement
+from holdfast.terraform.engine.environment import terraform_variables
 from holdfast.terraform.engine.folder_hashes import FolderHashes
 from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId, Stop
 from holdfast.terraform.engine.pool import WorkerPool
@@ -63,8 +65,8 @@ class Project(Struct, frozen=True, kw_only=True):
     def weakened(self) -> tuple[str, ...]:
         return self.base.weakened if self.base is not None else ()
 
-    def code_backend(self, module: str) -> CodeBackend | None:
-        return code_backend(self.code, module)
+    def code_backend(self, stack: Stack) -> CodeBackend | None:
+        return stack_backend(self.code, stack, terraform_variables(self.environment.variables))
 
 
 class Control(Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.destination import differences
 from holdfast.plans.environment.outside_content import downloaded_modules
 from holdfast.plans.events import Note
-from holdfast.plans.unreachable import download_hosts, required_addresses
+from holdfast.plans.unreachable import download_hosts, missing_addresses, required_addresses
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files
@@ -240,10 +240,11 @@ class InitCache:
         """Raises HostUnreachable if another init has already failed to reach a host that this one needs."""
         environment = self._workdir.environment
         content = files.content_of(self._workdir.work.lock_file)
-        if content is not None:
-            addresses = [locked.address for locked in read_lock(content) if self._link(locked) is None]
-        else:
-            addresses = list(required_addresses(map(self._code.module, self._workdir.modules)))
+        product = self._workdir.engine.identity.product
+        required = required_addresses(map(self._code.module, self._workdir.modules), product)
+        locked = read_lock(content) if content is not None else ()
+        linked = {provider.address: self._link(provider) is not None for provider in locked}
+        addresses = missing_addresses(set(required), linked, product)
         self._context.hosts.require_reachable(
             self._workdir.stack.name, download_hosts(addresses, self._module, environment), environment
         )

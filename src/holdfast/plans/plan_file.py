@@ -35,6 +35,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.addresses import covers
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
+from holdfast.terraform.engine.interface import EngineId, Product
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.statefile.model import State, StateFile, StateOutput, read_state
@@ -74,17 +75,21 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     destroy: bool = False
     """Planned with `--destroy`."""
     targeted: bool = False
-    """Planned with `--target`."""
+    """Planned with `--target` or `--exclude`."""
     options: PlanOptions = PlanOptions()
     mocks: Mapping[str, Any] = field(default_factory=dict)
     """Variables with a mock value. Such a plan is never applied."""
     notes: tuple[str, ...] = ()
+    product_change: str | None = None
+    """That the last apply ran the other product, if so."""
     outputs: tuple[StateOutput, ...] | None = None
     """Of the state that was planned against; None: not known, for example encrypted."""
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What `--target` leaves of the plan. Terraform says nothing if an address does not exist."""
+        """What was planned of the stack. Terraform says nothing if an address does not exist."""
+        if excludes := self.options.excludes:
+            return (f"without {', '.join(excludes)}",)
         targets = () if self.options.imports else self.options.targets
         known = [change.address for change in self.plan.changes]
         known += [resource.address for resource in self.plan.prior_state.resources()]
@@ -155,13 +160,21 @@ async def create_plan(
     notes = (
         *variables_note(options.variables),
         *workdir.notes,
-        *filter(None, (unconfined,)),
+        *((unconfined,) if unconfined else ()),
         *lock_note,
         *_unchecked_note(plan_file.parts.files),
         *terraform.warnings,
         *plan_file.notes,
     )
     return structs.replace(plan_file, notes=notes)
+
+
+def product_change(engine: EngineId, last_seen: StateRecord | None) -> str | None:
+    """Whatever the reason is, a state does not change its product unnoticed."""
+    last = last_seen.product if last_seen is not None else ""
+    if last in ("", engine.product):
+        return None
+    return f"last applied with {Product(last).shown}; this plan was made with {engine}"
 
 
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
@@ -227,11 +240,12 @@ async def plan_with(
         ephemeral=has_ephemeral_variables(context.project.code, stack),
         changes=plan.has_changes or code != 0 or gone,
         destroy=options.destroy,
-        targeted=bool(options.targets),
+        targeted=bool(options.targets or options.excludes),
         mocks=workdir.read.mocks,
         options=options,
         origin=origin,
         notes=notes,
+        product_change=product_change(terraform.identity, last_seen),
         outputs=prior.outputs if isinstance(prior, State) else (),
     )
 

@@ -124,7 +124,7 @@ def applied_as(config: Config, stack: Stack) -> AppliedAs:
 
 def state_of(project: Project, stack: Stack) -> str | None:
     """Names its state in such a record; None: it has the stack's own name."""
-    return state_key(stack, project.code_backend(stack.module))
+    return state_key(stack, project.code_backend(stack))
 
 
 def policy_files(code: Code) -> PolicyFiles:

@@ -9,7 +9,7 @@ from holdfast.kernel.errors import Refused
 from holdfast.plans import renames, state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.destination import require_equal, require_none
-from holdfast.plans.plan_file import PlanFile
+from holdfast.plans.plan_file import PlanFile, product_change
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
@@ -28,6 +28,8 @@ from holdfast.terraform.plan.archive import (
 )
 from holdfast.terraform.plan.values import sensitive_values
 from holdfast.terraform.workdirs.created_files import new_files, restore_files
+
+_ENCRYPTED = "OpenTofu encrypted the plan file: Holdfast cannot check that it was made from this code"
 
 
 async def restore_plan(
@@ -77,7 +79,8 @@ async def restore_plan(
         # No command saves a plan of imports, which the guard judges otherwise: a bundle has none.
         options=bundle.options._replace(imports=()),
         origin=origin,
-        notes=variables_note(bundle.options.variables),
+        product_change=product_change(workdir.engine.identity, last_seen),
+        notes=(*variables_note(bundle.options.variables), *((_ENCRYPTED,) if archive is None else ())),
     )
 
 
@@ -117,7 +120,8 @@ def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) ->
 
     None if OpenTofu encrypted the plan file.
     """
-    if workdir.engine.identity.product is Product.TOFU and is_encrypted(bundle.plan):
+    tofu = workdir.engine.identity.product is Product.TOFU
+    if tofu and is_encrypted(bundle.plan):
         return None
     try:
         archive = read_archive(bundle.plan)
@@ -127,7 +131,7 @@ def _require_own_code(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir) ->
             f"{stack.name}: {error}",
             hint=f"Make a new plan: holdfast plan {stack.name} --out DIR",
         ) from None
-    if (different := different_code(archive, workdir.work.module)) is not None:
+    if (different := different_code(archive, workdir.work.module, tofu=tofu)) is not None:
         raise Refused(
             "HF-BUND-21",
             f"{stack.name}: the plan was made from other code ({different})",
@@ -144,7 +148,8 @@ def _require_same(stack: Stack, bundle: SavedPlan, workdir: StackWorkdir, *, pol
             "HF-BUND-5",
             f"{stack.name}: the plan was made with {bundle.engine['product']} {bundle.engine['version']}, "
             f"but {identity.product} {identity.version} would apply it",
-            hint=f"Install that version, or make a new plan: holdfast plan {stack.name} --out DIR",
+            hint=f"Install that version, or set `engine: {{use: {bundle.engine['product']}}}` if it is "
+            f"installed. Or make a new plan: holdfast plan {stack.name} --out DIR",
         )
     moved = [
         what

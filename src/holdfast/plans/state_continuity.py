@@ -189,6 +189,7 @@ def record(
     known: StateRecord | None = None,
     origin: Origin | None = None,
     run: str = "",
+    product: str = "",
 ) -> None:
     """Record the state that was seen, so that its loss is noticed; `run` is the apply that wrote it.
 
@@ -196,7 +197,7 @@ def record(
     nothing: what it says about a state does not count.
     """
     if isinstance(state, State) and state.lineage and store.can_apply:
-        _record(store, stack, home.place, state, known, origin, run)
+        _record(store, stack, home.place, state, known, origin, run, product)
 
 
 def record_managed(store: RunStore, stack: str, state: State) -> None:
@@ -211,6 +212,7 @@ def _record(
     known: StateRecord | None,
     origin: Origin | None,
     run: str,
+    product: str = "",
 ) -> None:
     if known is None and (origin is None or not run):
         known = store.last_seen(stack)
@@ -224,6 +226,7 @@ def _record(
         source=source,
         variables=variables,
         run=run or _writer(known, state),
+        product=product or (known.product if known is not None else ""),
     )
     if known is None or structs.replace(known, seen=seen.seen) != seen:
         store.record(stack, seen)
@@ -270,7 +273,7 @@ def state_files_read(project: Project, stack: Stack) -> frozenset[str]:
     owners = {derived.stack for derived in stack.derived if derived.output is None}
     files_read = (
         state_home(
-            *(other, project.code_backend(other.module), other.backend.settings if other.backend else {}),
+            *(other, project.code_backend(other), other.backend.settings if other.backend else {}),
             root=project.root,
         ).file
         for name in owners

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.hcl.eval.code import is_downloaded
-from holdfast.kernel.errors import EngineError, HoldfastError
+from holdfast.kernel.errors import EngineError, HoldfastError, UsageError
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.outside_content import downloaded_modules, files_outside, provider_overrides
 from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, warnings_in
@@ -308,6 +308,12 @@ class Terraform:
             return await self._with_init(plan)
 
     async def _plan(self, options: argv.PlanOptions) -> int:
+        if options.excludes and self.identity.product is not Product.TOFU:
+            raise UsageError(
+                "HF-ENG-24",
+                f"{self.workdir.stack.name}: {self.identity} has no --exclude",
+                hint="Only OpenTofu does. Use --target, or set `engine: {use: tofu}` for the stack.",
+            )
         output = CommandOutput()
         words = argv.plan(
             options,

@@ -16,6 +16,7 @@ from holdfast.hcl.eval.code import ModuleCode
 from holdfast.kernel.errors import Failed, Problem
 from holdfast.kernel.text import plural
 from holdfast.terraform.engine.environment import cli_config
+from holdfast.terraform.engine.interface import Product
 
 _HOST = re.compile(r"could not connect to ([^\s:]+(?::\d+)?):|Get \"https?://([^/\"]+)/")
 _OWN_ATTEMPTS = re.compile(r"giving up after \d+ attempt|failed after \d+ attempts")
@@ -26,8 +27,7 @@ _NETWORK = re.compile(
 _ROUTE = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "TF_CLI_CONFIG_FILE")
 _MOST_NAMES = 10
 _PARTS = 3
-_DEFAULT_HOST = "registry.terraform.io"
-"""Of Terraform; with OpenTofu, which has its own, each stack tries once."""
+_DEFAULT_HOSTS = {Product.TERRAFORM: "registry.terraform.io", Product.TOFU: "registry.opentofu.org"}
 
 Route = tuple[str | None, ...]
 Attempts = Callable[[tuple[Problem, ...]], int | None]
@@ -57,12 +57,24 @@ def was_retried(problems: Iterable[Problem]) -> bool:
     return any(_OWN_ATTEMPTS.search(problem.message) for problem in problems)
 
 
-def required_addresses(modules: Iterable[ModuleCode]) -> Iterator[str]:
-    """Of the providers that the code requires, as far as their address has a host."""
+def required_addresses(modules: Iterable[ModuleCode], product: Product) -> Iterator[str]:
+    """Of the providers that the code requires, with the engine's own registry if they name no host."""
     for required in (value for module in modules for value in module.required_providers.values()):
         source = required.get("source") if isinstance(required, Mapping) else None
         if isinstance(source, str):
-            yield source if source.count("/") == _PARTS - 1 else f"{_DEFAULT_HOST}/{source}"
+            yield source if source.count("/") == _PARTS - 1 else f"{_DEFAULT_HOSTS[product]}/{source}"
+
+
+def missing_addresses(required: set[str], linked: Mapping[str, bool], product: Product) -> set[str]:
+    """Of the providers that the mirror does not have. `linked`: whether it has those of the lock file.
+
+    OpenTofu takes from its own registry what a lock file of Terraform names, unless the code names the host.
+    """
+    missing = {address for address in {*required, *linked} if not linked.get(address)}
+    host = _DEFAULT_HOSTS[Product.TERRAFORM]
+    if product is not Product.TERRAFORM:
+        missing -= {address for address in linked.keys() - required if address.startswith(f"{host}/")}
+    return missing
 
 
 def download_hosts(addresses: Iterable[str], module: Path, environment: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,7 @@ from holdfast.terraform.engine.environment import (
     terraform_variables,
 )
 from holdfast.terraform.engine.interface import Engine
+from holdfast.terraform.engine.selection import NoEngineError
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state, sensitive_variables
 from holdfast.terraform.workdirs.created_files import FileStamps, list_files
@@ -127,7 +128,7 @@ async def open_workdir(
     project = context.project
     # An encrypted file may contain the backend: then even the place of the state is unknown.
     require_readable(project.code, stack, only_encrypted=True)
-    bare_home = stateless_home(stack, project.code_backend(stack.module)) if stateless else None
+    bare_home = stateless_home(stack, project.code_backend(stack)) if stateless else None
     if bare_home is not None:
         stack = replace(stack, backend=None, workspace="default")
     context.control.tell(PhaseStarted(stack=stack.name, phase="layout"))
@@ -223,24 +224,34 @@ def _require_files(project: Project, stack: Stack, inputs: StackInputs) -> None:
 
 
 def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
-    """Raise every engine or backend error of all stacks at once, before anything runs. Reads no secret."""
+    """Raise every backend error of all stacks at once, before anything runs. Reads no secret.
+
+    A stack without an engine fails by itself when its run starts, unless none of them has one.
+    """
     problems: list[Problem] = []
+    without_engine: list[Problem] = []
+    can_run = False
     for stack in stacks:
         try:
             require_readable(context.project.code, stack, only_encrypted=True)
-            context.engines.choose(stack)
             home_of(context.project, stack)
+            context.engines.choose(stack)
+        except NoEngineError as error:
+            without_engine += error.problems
+            continue
         except UsageError as error:
             problems += error.problems
         except (EngineError, UnreadableFiles):
-            # Only this stack fails, when its run starts.
-            continue
+            pass  # Only this stack fails, when its run starts.
+        can_run = True
+    if not can_run:
+        problems += without_engine
     if problems:
-        raise ConfigError(tuple(problems))
+        raise ConfigError(tuple(dict.fromkeys(problems)))
 
 
 def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:
-    return state_home(stack, project.code_backend(stack.module), settings, root=project.root)
+    return state_home(stack, project.code_backend(stack), settings, root=project.root)
 
 
 def home_of(project: Project, stack: Stack) -> StateHome:

@@ -55,6 +55,7 @@ def plan_context(
         read_outputs=frozenset(_read_outputs(project, stack, plan_file)) if removed else frozenset(),
         findings=findings,
         lowered=lowered,
+        product_change=plan_file.product_change,
     )
 
 

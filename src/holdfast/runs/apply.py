@@ -311,7 +311,11 @@ async def _record_after(
     state = read_state(content)
     context.redactor.register_all(sensitive_in_state(state))
     await asyncio.to_thread(
-        state_continuity.record, context.store, stack.name, home, state, origin=plan_file.origin, run=run
+        state_continuity.record,
+        *(context.store, stack.name, home, state),
+        origin=plan_file.origin,
+        run=run,
+        product=terraform.identity.product.value,
     )
     return state_continuity.identity(state), ()
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.config.problems import Problems
 from holdfast.config.secret_refs import Value
-from holdfast.hcl.eval.code import Code, ModuleCode
+from holdfast.hcl.eval.code import Code, ModuleCode, read_by_tofu
 from holdfast.hcl.eval.values import known
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import constant
@@ -67,8 +67,8 @@ def settings_in_files(
     return settings  # type: ignore[return-value] # constants of HCL are values of the configuration
 
 
-ReadBackend = Callable[[str], CodeBackend | None]
-"""From a module's folder to the backend in its code; None if there is none."""
+ReadBackend = Callable[[Stack], CodeBackend | None]
+"""The backend in a stack's code; None if there is none."""
 
 
 def code_backend(code: Code, module: str) -> CodeBackend | None:
@@ -87,9 +87,10 @@ def code_backend(code: Code, module: str) -> CodeBackend | None:
 def backend_block(module: ModuleCode) -> Block | None:
     """The effective `backend` or `cloud` block: the last one, as with override files."""
     last: Block | None = None
-    for block in module.blocks("terraform"):
-        for inner in block.body.blocks_of("backend", "cloud"):
-            last = inner
+    for file in read_by_tofu(module.files):
+        for block in file.body.blocks_of("terraform"):
+            for inner in block.body.blocks_of("backend", "cloud"):
+                last = inner
     return last
 
 

@@ -25,7 +25,13 @@ from holdfast.stacks import order
 from holdfast.stacks.backend import ReadBackend, settings_in_files
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.duplicates import check_files, check_names, check_states
-from holdfast.stacks.generated import GenerateError, ReadContent, generated_files, no_content
+from holdfast.stacks.generated import (
+    GenerateError,
+    ReadContent,
+    UnreadTemplateError,
+    generated_files,
+    no_content,
+)
 from holdfast.stacks.listing import Tree, has_root_module
 from holdfast.stacks.matrix import combinations
 from holdfast.stacks.pattern import compile_pattern, matching_paths
@@ -107,7 +113,7 @@ class _Discovery:
         self.scopes: dict[str, PlaceholderScope] = {}
         self._broken: set[str | None] = set()
         """Names of stacks with a mistake; None for one whose name is unknown."""
-        self._reported: set[Problem] = set()
+        self._unread_templates: list[Problem] = []
 
     def run(self, *, lenient: bool) -> tuple[Stack, ...]:
         drafts = [
@@ -116,7 +122,6 @@ class _Discovery:
             for scope in self._scopes(rule)
             if (draft := self._draft(scope)) is not None
         ]
-        self._report_unread()
         stacks = [draft.stack for draft in drafts]
         check_names(stacks, self._problems)
         check_states([stack for stack in stacks if not stack.problems], self._code_backend, self._problems)
@@ -136,7 +141,7 @@ class _Discovery:
             tree=self._tree,
         )
         if pattern is None:
-            for combination in combinations(rule, self._tree, self._files.values, self._problems):
+            for combination in combinations(rule, self._tree, self._files.items, self._problems):
                 yield scope(captured=combination.values, path=None, sources=combination.sources)
             return
         folders = rule.kind is RuleKind.FOLDER
@@ -150,22 +155,15 @@ class _Discovery:
         folder, _, name = path.rpartition("/")
         return is_auto_loaded(name) and has_root_module(self._tree.listing(folder or "."))
 
-    def _report_unread(self) -> None:
-        """Files that define stacks, such as those of a matrix: without them, the stacks are unknown."""
-        for problem in self._files.take_problems():
-            if problem not in self._reported:
-                self._reported.add(problem)
-                self._problems.extend((problem,), place=Place(file=""))
-
     def _draft(self, scope: PlaceholderScope) -> _Draft | None:
         """A mistake in the configuration stops everything; a file that cannot be read only its stacks."""
-        self._report_unread()
-        every, self._problems = self._problems, Problems()
+        every, self._problems, self._unread_templates = self._problems, Problems(), []
         try:
             draft = self._draft_from(scope)
         finally:
             own, self._problems = self._problems, every
-        unread = self._files.take_problems()
+        self._files.need(scope.sources)
+        unread = (*self._files.take_problems(), *self._unread_templates)
         if draft is None or (own and not unread):
             self._broken.add(draft.stack.name if draft is not None else None)
             every.add_all(own)
@@ -251,6 +249,8 @@ class _Discovery:
                 place=scope.rule.place_of(key, error.text),
                 hint="Set the value in the entry or in the variables file, or do not use the placeholder.",
             )
+        except UnreadTemplateError as error:
+            self._unread_templates.append(error.problem)
         except GenerateError as error:
             message, place = f"{_label(scope)} cannot {error}", scope.rule.place_of(key)
             self._problems.add("HF-STACK-21", message, place=place, hint=error.hint)
@@ -320,7 +320,7 @@ class _Discovery:
 
     def _check_name(self, name: str, scope: PlaceholderScope) -> bool:
         problem = name_problem(name)
-        if problem is None:
+        if problem is None or self._files.need(scope.sources):
             return True
         source = f" (from {printable(scope.path)})" if scope.path else ""
         self._problems.add(

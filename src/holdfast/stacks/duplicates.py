@@ -52,7 +52,7 @@ def check_states(stacks: Iterable[Stack], code_backend: ReadBackend, problems: P
     """Two stacks with one state, and backends of two types."""
     by_state: defaultdict[object, list[tuple[Stack, str]]] = defaultdict(list)
     for stack in stacks:
-        code = code_backend(stack.module)
+        code = code_backend(stack)
         code_type = type_mismatch(stack, code)
         if code_type is not None and stack.backend is not None:
             problems.add(

@@ -8,13 +8,14 @@ from typing import Final
 from holdfast.config.placeholders import NAME, MalformedError
 from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
 from holdfast.hcl.reader import read
+from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.listing import Tree, has_file, join_path
 from holdfast.stacks.scope import PlaceholderScope
 from holdfast.stacks.stack import GeneratedFile, Stack
 
-ReadContent = Callable[[str], bytes | None]
-"""From a path relative to the root to the file's content; None if there is none."""
+ReadContent = Callable[[str], bytes | Problem | None]
+"""From a path relative to the root to the file's content or why it cannot be read; None if there is none."""
 
 _TOKEN: Final = pattern(r"@@\{|@\{([^{}\n]*)(\}?)")
 _ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -28,6 +29,14 @@ class GenerateError(Exception):
         self.hint = hint
 
 
+class UnreadTemplateError(Exception):
+    """A template exists, but cannot be read."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
 def no_content(_path: str) -> bytes | None:
     """Where templates are not read."""
     return b""
@@ -36,7 +45,10 @@ def no_content(_path: str) -> bytes | None:
 def generated_files(
     scope: PlaceholderScope, tree: Tree, read_content: ReadContent
 ) -> Mapping[str, GeneratedFile]:
-    """The generated files of one stack by name. Raises GenerateError, and the errors of placeholders."""
+    """The generated files of one stack by name.
+
+    Raises GenerateError, UnreadTemplateError, and the errors of placeholders.
+    """
     files: dict[str, GeneratedFile] = {}
     for name, wanted in scope.rule.generate.items():
         path = scope.fill_path(wanted.template) if wanted.template is not None else None
@@ -44,18 +56,22 @@ def generated_files(
             hint = "Holdfast never replaces a file of the repository. Rename one of them."
             raise GenerateError(f"generate {name}: the module has a file of this name", hint)
         content = read_content(path) if path is not None else (wanted.content or "").encode()
+        if isinstance(content, Problem):
+            raise UnreadTemplateError(content)
         if content is None:
-            why = "does not exist"
-            if path is not None and has_file(tree, path):
-                why = "cannot be read, or leads out of the repository"
             hint = "Paths are relative to holdfast.yaml."
-            raise GenerateError(f"generate {name}: the template {path} {why}", hint)
+            raise GenerateError(f"generate {name}: the template {path} does not exist", hint)
         try:
             text = render(content.decode(), scope.value_of)
-        except (MalformedError, UnicodeDecodeError) as error:
-            why = "is not text in UTF-8" if isinstance(error, UnicodeDecodeError) else f"contains {error}"
+        except UnicodeDecodeError as error:
+            message, place = f"not UTF-8 (byte {error.start})", Place(file=path or name)
+            hint = "Save the file as UTF-8."
+            raise UnreadTemplateError(
+                Problem(code="HF-HCL-2", message=message, hint=hint, place=place)
+            ) from None
+        except MalformedError as error:
             hint = "Placeholders are @{name}; a literal @{ is written @@{."
-            raise GenerateError(f"generate {name}: its template {why}", hint) from None
+            raise GenerateError(f"generate {name}: its template contains {error}", hint) from None
         _require_usable(name, text)
         files[name] = GeneratedFile(content=text, template=path)
     return files

@@ -12,9 +12,9 @@ from holdfast.config.problems import Problems
 from holdfast.config.stack_rules import StackRule
 from holdfast.stacks.listing import Tree, has_file
 from holdfast.stacks.pattern import compile_pattern, matching_paths
-from holdfast.stacks.scope import ITEMS
 
-ReadFile = Callable[[str], Mapping[str, object]]
+ReadItems = Callable[[str], tuple[str, ...] | None]
+"""From a path to the list in the file; None if it cannot be read."""
 
 
 class Combination(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
 
 
-def combinations(rule: StackRule, tree: Tree, read: ReadFile, problems: Problems) -> Iterator[Combination]:
+def combinations(rule: StackRule, tree: Tree, read: ReadItems, problems: Problems) -> Iterator[Combination]:
     """One without values for an entry without a matrix."""
     for axis in rule.axes.values():
         file = axis.file if isinstance(axis, MatrixSource) else None
@@ -45,13 +45,16 @@ def _matches(values: Mapping[str, str], pattern: Mapping[str, str]) -> bool:
     return all(values.get(name) == value for name, value in pattern.items())
 
 
-def _values(name: str, axis: MatrixAxis, tree: Tree, read: ReadFile) -> Iterator[tuple[str, str | None]]:
-    """Each value once, with the path that it comes from."""
+def _values(name: str, axis: MatrixAxis, tree: Tree, read: ReadItems) -> Iterator[tuple[str, str | None]]:
+    """Each value once, with the path that it comes from.
+
+    If its file cannot be read, the values are not known: one stack stands for all, with `{name}` in its name.
+    """
     if not isinstance(axis, MatrixSource):
         yield from ((value, None) for value in axis if isinstance(value, str))
     elif axis.file is not None:
-        items = read(axis.file).get(ITEMS) if has_file(tree, axis.file) else ()
-        yield from ((str(item), axis.file) for item in items) if isinstance(items, tuple) else ()
+        items = read(axis.file) if has_file(tree, axis.file) else ()
+        yield from ((item, axis.file) for item in ((f"{{{name}}}",) if items is None else items))
     else:
         folders = axis.folders is not None
         pattern = compile_pattern(axis.folders or axis.files or "")

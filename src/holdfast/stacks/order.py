@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.kernel.errors import Place
 from holdfast.kernel.text import first_names
-from holdfast.stacks.stack import Derived, Stack
+from holdfast.stacks.stack import Derived, Stack, may_be
 
 Graph = Mapping[str, Collection[str]]
 """From a stack's name to the names it depends on."""
@@ -61,6 +61,8 @@ def resolve(
                 matches[glob] = fnmatch.filter(ordered, glob)
             own.update(name for name in matches[glob] if name != stack)
             matched[dependency.place, glob] = bool(matches[glob])
+        elif entry := next((name for name in ordered if may_be(name, text)), None):
+            own.add(entry)
         elif complete:
             what = f"the {dependency.source} of {stack} reads" if dependency.source else f"{stack} depends on"
             problems.add(

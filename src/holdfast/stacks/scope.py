@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -20,7 +20,7 @@ from holdfast.config.yaml import ListNode, ScalarNode
 from holdfast.config.yaml import read as read_yaml
 from holdfast.hcl.eval.code import LARGEST, auto_loaded
 from holdfast.hcl.eval.worktree import Worktree
-from holdfast.hcl.reader import read, values
+from holdfast.hcl.reader import encrypted, is_encrypted, read, values
 from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem, internal_error
 from holdfast.kernel.text import plain_text
 from holdfast.stacks import environment
@@ -67,6 +67,8 @@ def variables_reader(tree: Worktree) -> ReadValues:
 
 def parse_values(content: bytes, path: str) -> Mapping[str, object]:
     """The values in a variables or backend file, and under `ITEMS` those of a YAML or JSON list."""
+    if is_encrypted(content):
+        raise ConfigError((encrypted(path),))
     if path.endswith((".yaml", ".yml")) or content.lstrip()[:1] == b"[":
         return {ITEMS: _list_items(content, path)}
     file = read(content, path)
@@ -111,6 +113,20 @@ class VariablesFiles:
         if path in self._unread:
             self._missed.add(path)
         return values
+
+    def items(self, path: str) -> tuple[str, ...] | None:
+        """The list in a file, as `values`; None if the file cannot be read or contains none."""
+        items = self.values(path).get(ITEMS)
+        if isinstance(items, tuple):
+            return items
+        self._unread.setdefault(path, _error(path, f"{path} must contain a list of texts").problems)
+        return None
+
+    def need(self, paths: Iterable[str]) -> bool:
+        """Whether one of these files was read before and cannot be read: `take_problems` then has it."""
+        unread = self._unread.keys() & set(paths)
+        self._missed |= unread
+        return bool(unread)
 
     def take_problems(self) -> tuple[Problem, ...]:
         """Of the files that were needed since the last call and cannot be read."""

@@ -17,7 +17,7 @@ from holdfast.hcl.eval.worktree import PathKind
 from holdfast.kernel.errors import internal_error
 from holdfast.stacks.reads.inputs import InputChange, InputKind, StackInputs, affecting_change, reason_text
 from holdfast.stacks.reads.walk import stack_inputs
-from holdfast.stacks.stack import RemovedStack, Selected, Stack
+from holdfast.stacks.stack import RemovedStack, Selected, Stack, may_be
 
 _ORDER = tuple(InputKind)
 
@@ -46,6 +46,8 @@ def select(
             reasons.append("its code cannot be followed, so every change counts")
             stack = replace(stack, problems=(*stack.problems, failed.problem))  # noqa: PLW2901
         reasons.extend(_file_reasons(stack, changed))
+        if stack.is_unknown:
+            reasons.append("its matrix cannot be read, so every change counts")
         if reasons:
             selected.append(Selected(stack=stack, reasons=tuple(dict.fromkeys(reasons))))
     return tuple(selected)
@@ -143,7 +145,8 @@ def removed_stacks(
             else f"its folder {stack.module} no longer contains code",
         )
     for name, old in (old_stacks or {}).items():
-        if name not in existing and name not in removed:
+        unknown = any(may_be(entry, name) for entry in existing)
+        if name not in existing and name not in removed and not unknown:
             reason = f"it is no longer in {config_file}"
             if config_file not in changed:
                 reason = f"no entry of {config_file} finds it any more"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -89,6 +90,11 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Why it cannot be used: a file that its settings depend on cannot be read."""
 
     @property
+    def is_unknown(self) -> bool:
+        """It stands for the stacks of an entry whose matrix takes values from a file that cannot be read."""
+        return "{" in self.name
+
+    @property
     def lane(self) -> str:
         """Of the target, otherwise of the environment. The lane of a target has no colon in its name."""
         if self.target is not None:
@@ -140,8 +146,19 @@ def matches(stack: Stack, argument: str) -> bool:
     key, colon, pattern = argument.partition(":")
     if colon and key in _FILTERS:
         value = _filters(stack)[key]
+        if stack.is_unknown and (value is None or "{" in value):
+            return True
         return value is not None and fnmatch.fnmatchcase(value, pattern)
-    return stack.name == argument or fnmatch.fnmatchcase(stack.name, argument)
+    if stack.name == argument or may_be(stack.name, argument):
+        return True
+    return fnmatch.fnmatchcase(stack.name, argument)
+
+
+def may_be(entry: str, name: str) -> bool:
+    """Whether a stack may be one of an entry whose matrix cannot be read: that has a `{name}` in its name."""
+    parts = entry.split("{")
+    others = (".+" + re.escape(part.partition("}")[2]) for part in parts[1:])
+    return len(parts) > 1 and re.fullmatch(re.escape(parts[0]) + "".join(others), name) is not None
 
 
 def _filters(stack: Stack) -> dict[str, str | None]:

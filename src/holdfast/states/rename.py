@@ -13,7 +13,7 @@ from holdfast.plans.renames import OrphanedState, orphaned_state
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import hold_claim
-from holdfast.stacks.stack import Stack
+from holdfast.stacks.stack import Stack, may_be
 from holdfast.states.operations import current_content
 from holdfast.system import clock
 from holdfast.terraform.statefile.model import State, read_state
@@ -113,7 +113,7 @@ async def retire(context: ChangeContext, old: str, *, reason: str) -> OrphanedSt
 
 
 def _require_gone(context: ChangeContext, old: str) -> OrphanedState:
-    if old in context.project.stacks:
+    if old in context.project.stacks or any(may_be(entry, old) for entry in context.project.stacks):
         raise UsageError(
             "HF-STATE-13",
             f"{old} is a stack of this repository",

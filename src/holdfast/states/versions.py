@@ -70,7 +70,7 @@ class Versions(Struct, frozen=True, kw_only=True):
 def is_managed(project: Project, stack: Stack) -> bool:
     """Whether Holdfast stores the state: neither code nor configuration names a backend."""
     configured = stack.backend.type if stack.backend is not None else None
-    return project.code_backend(stack.module) is None and configured is None
+    return project.code_backend(stack) is None and configured is None
 
 
 class _StoredVersions:

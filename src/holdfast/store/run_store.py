@@ -56,6 +56,8 @@ class StateRecord(Struct, frozen=True, kw_only=True):
     """A digest of its module and the values of its variables."""
     run: str = ""
     """The apply that wrote this version; empty: another one, or something else."""
+    product: str = ""
+    """`terraform` or `tofu`: what the last apply ran; empty: not known."""
 
 
 class StoreIdentity(NamedTuple):

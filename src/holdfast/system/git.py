@@ -170,6 +170,14 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         """Every path in the index; empty if git fails."""
         return self._list_files()
 
+    def authors(self) -> int | None:
+        """How many people the latest commits have; None if the history is cut off, or git fails."""
+        answer = self._run("log", "-500", "--format=%aN%x00%aE")
+        if answer.code != 0 or self.shallow():
+            return None
+        people = [line.lower().split(b"\0") for line in answer.out.splitlines() if b"[bot]" not in line]
+        return min(len(set(values)) for values in zip(*people, strict=True)) if people else None
+
     def untracked(self) -> tuple[str, ...]:
         """Every path that git would add; empty if git fails."""
         return self._list_files("--others", "--exclude-standard")

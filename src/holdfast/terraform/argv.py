@@ -54,12 +54,15 @@ class PlanOptions(NamedTuple):
     """In the order of the command line. Terraform gets them in a private file: `plans.variables`."""
     imports: tuple[tuple[str, str], ...] = ()
     """Addresses and ids of resources to import, for which the plan gets `import` blocks."""
+    excludes: tuple[str, ...] = ()
+    """Only with OpenTofu."""
 
     @property
     def shown(self) -> str:
         """The arguments of `holdfast plan` that repeat it, without the values of variables."""
         words = ["--destroy"] * self.destroy + ["--refresh-only"] * self.refresh_only
         words += [f"--target {address}" for address in self.targets]
+        words += [f"--exclude {address}" for address in self.excludes]
         words += [f"--replace {address}" for address in self.replace]
         words += [str(option) if option.is_file else f"{option}=…" for option in self.variables]
         return " ".join(words)
@@ -102,6 +105,7 @@ def plan(
     if options.refresh_only:
         argv.append("-refresh-only")
     argv += [f"-target={address}" for address in options.targets]
+    argv += [f"-exclude={address}" for address in options.excludes]
     argv += [f"-replace={address}" for address in options.replace]
     argv += [f"-var-file={file}" for file in variables_files]
     return tuple(argv)

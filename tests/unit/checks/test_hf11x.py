@@ -208,13 +208,13 @@ def test_a_lock_that_is_computed_is_not_known() -> None:
 
 
 def test_the_configuration_fills_in_what_the_code_leaves_open() -> None:
-    """It wins over the code; what neither says is looked for where the settings are."""
+    """It wins over the code; what neither says is missing in the block."""
     files = {"main.tf": 'terraform {\n  backend "s3" {\n    use_lockfile = false\n  }\n}\n'}
     given = "settings: { bucket: b, key: k, use_lockfile: true }"
     assert messages(check(LOCK, files, config=entry(f"backend: {{ {given} }}")), LOCK) == []
     empty = {"main.tf": 'terraform {\n  backend "s3" {}\n}\n'}
     without = entry("backend: { settings: { bucket: b, key: k } }")
-    assert lines(check(LOCK, empty, config=without), LOCK) == [("holdfast.yaml", 3)]
+    assert lines(check(LOCK, empty, config=without), LOCK) == [("main.tf", 2)]
 
 
 def test_addresses_for_locks_may_come_by_environment() -> None:
@@ -359,11 +359,13 @@ def test_encryption_by_a_server_is_not_visible() -> None:
 
 
 def test_what_opentofu_encrypts_itself_is_encrypted_everywhere() -> None:
-    """An `encryption` block for the state is enough; one for plans is not, nor one that leaves it open."""
+    """An `encryption` block for the state is enough; one for plans, or that is open or unread, is not."""
     text = "terraform {\n  encryption {\n    %s {\n      method = method.aes_gcm.a\n    }\n  }\n}\n"
     for what, found in (("state", 0), ("plan", 1)):
         report = check(CLEAR, {"main.tf": block("s3"), "seal.tofu": text % what})
         assert len(of(report, CLEAR)) == found
+    unread = {"main.tf": block("s3"), "seal.tf": text % "state", "seal.tofu": ""}
+    assert len(of(check(CLEAR, unread), CLEAR)) == 1
     for method, found in (("aes_gcm", 0), ("unencrypted", 1)):
         native = {"a.tofu": (text % "state").replace("aes_gcm", method)}
         for written in (f"${{method.{method}.a}}", f"method.{method}.a"):

@@ -169,7 +169,8 @@ def asked(host: str, **tests: Mapping[str, object]) -> dict[str, dict[str, objec
         ({"StringLike": {"repository_owner": "octo*"}}, [ERROR]),
         ({"StringEquals": {"sub": "environment:prod"}}, [ERROR]),
         ({"StringLike": {"sub": ["repo:octo/app:pull_request", "repo:*/${var.a}:*"]}}, [ERROR]),
-        ({"ForAllValues__StringLike": {"sub": "repo:octo/app:*"}}, [ERROR]),
+        ({"ForAllValues__StringLike": {"sub": "repo:octo/app:pull_request"}}, [NOTE]),
+        ({"ForAllValues__StringLike": {"sub": "repo:octo*"}}, [NOTE, ERROR]),
         ({"StringLike": {"repository": "octo/*"}}, []),
         ({"StringEquals": {"repository_owner_id": "12"}}, [WARNING]),
         ({"ForAnyValue__StringLike": {"sub": "repo:octo/app:ref:refs/heads/*"}}, []),
@@ -321,7 +322,7 @@ def test_a_policy_that_is_an_object_of_a_variables_file_is_checked() -> None:
     one = rule("HF508")
     text = f'trust_policy = {{ Version = "2012-10-17", Statement = [{PUBLIC}] }}\n'
     report = check(one, {"m/main.tf": "", "live/a.tfvars": text}, config=LIVE)
-    assert messages(report, one) == ["a trust policy allows everyone, and no condition restricts it"]
+    assert messages(report, one) == ["this policy allows everyone, and no condition restricts it"]
 
 
 def test_broken_json_in_a_variables_file_is_reported() -> None:

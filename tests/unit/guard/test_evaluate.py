@@ -301,6 +301,18 @@ def test_a_plan_of_a_part_needs_an_approval_in_production() -> None:
     assert evaluate_plan(plan(KEPT), IN_PRODUCTION, structs.replace(PROD, targeted=True)) == Allow()
 
 
+def test_another_product_needs_an_approval_in_production() -> None:
+    """Only where something is written: a plan without changes leaves the state as it is."""
+    changed = {"product_change": "last applied with Terraform; this plan was made with OpenTofu 1.12.6"}
+    in_production, in_dev = structs.replace(PROD, **changed), structs.replace(DEV, **changed)
+    made = plan(resource("x.y", "create"), prior=0)
+    decision = evaluate_plan(made, IN_PRODUCTION, in_production)
+    assert isinstance(decision, NeedApproval)
+    assert effects(decision) == {("HF-GUARD-22", Effect.APPROVE)}
+    assert effects(evaluate_plan(made, ELSEWHERE, in_dev)) == {("HF-GUARD-22", Effect.WARN)}
+    assert evaluate_plan(plan(KEPT), IN_PRODUCTION, in_production) == Allow()
+
+
 WEDNESDAYS = Freeze(
     start=2 * 1440, end=3 * 1440, every=7 * 1440, zone="UTC", text="wed to wed", why="market day"
 )

@@ -75,6 +75,10 @@ def test_a_byte_order_mark_does_not_count() -> None:
         ("12", 12),
         ("1.50", 1.5),
         ("2.0", 2),
+        ("1e3", 1000),
+        ("25E-1", 2.5),
+        ("(1e+2)", 100),
+        ('"1e3"', "1e3"),
         ("true", True),
         ("null", None),
         ("(7)", 7),
@@ -259,6 +263,16 @@ def test_a_number_without_end_is_no_exception(text: str, path: str) -> None:
     """Python refuses to convert so many digits."""
     file = read(text % ("1" * 6000), path)
     assert values(file)["a"] in (UNKNOWN, float("inf"))
+
+
+def test_exponents_are_numbers_and_nothing_else() -> None:
+    """Texts, comments and names with the same letters stay as they are."""
+    text = 'a = [1e3, "1e3", 2e0]\nb1e3 = 5 # 1e3\nc = <<E\n1e3\nE\nd = { x-1e3 = -1e2 }\n'
+    file = read(text, "x.tfvars")
+    assert not file.problems
+    assert values(file) == {"a": (1000, "1e3", 2), "b1e3": 5, "c": "1e3\n", "d": {"x-1e3": -100}}
+    (inside,) = read('a = "1e3 ${1e2 + 1}"\n', "main.tf").body.attributes
+    assert isinstance(inside.expression, Template)
 
 
 def test_values_of_a_variables_file() -> None:

@@ -72,7 +72,8 @@ def test_tools(path: str, tool: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("README.md", "Run `terraform apply`."),
+        ("README.md", "This terraform code is safe to apply, after a `terraform plan`."),
+        (".gitignore", "# *.tfstate\n!prod.tfstate\n.terraform.tfstate.lock.info\n"),
         ("main.tf", 'backend "s3" {'),
         ("run.sh", "# terraform apply -backend-config=key=a"),
         ("ci.yml", "run: terraform fmt -check && terraform init -backend=false && terraform validate"),
@@ -82,6 +83,26 @@ def test_tools(path: str, tool: str) -> None:
 def test_what_is_no_sign(path: str, text: str) -> None:
     """Documentation, code, comments and pipelines that only validate say nothing about states."""
     assert signs(path, text) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("infra/README.md", "    terraform apply"), ("infra/docs/run.md", "`tofu -chdir=x apply`")],
+)
+def test_documentation_that_says_to_apply(path: str, line: str) -> None:
+    """It concerns the code beside it, not the whole repository."""
+    found = Signs(signs(path, f"# Run\n{line}\n"))
+    sign = found.near("infra/dns", SignKind.BY_HAND)
+    assert sign is not None
+    assert str(sign.place) == f"{path}:2"
+    assert found.of("other", SignKind.BY_HAND) is None
+
+
+@pytest.mark.parametrize("line", ["*.tfstate", "terraform.tfstate*", "/infra/*.tfstate.*"])
+def test_a_gitignore_that_keeps_states_out(line: str) -> None:
+    """With the line: a local state may exist where Git does not show it."""
+    (sign,) = signs("infra/.gitignore", f".terraform/\n{line}\n")
+    assert (sign.kind, str(sign.place)) == (SignKind.IGNORED_STATE, "infra/.gitignore:2")
 
 
 def test_who_runs_terraform() -> None:

@@ -50,7 +50,7 @@ def found(made: Starter, scan: RepositoryScan) -> tuple[Stack, ...]:
         config,
         files=ListedTree((*scan.files, *settings)),
         read_values=lambda path: settings.get(path, {}),
-        code_backend=lambda module: scan.modules[module].backend,
+        code_backend=lambda stack: scan.modules[stack.module].backend,
     )
     assert tuple(stack.name for stack in stacks) == made.stacks
     return stacks
@@ -150,11 +150,38 @@ def test_scripts_hold_stacks_back() -> None:
     assert "run.sh:2 passes key=x/${ENV}.tfstate" in made.text
 
 
+def test_settings_that_a_script_computes_hold_complete_code_back() -> None:
+    """`-backend-config=$CONFIG` may set the key; if other code leaves one open, it is for that code."""
+    module = ScannedModule(folder="live/a", backend=FIXED)
+    sign = replace(passes("$CONFIG"), options=("$CONFIG",))
+    made, _ = made_for(seen(module, signs=(sign,)))
+    assert made.held_back == ("live/a",)
+    assert 'settings: { bucket: "{BUCKET}", key: "{KEY}" }' in made.text
+    left_open = ScannedModule(folder="live/b", backend=S3)
+    both, _ = made_for(seen(module, left_open, signs=(sign,)))
+    assert both.held_back == ("b",)
+
+
 def test_a_backend_that_a_script_brings() -> None:
     """Code without a backend is not planned on an empty state where a script gives it one."""
     made, _ = made_for(seen(ScannedModule(folder="."), signs=(passes("key=x"),)))
     assert made.held_back == ("repository",)
     assert "run.sh:2" in made.text
+
+
+def test_a_local_state_on_another_machine() -> None:
+    """Only an apply by hand and an ignored state together show it; a pipeline leaves none there."""
+    ignored = Sign(kind=SignKind.IGNORED_STATE, place=Place(file=".gitignore", line=1), what="ignores states")
+    by_hand = Sign(kind=SignKind.BY_HAND, place=Place(file="README.md", line=3), what="says to apply it")
+    pipeline = Sign(kind=SignKind.RUN, place=Place(file=".gitlab-ci.yml", line=9), what="runs Terraform")
+    module = ScannedModule(folder=".")
+    for signs in ((), (ignored,), (by_hand,)):
+        assert starter_from_scan(seen(module, signs=signs)).held_back == ()
+    both, _ = made_for(seen(module, signs=(ignored, by_hand)))
+    assert "`holdfast state adopt repository`" in both.text
+    local = replace(module, backend=CodeBackend(type="local"))
+    assert starter_from_scan(seen(local, signs=(ignored, by_hand))).held_back == ("repository",)
+    assert "state adopt" not in starter_from_scan(seen(module, signs=(ignored, pipeline))).text
 
 
 def test_copied_backends_hold_back() -> None:

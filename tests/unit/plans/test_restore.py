@@ -30,6 +30,7 @@ from holdfast.store.run_store import StateRecord
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.interface import EngineId, EngineKind, Product
+from holdfast.terraform.plan.archive import different_code, read_archive
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.workdirs.created_files import archive_files, list_files, new_files
 from holdfast.terraform.workdirs.workdir import WorkDirectory
@@ -247,6 +248,42 @@ def test_a_plan_of_other_code_is_refused(case: Case, plan: bytes, what: str) -> 
         case.restore_plan()
     assert caught.value.problem.code == "HF-BUND-21"
     assert what in caught.value.problem.message
+
+
+def with_opentofu(case: Case) -> None:
+    identity = case.workdir["engine"].identity
+    case.workdir["engine"] = SimpleNamespace(identity=structs.replace(identity, product=Product.TOFU))
+    case.bundle = structs.replace(case.bundle, engine={"product": "tofu", "version": "1.15.5"})
+
+
+@pytest.mark.parametrize(
+    ("planned", "by_terraform", "by_tofu"),
+    [
+        (("main.tf", "more.tf"), None, "./main.tf"),
+        (("main.tofu", "more.tf"), "./main.tf", None),
+        (("main.tf", "main.tofu", "more.tf"), "./main.tofu", "./main.tf"),
+        (("more.tf",), "./main.tf", "./main.tofu"),
+    ],
+)
+def test_a_plan_has_exactly_the_files_that_its_product_reads(
+    case: Case, planned: tuple[str, ...], by_terraform: str | None, by_tofu: str | None
+) -> None:
+    """`main.tofu` replaces `main.tf`, for OpenTofu only; without it, a plan was made from other code."""
+    for name in ("main.tofu", "more.tf"):
+        (case.work.module / name).write_bytes(CODE)
+    archive = read_archive(plan_archive(dict.fromkeys(planned, CODE)))
+    found = [different_code(archive, case.work.module, tofu=tofu) for tofu in (False, True)]
+    assert found == [by_terraform, by_tofu]
+
+
+def test_an_archive_that_begins_like_an_encrypted_plan_is_compared(case: Case) -> None:
+    """ZIP archives may begin with anything: OpenTofu would read and apply this one."""
+    with_opentofu(case)
+    for start in (b"{", b'{"encrypted_data": ""}'):
+        case.bundle = structs.replace(case.bundle, plan=start + plan_archive({"main.tf": b"another"}))
+        assert case.refused().problem.code == "HF-BUND-21"
+    case.bundle = structs.replace(case.bundle, plan=b'{"encrypted_data": "eA=="}')
+    assert any("encrypted" in note for note in case.restore_plan().notes)
 
 
 @pytest.mark.parametrize("plan", [b"", b"no archive", b"{}", plan_archive({})[:-30]])

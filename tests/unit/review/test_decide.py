@@ -51,7 +51,7 @@ def ready(of: Plan, **more: Any) -> PlanFile:
             prior=StateIdentity(lineage="", serial=0),
             **(
                 {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True}
-                | {"options": PlanOptions()}
+                | {"options": PlanOptions(), "product_change": None}
                 | more
             ),
         ),
@@ -98,6 +98,7 @@ def test_the_guard_is_told_what_was_asked_for(opened: ChangeContext) -> None:
     assert (told(opened).destroy, told(opened).targeted) == (False, False)
     assert told(opened, destroy=True).destroy
     assert told(opened, targeted=True).targeted
+    assert told(opened, product_change="last applied with Terraform").product_change is not None
     assert (told(opened).stack, told(opened).environment, told(opened).production) == ("net", "prod", True)
 
 

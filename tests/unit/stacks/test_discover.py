@@ -30,7 +30,7 @@ def found(
         config,
         files=ListedTree(files),
         read_values=(values or {}).__getitem__,
-        code_backend=(code or {}).get,
+        code_backend=lambda stack: (code or {}).get(stack.module),
     )
 
 

@@ -12,7 +12,7 @@ from holdfast.kernel.errors import ConfigError, Problem
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.scope import parse_values
-from holdfast.stacks.stack import Stack
+from holdfast.stacks.stack import Stack, matches
 
 
 def found(text: str, files: Mapping[str, str] | None = None) -> dict[str, Stack]:
@@ -134,8 +134,29 @@ stacks:
     assert set(as_json) == set(stacks)
     (problem,) = mistakes(text.replace("regions.yaml", "none.yaml"), files)
     assert (problem.code, problem.place and problem.place.line) == ("HF-STACK-13", 6)
-    for content in ("eu: 1", "- [eu]", "- eu\n-", "- &a eu"):
-        assert mistakes(text, {**files, "regions.yaml": content})[0].place is not None
+
+
+@pytest.mark.parametrize("content", ["eu: 1", "- [eu]", "- eu\n-", "- &a eu", "\0GITCRYPT\0"])
+def test_a_matrix_whose_values_cannot_be_read(content: str) -> None:
+    """One stack stands for those of its entry, with the cause; what depends on one of them depends on it."""
+    text = """
+stacks:
+  - name: "{environment}/{region}/a"
+    module: m
+    matrix: { environment: [dev], region: { file: regions.yaml } }
+  - { name: b, module: m, depends_on: [dev/eu/a] }
+  - { name: c, module: m, depends_on: ["dev/*"] }
+"""
+    stacks = found(text, {"m/main.tf": "", "regions.yaml": content})
+    assert set(stacks) == {"dev/{region}/a", "b", "c"}
+    unknown = stacks["dev/{region}/a"]
+    assert unknown.is_unknown
+    assert [one.place and one.place.file for one in unknown.problems] == ["regions.yaml"]
+    assert stacks["b"].depends_on == stacks["c"].depends_on == (unknown.name,)
+    assert not stacks["b"].problems
+    assert [matches(unknown, name) for name in ("dev/eu/a", "dev/eu", "env:x", "region:eu")] == [1, 0, 0, 1]
+    (problem,) = mistakes(text.replace("dev/eu/a", "dev/eu/c"), {"m/main.tf": "", "regions.yaml": content})
+    assert problem.code == "HF-STACK-7"
 
 
 def test_backend_files() -> None:

@@ -40,6 +40,7 @@ _PLAN = ("plan", "-json", "-input=false", "-detailed-exitcode", "-out=holdfast.t
         (PlanOptions(), (), ()),
         (PlanOptions(destroy=True), (), ("-destroy",)),
         (PlanOptions(refresh_only=True), (), ("-refresh-only",)),
+        (PlanOptions(excludes=("a.b", "c.d")), (), ("-exclude=a.b", "-exclude=c.d")),
         (PlanOptions(targets=("a.b", 'c["d e"]')), (), ("-target=a.b", '-target=c["d e"]')),
         (PlanOptions(replace=("a.b", "a.c")), (), ("-replace=a.b", "-replace=a.c")),
         (PlanOptions(), ("../x.tfvars", "y.json"), ("-var-file=../x.tfvars", "-var-file=y.json")),

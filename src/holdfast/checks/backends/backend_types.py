@@ -8,6 +8,9 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.stacks.backend_types import BACKEND_TYPES as STATE_SETTINGS
 
 MANAGED: Final = "holdfast"
 """Neither code nor configuration names a backend: Holdfast stores the state."""
@@ -31,9 +34,13 @@ class BackendType(Struct, frozen=True):
     """Why the code does not show whether the state is encrypted at rest."""
 
 
-BACKEND_TYPES: Final[Mapping[str, BackendType]] = msgspec.json.decode(
+_SETTINGS: Final = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, BackendType]
 )
+BACKEND_TYPES: Final[Mapping[str, BackendType]] = {
+    name: replace(kind, needs=STATE_SETTINGS[name].needs) if name in STATE_SETTINGS else kind
+    for name, kind in _SETTINGS.items()
+}
 
 REMOVED: Final[Mapping[str, str]] = {
     "artifactory": "http",

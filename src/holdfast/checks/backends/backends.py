@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -12,19 +13,34 @@ from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, Backe
 from holdfast.checks.code.argument_values import values_at
 from holdfast.checks.code.required import may_run
 from holdfast.checks.model.interface import CheckFunction, CheckResult, Skipped
-from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Module
+from holdfast.checks.model.subjects import ABSENT, UNKNOWN, CheckedStack, Checkout, Module
 from holdfast.config.engine import EngineUse
 from holdfast.config.secret_refs import SecretRef
 from holdfast.config.settings import Owner
+from holdfast.hcl.eval.code import read_by_tofu
 from holdfast.hcl.eval.values import bool_of
 from holdfast.hcl.nodes import Attribute, Block, Expression, Literal, Template, Traversal
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place
+from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import backend_block, cloud_settings
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.terraform.versions import Version
 
 _LOCKFILE: Final = Version.parse("1.10")
+PIPELINE: Final = pattern(
+    r"(?:^|/)(?:\.github/|\.circleci/|\.gitlab-ci|\.gitea/|\.forgejo/|\.buildkite/|\.woodpecker|\.drone|\.travis|\.spacelift/|Jenkinsfile"
+    r"|(?:atlantis|digger|cloudbuild[^/]*|buildspec[^/]*|[^/]*pipelines?)\.ya?ml$)"
+)
+_WRITES: Final = pattern(
+    r"(?:>|\b(?:tee|cp|mv|rm|sed|envsubst)\b[^|;&\n]*[ \t])[ \t]*[\"']?"
+    r"(?:[^\s\"'<>|;&]*\}|\$\w+|\.)?/?(?P<path>[^\s\"'<>|;&}]+\.tf)[\"']?[ \t]*(?:$|[<|;&])",
+    re.MULTILINE,
+)
+"""A command that writes, replaces or removes code; a variable at the start of its path may be any folder."""
+_ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"))
+_REGION: Final = pattern(r"(?:us|eu|eusc|ap|ca|sa|me|af|il|mx|cn)(?:-[a-z]+)+-\d+|<.*>|.*[{(].*")
+"""Of AWS, or to be filled in; others are `auto`, `main`, `fr-par`, `nyc3`."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -51,6 +67,9 @@ class BackendView(Struct, frozen=True, kw_only=True):
     """Whether the engine may know `use_lockfile`."""
     client_encrypted: bool = False
     """OpenTofu encrypts the state before it reaches the backend."""
+    stack: CheckedStack | None = None
+    written_by: str | None = None
+    """The pipeline that writes the file of the block before Terraform reads it."""
 
     @property
     def kind(self) -> BackendType:
@@ -89,6 +108,17 @@ class BackendView(Struct, frozen=True, kw_only=True):
         first = name.partition(".")[0]
         return self.has(name) and first not in self.given and first not in self.by_variable
 
+    @property
+    def is_other_store(self) -> bool:
+        """Whether it is an S3-compatible store, by its endpoint or by settings that AWS does not need."""
+        if any(map(self.has, ("endpoint", "endpoints"))) or not _ENDPOINTS.isdisjoint(self.env):
+            return True
+        region, styles = self.text("region") or "", ("use_path_style", "force_path_style")
+        off = self.flag("skip_region_validation") and self.flag("skip_credentials_validation")
+        return bool(off and (self.flag("skip_requesting_account_id") or any(map(self.flag, styles)))) or (
+            region != "" and "$" not in region and _REGION.fullmatch(region) is None
+        )
+
     def place_of(self, name: str) -> Block | Attribute | Place:
         """Where the setting is, or should be."""
         first = name.partition(".")[0]
@@ -106,7 +136,7 @@ class BackendView(Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> Block | Place:
         """Where a missing setting would be added."""
-        return self.place if self.given or self.block is None else self.block
+        return self.block or self.place
 
     def named(self, name: str) -> str:
         """The setting's name, or the environment variable that sets it."""
@@ -157,6 +187,8 @@ def _backend_of_stack(stack: CheckedStack) -> BackendView:
         tofu=pin.use is EngineUse.TOFU or bool(code.tofu),
         lockfile=may_run(stack.module, _LOCKFILE),
         client_encrypted=_is_client_encrypted(stack.module),
+        stack=stack,
+        written_by=_writer(stack.checkout, block),
     )
 
 
@@ -174,13 +206,27 @@ def backend_of_module(module: Module) -> BackendView | None:
         tofu=module.checkout.config.engine.pin.use is EngineUse.TOFU or bool(code.tofu),
         lockfile=may_run(module, _LOCKFILE),
         client_encrypted=_is_client_encrypted(module),
+        written_by=_writer(module.checkout, block),
     )
+
+
+def _writer(checkout: Checkout, block: Block | None) -> str | None:
+    """The pipeline that writes the file of a block, as far as the path is known."""
+
+    def find() -> tuple[tuple[str, str], ...]:
+        texts = ((path, checkout.text(path) or "") for path in filter(PIPELINE.search, checkout.files))
+        return tuple((match["path"], path) for path, text in texts for match in _WRITES.finditer(text))
+
+    written = checkout.code.once(("written by pipelines", id(checkout)), find)
+    own = f"/{block.place.file}" if block is not None else ""
+    return next((pipeline for path, pipeline in written if own.endswith(f"/{path}")), None)
 
 
 def _is_client_encrypted(module: Module) -> bool:
     return any(
         not _is_unencrypted(value_.expression)
-        for block in module.blocks("terraform")
+        for file in read_by_tofu(module.files)
+        for block in file.body.blocks_of("terraform")
         for inner in block.body.blocks_of("encryption")
         for value_ in values_at(inner.body, ("state", "method"))
     )
@@ -232,7 +278,10 @@ def _check(check: BackendCheck, backend: BackendView, *, literals_only: bool) ->
     `literals_only`: the rule only checks settings that are in the code, so missing ones do not matter.
     """
     missing = [name for name in backend.kind.needs if not backend.has(name) or _is_blank(backend.text(name))]
-    if missing and not literals_only:
+    if backend.written_by is not None and not literals_only:
+        reason = f"{backend.written_by} writes this backend before Terraform runs"
+        yield Skipped(reason=reason, file=backend.place.file, expected=True)
+    elif missing and not literals_only:
         yield Skipped(
             reason=f"`{missing[0]}` of the {backend.type} backend is not set in the code or by a stack",
             file=backend.place.file,

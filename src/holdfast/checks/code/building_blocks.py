@@ -14,6 +14,22 @@ def is_building_block(module: Module) -> bool:
     )
 
 
+def is_called_with_a_backend(module: Module) -> bool:
+    """Whether a root module with a backend calls it, maybe through others: no stack may be configured yet."""
+    checkout = module.checkout
+
+    def find() -> frozenset[str]:
+        folders = {other.folder for other in checkout.modules if _has_backend(other)}
+        waiting = list(folders)
+        while waiting:
+            called = checkout.module(waiting.pop()).called - folders
+            folders |= called
+            waiting += called
+        return frozenset(folders)
+
+    return module.folder in checkout.code.once(("called with a backend", id(checkout)), find)
+
+
 def _has_backend(module: Module) -> bool:
     return module.code.backend is not None or module.code.cloud is not None
 

@@ -151,7 +151,8 @@ def may_run(module: Module, engine: Version) -> bool:
     """
     old = module.checkout.code.once(("old syntax",), lambda: _old_folders(module.checkout))
     in_use = ({module.folder}, *(stack.folders for stack in module.stacks)) if old else ()
-    return is_allowed(module, engine) and all(map(old.isdisjoint, in_use))
+    pins = module.checkout.code.once(("engine pins", id(module)), lambda: frozenset(_engine_pins(module)))
+    return all(_reaches(pin, engine) for pin in pins) and all(map(old.isdisjoint, in_use))
 
 
 def _old_folders(checkout: Checkout) -> frozenset[str]:
@@ -164,14 +165,8 @@ def _old_folders(checkout: Checkout) -> frozenset[str]:
     )
 
 
-def is_allowed(module: Module, engine: Version) -> bool:
-    """Whether `required_version`, version files and the configuration allow this version or a later one."""
-    key = ("engine pins", id(module))
-    pins = module.checkout.code.once(key, lambda: frozenset(_engine_pins(module)))
-    return all(_reaches(pin, engine) for pin in pins)
-
-
 def _engine_pins(module: Module) -> Iterator[str | None]:
+    """`required_version`, version files and the configuration."""
     yield from module.code.required_versions
     default = module.checkout.config.engine.pin.version
     used_by = [(stack.module.code, stack.stack.engine) for stack in module.stacks]

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.checks.model.globs import is_fixture
+from holdfast.checks.model.globs import is_retired, is_sample
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped
 from holdfast.checks.model.report import NotEvaluated
 from holdfast.checks.model.subjects import CheckedStack
+from holdfast.checks.secrets.evidence import is_made_up
 
 
 class Evaluation(Struct, frozen=True, kw_only=True):
@@ -30,12 +31,47 @@ class Evaluation(Struct, frozen=True, kw_only=True):
     """It was about a building block, or a variables file, that no stack uses."""
 
     @property
+    def sample(self) -> bool:
+        """Whether it was about an example, a test, a template or a sandbox, and no clear production."""
+        file = self.files[0] if self.files and not self.whole_repository else ""
+        folder = self.stacks[0].stack.module if self.single_stack else file.rpartition("/")[0]
+        return is_sample(folder) and all(
+            stack.stack.environment_unclear or not stack.stack.production for stack in self.stacks
+        )
+
+    @property
     def stack(self) -> str | None:
         return self.stacks[0].name if len(self.stacks) == 1 else None
 
 
+def _is_leaked(rule: Rule, severity: Severity) -> bool:
+    """Whoever reads the repository has it, also where the code is not in use any more."""
+    return rule.secret and severity is Severity.ERROR
+
+
+def _severity_in_use(evaluation: Evaluation, finding: Finding, *, planned: bool) -> Severity:
+    """An error needs code in use: what is only written, and may never be applied, is rated lower.
+
+    A secret counts wherever it is, except in made-up content that no stack uses.
+    """
+    rule, severity = evaluation.rule, finding.severity or evaluation.rule.severity
+    file = finding.place.file if finding.place is not None else ""
+    retired = is_retired(file) and not planned
+    if (evaluation.unused and not rule.everywhere) or (retired and not _is_leaked(rule, severity)):
+        return Severity.NOTE
+    if rule.secret:
+        made_up = (evaluation.unused or not evaluation.stacks) and is_made_up(file)
+        return Severity.NOTE if made_up else severity
+    if evaluation.unused or (evaluation.sample and not planned):
+        return severity.milder
+    # A root module without a stack: what runs it may add to the code.
+    held_back = evaluation.files and not evaluation.stacks and not evaluation.whole_repository
+    return Severity.WARNING if held_back and not rule.everywhere and severity is Severity.ERROR else severity
+
+
 class Coverage:
-    def __init__(self) -> None:
+    def __init__(self, *, planned: bool = False) -> None:
+        self._planned = planned
         self.findings: list[tuple[Evaluation, Finding]] = []
         self.skipped: dict[NotEvaluated, None] = {}
         self.crashes: list[tuple[Evaluation, str]] = []
@@ -53,14 +89,8 @@ class Coverage:
     def add(self, evaluation: Evaluation, result: CheckResult) -> None:
         match result:
             case Finding():
-                rule, file = evaluation.rule, result.place.file if result.place is not None else ""
-                unused = evaluation.unused or not evaluation.stacks
-                is_note = (evaluation.unused and not rule.everywhere) or (
-                    # Terraform loads the code of a stack, whatever its name says.
-                    rule.secret and unused and is_fixture(file)
-                )
-                finding = replace(result, severity=Severity.NOTE) if is_note else result
-                self.findings.append((evaluation, finding))
+                severity = _severity_in_use(evaluation, result, planned=self._planned)
+                self.findings.append((evaluation, replace(result, severity=severity)))
             case Skipped():
                 stack = result.stack or (evaluation.stack if evaluation.single_stack else None)
                 skip = NotEvaluated(

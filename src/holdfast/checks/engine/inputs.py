@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ def build_checkout(
     today: date,
     whole: bool = True,
     changed: Iterable[str] = (),
+    count_authors: Callable[[], int | None] = lambda: None,
 ) -> Checkout:
     """`whole`: every folder of code, used by a stack or not; otherwise those of `stacks`, and those of
     `changed` files that no stack uses.
@@ -41,6 +42,7 @@ def build_checkout(
         tracked=tracked,
         today=today,
         whole=whole,
+        count_authors=count_authors,
     )
     checkout.stacks = tuple(_checked_stacks(checkout, stacks))
     folders = {folder for stack in checkout.stacks for folder in stack.folders}

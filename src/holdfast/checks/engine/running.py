@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.checks.code.building_blocks import is_building_block
+from holdfast.checks.code.building_blocks import is_building_block, is_called_with_a_backend
 from holdfast.checks.engine.coverage import Coverage, Evaluation
 from holdfast.checks.engine.levels import is_enabled
 from holdfast.checks.engine.limits import RuleLimit
@@ -79,7 +79,7 @@ def run_checks(
 
     Targets that are left out are checked elsewhere, so they do not count as skipped.
     """
-    coverage, limit = Coverage(), limit or RuleLimit()
+    coverage, limit = Coverage(planned=inputs.planned), limit or RuleLimit()
     enabled = tuple(rule for rule in rules if is_enabled(checkout, rule))
     for rule in enabled:
         for target in rule.targets:
@@ -158,6 +158,7 @@ def _subjects(  # noqa: C901, PLR0912 - one row per target
         case CheckTarget.SOURCE:
             for module in checkout.modules:
                 unused = is_building_block(module) and not (inputs.planned and module.stacks)
+                unused = unused and not (rule.everywhere and is_called_with_a_backend(module))
                 yield (
                     Evaluation(rule=rule, files=module.paths, stacks=module.stacks, unused=unused),
                     module,

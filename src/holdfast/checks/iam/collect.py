@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from holdfast.checks.code.bodies import holds, lines_with
 from holdfast.checks.iam import data_source
 from holdfast.checks.iam.danger import has_relevant_unknowns
@@ -145,10 +147,12 @@ class _PolicyCollector:
         for name in dict.fromkeys(data_source_names(expression)):
             self._data_uses.setdefault(name, []).append(use)
         file = resource.block.file
-        for way in self._reader.documents_in(expression, file):
+        ways = tuple(self._reader.documents_in(expression, file))
+        for way in ways:
             if isinstance(way, WrittenDocument):
                 if not part or not _is_bare(way.document):
-                    self._add(way, use, resource.address)
+                    certain = len(ways) == 1 or way.one_of_many
+                    self._add(replace(way, certain=certain), use, resource.address)
             elif not data_source_names(way.expression):
                 self._unresolved.append((file, resource.address))
 
@@ -174,7 +178,8 @@ class _PolicyCollector:
             used = guess_use(f"{name} {written.file}", document) if written.one_of_many else use
             if used is None or (use is not None and used.kind in (use.kind, PolicyKind.UNCLEAR)):
                 used = use or guess_use(name, document)
-            self._policies.append(make_policy(document, used, written.text, written.file, address))
+            policy = make_policy(document, used, written.text, written.file, address)
+            self._policies.append(replace(policy, certain=written.certain))
 
     def _data_sources(self) -> None:
         """With their uses; an included document has the use of the one that includes it."""
@@ -343,7 +348,6 @@ def _named_policies(resource: Resource) -> Iterator[tuple[str, str]]:
 
 IssueFinder = Callable[[IamPolicy], Iterable[Issue]]
 PolicyCheck = Callable[[Policies, Checkout], Iterable[CheckResult]]
-_MILDER = {Severity.ERROR: Severity.WARNING, Severity.WARNING: Severity.NOTE, Severity.NOTE: Severity.NOTE}
 
 
 def for_policies(check: PolicyCheck) -> dict[str, Any]:
@@ -371,11 +375,12 @@ def findings_from_policies(find: IssueFinder, severity: Severity, policies: Poli
 def finding_from_issue(
     policy: IamPolicy, issue: Issue, severity: Severity, stack: str | None = None
 ) -> Finding:
+    is_certain = issue.severe and policy.certain and id(issue.at) not in policy.possible_parts
     return finding(
         Place(file=policy.file, line=issue.at.line or None, column=issue.at.column or None),
         issue.message,
         address=policy.address,
         hint=issue.hint,
-        severity=Severity.NOTE if issue.is_note else None if issue.severe else _MILDER[severity],
+        severity=Severity.NOTE if issue.is_note else severity if is_certain else severity.milder,
         stack=stack,
     )

@@ -141,7 +141,8 @@ def _wide(key: str, operator: str, word: str) -> bool:
         return word.lower() != "true"
     if operator == "IpAddress":
         return _is_wide_range(word)
-    return key.endswith("arn") and operator in ("StringLike", "ArnLike", "ArnEquals") and _is_any_arn(word)
+    is_arn = key.endswith("arn") or word.startswith("arn:")
+    return is_arn and operator in ("StringLike", "ArnLike", "ArnEquals") and _is_any_arn(word)
 
 
 def _is_wide_range(text: str) -> bool:

@@ -244,6 +244,25 @@ def duplicate_keys(node: Node) -> Iterator[tuple[Node, Node]]:
             waiting.extend(current.content.options)
 
 
+def possible_parts(document: Node) -> frozenset[int]:
+    """The ids of the nodes that depend on a condition that only Terraform can decide.
+
+    With the conditions of a statement, all of it does.
+    """
+    possible: set[int] = set()
+    waiting = [(document, False)]
+    while waiting:
+        node, inside = waiting.pop()
+        options = node.content.options if isinstance(node.content, Alternatives) else ()
+        condition = node.fields.get("Condition")
+        inside = inside or bool(options) or (condition is not None and not condition.exists)
+        if inside:
+            possible.add(id(node))
+        children = (*options, *(part for pair in node.fields.pairs for part in pair))
+        waiting.extend((child, inside) for child in (*children, *(node.items if is_list(node) else ())))
+    return frozenset(possible)
+
+
 def with_place(node: Node, line: int, column: int) -> Node:
     """The same node with one place for all of it."""
     content = node.content

@@ -47,6 +47,7 @@ class WrittenDocument(Struct, frozen=True):
     """The file contains only this document."""
     one_of_many: bool = False
     """One of several files that match, because a part of the name is unknown."""
+    certain: bool = True
 
 
 class UnresolvedDocument(Struct, frozen=True):

@@ -37,6 +37,8 @@ _EFFECTS: Final = ("Allow", "Deny")
 _SID = pattern(r"[A-Za-z0-9]*")
 _NOT_ALLOWED = pattern(r"[^\t\n\r\u0020-\u00ff]")
 _VENDOR = pattern(r"[a-zA-Z0-9.-]+")
+_FILLED_IN: Final = pattern(r"%|^_[A-Z0-9_]+_(?:/|$)")
+"""`%s`, or a placeholder that a module replaces, such as `_S3_BUCKET_ARN_`."""
 _ACTION_NAME = pattern(r"[A-Za-z0-9*?:_-]+")
 _IAM_PATHS: Final = (
     *("user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/"),
@@ -253,7 +255,7 @@ def _resources(value: Node | None, name: str, kind: PolicyKind) -> Iterator[Issu
 def _resource(text: str, item: Node, kind: PolicyKind) -> Iterator[Issue]:
     arn = parse_arn(text)
     if arn is None:
-        if kind is not PolicyKind.UNCLEAR and "%" not in text and not _may_be_resource(text, kind):
+        if kind is not PolicyKind.UNCLEAR and not (_FILLED_IN.search(text) or _may_be_resource(text, kind)):
             hint = "arn:partition:service:region:account:resource"
             yield Issue(f"the resource `{text}` is neither `*` nor an ARN", item, f"An ARN is `{hint}`.")
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.checks.iam.document import (
     Malformed,
@@ -15,6 +17,7 @@ from holdfast.checks.iam.document import (
     encode_json,
     is_heredoc,
     node_from_value,
+    possible_parts,
     read_document,
 )
 from holdfast.checks.iam.policy_types import PolicyKind, PolicyUse, guess_use, looks_like_policy
@@ -26,13 +29,13 @@ from holdfast.hcl.reader import constant
 from holdfast.kernel.patterns import pattern
 
 _ADMINISTERS: Final = pattern(
-    r"admin|devops|deploy|provision|pipeline|terraform|engineer|develop|master|super|power|bootstrap"
+    r"admin|devops|deploy|provision|pipeline|terraform|engineer|develop|master|super|power|bootstrap|infra|github|gitlab|atlantis|spacelift|automation|operator|owner|break.?glass|runner"
     r"|boundary|(?:^|[^a-z])(?:ci|cd|cicd|tf)(?:[^a-z]|$)",
     re.IGNORECASE,
 )
 
 
-class IamPolicy(Struct, frozen=True):
+class IamPolicy(Struct, frozen=True, dict=True):
     """A policy document and where it is."""
 
     document: Node
@@ -41,6 +44,12 @@ class IamPolicy(Struct, frozen=True):
     file: str
     address: str | None
     statements: tuple[Statement, ...]
+    certain: bool = True
+    """False: one of several documents that an expression may be, or a file that no code names."""
+
+    @functools.cached_property
+    def possible_parts(self) -> frozenset[int]:
+        return possible_parts(self.document)
 
     @property
     def kind(self) -> PolicyKind:
@@ -108,11 +117,8 @@ def policies_in_file(checkout: Checkout, path: str, name: str = "") -> Policies:
     document = checkout.code.once(("policy file", path), lambda: read_document(text))
     if isinstance(document, Node):
         fits = MARK in content and looks_like_policy(document)
-        return (
-            Policies((make_policy(document, guess_use(called, document), text, path),))
-            if fits
-            else Policies()
-        )
+        policy = make_policy(document, guess_use(called, document), text, path)
+        return Policies((replace(policy, certain=bool(name)),) if fits else ())
     if "${" in text or "%{" in text:
         return Policies(unresolved=((path, path),)) if MARK in content else Policies()
     return Policies(malformed=(MalformedPolicy(document, path),)) if named else Policies()

@@ -6,11 +6,14 @@ import fnmatch
 import functools
 import re
 
-_FIXTURE = re.compile(
-    r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|__tests__|spec"
-    r"|local|localhost|local[-_]?dev|src/test|samples?|vendor)/"
-    r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?)(?:[/._-]|$)"
-    r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)test[-_][^/]*$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
+_SAMPLE = re.compile(
+    r"(?i)(?:^|/)(?:[\w.]+[-_])?(?:examples?|samples?|tests|testing|test[-_]?data|mocks?|stubs?|fixtures?"
+    r"|sandbox(?:es)?|playgrounds?|templates?|skeletons?|boilerplates?|demos?|tutorials?|lessons?|workshops?"
+    r"|poc)(?:[-_][^/]*)?(?:/|$)|(?:^|/)(?:cookiecutter|\{\{)"
+)
+_RETIRED = re.compile(
+    r"(?i)(?:^|/)(?:[\w.]*[-_])?(?:old|obsolete|deprecated|decom(?:m?issioned)?|archived|retired|unused|attic|graveyard"
+    r"|cold[-_]?storage|trash|to[-_]be[-_]deleted)(?:[-_][^/]*)?/|(?:^|/)(?:_*archives?/[^/]+|[_.]+archives?)/"
 )
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -21,9 +24,14 @@ def is_rule(pattern: str, rule: str) -> bool:
     return has.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == has
 
 
-def is_fixture(path: str) -> bool:
-    """Whether a path says that its content is made up for tests, or a template to be filled in."""
-    return _FIXTURE.search(path) is not None
+def is_sample(folder: str) -> bool:
+    """Whether a folder of code is an example, a test, a template to be copied, or a sandbox."""
+    return _SAMPLE.search(folder) is not None
+
+
+def is_retired(path: str) -> bool:
+    """Whether a file is in a folder of old code: `obsolete`, `z_old`, `uat-decom`, `archive/2021`."""
+    return _RETIRED.search(path) is not None
 
 
 def is_path(pattern: str, path: str | None) -> bool:

@@ -59,6 +59,11 @@ class Severity(StrEnum):
         """0 is the most severe."""
         return _RANKS[self]
 
+    @property
+    def milder(self) -> Severity:
+        """One step less severe."""
+        return Severity.WARNING if self is Severity.ERROR else Severity.NOTE
+
     def is_at_least(self, level: Severity) -> bool:
         """Whether it is at least as severe as this level."""
         return self.rank <= level.rank

@@ -6,7 +6,7 @@ Paths are relative to the root and use `/`; the root itself is `.`. Every file i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Final
 
@@ -82,6 +82,14 @@ class Module(Struct, kw_only=True, eq=False, dict=True):
     def production(self) -> bool:
         """Whether a stack in production uses it."""
         return any(stack.stack.production for stack in self.stacks)
+
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The folders of the local modules that it calls."""
+        inside = self.checkout.code.tree.inside
+        sources = (constant(call.source) for call in self.code.calls if call.source is not None)
+        folders = (inside(self.folder, source) for source in sources if isinstance(source, str))
+        return frozenset(folder for folder in folders if folder is not None)
 
     @functools.cached_property
     def paths(self) -> tuple[str, ...]:
@@ -298,6 +306,8 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     today: date
     whole: bool = True
     """False if only some stacks were selected."""
+    count_authors: Callable[[], int | None] = lambda: None
+    """Of the history; None if it is not known."""
     _modules: dict[str, Module] = field(default_factory=dict)
 
     def module(self, folder: str) -> Module:
@@ -331,11 +341,7 @@ class Checkout(Struct, kw_only=True, eq=False, dict=True):
     @functools.cached_property
     def called(self) -> frozenset[str]:
         """The folders that a selected module calls."""
-        inside = self.code.tree.inside
-        calls = ((module.folder, call.source) for module in self.modules for call in module.code.calls)
-        sources = ((folder, constant(source)) for folder, source in calls if source is not None)
-        folders = (inside(folder, source) for folder, source in sources if isinstance(source, str))
-        return frozenset(folder for folder in folders if folder is not None)
+        return frozenset(folder for module in self.modules for folder in module.called)
 
     @functools.cached_property
     def roots(self) -> frozenset[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from holdfast.checks.model.contents import ContentKind, History, HistoryMatch, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
+from holdfast.checks.secrets.evidence import is_sealed
 from holdfast.kernel.errors import Place
 
 NO_GIT = "not a Git working tree, so the tracked files are not known"
@@ -26,7 +27,23 @@ _NOT_THESE = (
     ".png", ".svg", ".html",
 )  # fmt: skip
 
-Content = Callable[[], bytes | None]
+
+class Content(NamedTuple):
+    """A file of the tree, read when a rule asks."""
+
+    checkout: Checkout
+    path: str
+
+    def __call__(self) -> bytes | None:
+        content = self.checkout.content(self.path)
+        return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
+
+    def beside(self, endings: tuple[str, ...]) -> Iterator[bytes]:
+        """The files with these endings in the same folder, and itself."""
+        folder = self.path.rpartition("/")[0]
+        for path in self.checkout.files:
+            if path == self.path or (path.endswith(endings) and path.rpartition("/")[0] == folder):
+                yield Content(self.checkout, path)() or b""
 
 
 class Suspect(Struct, frozen=True):
@@ -36,6 +53,8 @@ class Suspect(Struct, frozen=True):
     folder: str | None = None
     """One finding covers everything below it."""
     severity: Severity | None = None
+    belongs_to: str | None = None
+    """A backup belongs to this file: both are one finding."""
 
 
 Classify = Callable[[str, Content | None], Suspect | None]
@@ -64,23 +83,22 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
-    reported: set[str] = set()
+    found: dict[tuple[str, bool, Severity | None], list[tuple[str, Suspect]]] = {}
     for path in checkout.files:
-        suspect = classify(path, partial(_content, checkout, path))
-        if suspect is None or (suspect.folder or path) in reported:
+        content = Content(checkout, path)
+        suspect = classify(path, content)
+        if suspect is None or (suspect.folder is None and is_sealed(content() or b"")):
             continue
-        reported.add(suspect.folder or path)
-        yield _committed(path, suspect) if path in checkout.tracked else _not_ignored(path, suspect)
+        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked, suspect.severity)
+        found.setdefault(key, []).append((path, suspect))
+    for (_, tracked, _), ((path, suspect), *others) in found.items():
+        names = () if suspect.folder else tuple(f", `{name_of(other)}`" for other, _ in others)
+        yield _committed(path, suspect, "".join(names)) if tracked else _not_ignored(path, suspect)
 
 
-def _content(checkout: Checkout, path: str) -> bytes | None:
-    content = checkout.content(path)
-    return in_utf8(content) if content is not None and len(content) <= _LARGEST else None
-
-
-def _committed(path: str, suspect: Suspect) -> Finding:
+def _committed(path: str, suspect: Suspect, others: str) -> Finding:
     return Finding(
-        message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`)",
+        message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`{others})",
         place=Place(file=path),
         severity=suspect.severity,
     )
@@ -126,7 +144,7 @@ def _check_history(
 def _is_still_committed(classify: Classify, history: History, path: str) -> bool:
     """Whether the tree still has it, so that it is reported there."""
     is_tracked = history.checkout.tracked is not None and path in history.checkout.tracked
-    return is_tracked and classify(path, partial(_content, history.checkout, path)) is not None
+    return is_tracked and classify(path, Content(history.checkout, path)) is not None
 
 
 def _suspect(classify: Classify, trace: HistoryMatch) -> Suspect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import bisect
 import functools
 import hashlib
@@ -10,34 +11,38 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.secrets.evidence import (
+    Quality,
+    is_placeholder,
+    is_sample_token,
+    quality_of,
+    quality_of_key,
+    severity_of,
+)
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name, names_pattern
-from holdfast.secrets.redact import RedactionSettings, Redactor, layers
+from holdfast.secrets.redact import Layer, RedactionSettings, Redactor, layers
 
-_PLACEHOLDER = pattern(
-    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
-    r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b"
-    r"|set[-_ ]?(?:me|manually|later)\b|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]"
-    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
-)
-_WORDS = frozenset(
-    ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
-     "x-oauth-basic", "x-access-token", "none", "unset", "header")
-)  # fmt: skip
 _ABOUT = frozenset(
     (
-        "account", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "audience",
-        "backend", "bucket", "class", "cluster", "database", "days", "description", "domain", "duration",
-        "email", "engine", "env", "environment", "fingerprint", "format", "group", "header", "host",
-        "hours", "image", "interval", "issuer", "keyring", "kind", "label", "labels", "lifetime", "location",
-        "login", "manager", "method", "methods", "minutes", "mode", "namespace", "parameter", "period",
-        "permissions", "port", "prefix", "prevention", "project", "provider", "registry", "repository",
-        "required", "retention", "role", "rotation", "schedule", "schema", "scope", "scopes", "seconds",
-        "server", "service", "size", "store", "strategy", "suffix", "tag", "tags", "thumbprint", "timeout",
-        "title", "topic", "units", "user", "username", "validity", "variable", "vault", "window", "zone",
+        "account", "after", "age", "alg", "algorithm", "alias", "allowed", "annotations", "arns", "aud",
+        "audience", "audiences", "backend", "before", "bucket", "challenge", "checksum", "claim", "claims",
+        "class", "cluster", "database", "days", "description", "digest", "digests", "domain", "duration",
+        "email", "encrypted", "engine", "env", "environment", "fingerprint", "for", "format", "group",
+        "hash", "hashes", "header", "host", "hours", "image", "interval", "iss", "issuer", "issuers",
+        "jwks", "keyring", "kid", "kids", "kind", "label", "labels", "lifetime", "location", "login",
+        "manager", "method", "methods", "minutes", "mode", "namespace", "organization", "parameter",
+        "pattern", "period", "permissions", "port", "prefix", "prevention", "project", "provider", "realm",
+        "regex", "registry", "repository", "required", "retention", "role", "rotation", "schedule",
+        "schema", "scope", "scopes", "seconds", "server", "service", "size", "store", "strategy", "sub",
+        "subject", "suffix", "tag", "tags", "tenant", "thumbprint", "timeout", "title", "topic", "units",
+        "until", "user", "username", "validation", "validity", "variable", "vault", "verification",
+        "verify", "window", "zone",
     )
 )  # fmt: skip
 """Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
+_PRODUCT = pattern(r"(?:1|one)[-_]?password|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]")
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
@@ -45,9 +50,10 @@ _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
     r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
+    r"|(?:page|continuation)[_.-]?tokens?$|^(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
-password rules, users."""
+password rules, users, positions in a list, what is compiled into a page."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
@@ -72,6 +78,18 @@ _MADE_UP = pattern(
 """The host is an example, or the credential is one repeated character."""
 _ADDRESS = pattern(r"[^\s\"'<>]*")
 _LONGEST_ADDRESS = 4000
+_LONGEST_NAME = 200
+NAME_BEFORE = pattern(r"([\w.-]+)\\*[\"']?[ \t]*(?:=>|:=|==?|:|->)[ \t]*\\*[\"']?$")
+_NAMES_ID = pattern(r"(?i)key_?id|access_?key|user")
+_NAMED_PUBLIC = pattern(r"(?i)public[\w.-]*key(?![\s\S]*private)")
+_FREE_TEXT = frozenset(("authorization-header", "bearer-token", "connection-string-password", "url-password"))
+"""Formats whose secret may be any text."""
+_REMOTE = pattern(r"@[\w.-]+\.(?!svc|local|internal|test)[a-z]{2,}(?![\w.-])")
+"""A host with a domain; others are containers, mostly of this machine."""
+_EXPIRES = frozenset(("aws-presigned-url", "aws-session-token"))
+"""Within days, so that a committed one is hardly ever valid."""
+_FOR_TESTS = pattern(r"[sr]k_test_|ya29\.")
+"""Keys of a test mode, and tokens that are valid for an hour."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -83,18 +101,19 @@ class KnownSecret(Struct, frozen=True):
     column: int
     digest: str
     """Tells whether two are the same; never shown."""
+    severity: Severity
 
 
 @functools.lru_cache(maxsize=4096)
 def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
     """Like the redactor, which rather hides too much, but without names that are only about a secret."""
-    lowered = name.lower()
+    lowered = _PRODUCT.sub("", name.lower().rpartition(":")[2])  # `…:sub` is a key of a condition
     if is_public_key_name(name):
         return False
     if _ENDS_SO.search(lowered):
         return True
     is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
-    return not is_about_one and is_secret_name(name, words)
+    return not is_about_one and is_secret_name(lowered, words)
 
 
 def is_public_key_name(name: str) -> bool:
@@ -114,11 +133,6 @@ def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
     return names_pattern((*_ALSO, *words)).search(lowered) is not None
 
 
-def is_placeholder(text: str) -> bool:
-    """A placeholder: `changeme`, `<token>`, AWS's own examples."""
-    return text.strip().lower() in _WORDS or _PLACEHOLDER.search(text) is not None
-
-
 def is_api_description(text: str) -> bool:
     """OpenAPI, or the definition of a Kubernetes resource: its tokens are examples."""
     return _API.search(text, 0, 1000) is not None
@@ -132,7 +146,32 @@ def known_in(text: str) -> Iterator[KnownSecret]:
     for start, end in spans:
         line = bisect.bisect_right(starts, start)
         digest = hashlib.sha256(text[start:end].encode(errors="replace")).hexdigest()
-        yield KnownSecret(kinds.get(start, "A secret"), line, start - starts[line - 1] + 1, digest)
+        format_, what = kinds.get(start, ("", "A secret"))
+        before = text[max(0, start - _LONGEST_NAME) : start]
+        severity = _severity(format_, text[start:end], before, text[end : end + _LONGEST_NAME])
+        yield KnownSecret(what, line, start - starts[line - 1] + 1, digest, severity)
+
+
+def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
+    """By the format and the text; `before` and `after`: what is around it."""
+    if format_ == "aws-access-key-id":
+        # Useless without the secret access key, which has its own finding.
+        return Severity.NOTE if _NAMES_ID.search(before.rpartition("\n")[2]) else Severity.WARNING
+    if format_.startswith("private-key"):
+        pem = before[before.rfind("-----BEGIN ") :] + secret
+        if format_ == "private-key-base64":
+            pem = base64.b64decode(secret + "==").decode("latin-1")
+        return Severity.WARNING if is_placeholder(before) else severity_of(quality_of_key(pem))
+    quality = quality_of(secret)
+    if format_ in _FREE_TEXT:
+        is_remote = quality is Quality.PLAIN and _REMOTE.match(after) is not None
+        return Severity.ERROR if is_remote else severity_of(quality)
+    is_sample = format_ == "jwt" and is_sample_token(secret)
+    if quality is not Quality.STRONG or _NAMED_PUBLIC.search(before) or is_sample:
+        return Severity.NOTE
+    if format_ == "jwt" and not ((name := NAME_BEFORE.search(before)) and names_secret(name[1])):
+        return Severity.WARNING  # Any signed data may be one.
+    return Severity.WARNING if format_ in _EXPIRES or _FOR_TESTS.match(secret) else Severity.ERROR
 
 
 def _counts(text: str, start: int, end: int) -> bool:
@@ -168,23 +207,23 @@ def _formats() -> Redactor:
 
 
 @functools.cache
-def _one_by_one() -> tuple[tuple[str, Redactor], ...]:
+def _one_by_one() -> tuple[tuple[Layer, Redactor], ...]:
     every = layers()
     ids = frozenset(layer.id for layer in every)
     return tuple(
-        (layer.what, Redactor(settings=RedactionSettings(off=ids - {layer.id})))
+        (layer, Redactor(settings=RedactionSettings(off=ids - {layer.id})))
         for layer in every
         if layer.id != "entropy"
     )
 
 
-def _kinds(text: str, starts: set[int]) -> dict[int, str]:
-    """The format of each secret. Only computed for findings, which are rare."""
-    names: dict[int, str] = {}
-    for what, redactor in _one_by_one() if starts else ():
-        name = what.partition(":")[0].partition(" (")[0]
+def _kinds(text: str, starts: set[int]) -> dict[int, tuple[str, str]]:
+    """Id and name of the format of each secret. Only computed for findings, which are rare."""
+    names: dict[int, tuple[str, str]] = {}
+    for layer, redactor in _one_by_one() if starts else ():
+        name = layer.what.partition(":")[0].partition(" (")[0]
         for start, _ in redactor.spans(text):
-            names.setdefault(start, name)
+            names.setdefault(start, (layer.id, name))
         if starts <= names.keys():
             break
     return names

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.checks.code.argument_values import literal_text, named_texts, names_a_store, texts_in, values_at
-from holdfast.checks.model.interface import place_of
+from holdfast.checks.model.interface import Severity, place_of
 from holdfast.checks.model.subjects import Checkout, Module, Resource, VariablesFile, bodies, value
 from holdfast.checks.secrets import secret_facts, texts
-from holdfast.checks.secrets.known_secrets import is_about, is_known, is_placeholder, names_secret
+from holdfast.checks.secrets.evidence import Quality, is_placeholder, quality_of, severity_of
+from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
 from holdfast.checks.secrets.suspicion import (
     SecretKind,
     SuspiciousText,
@@ -21,12 +23,26 @@ from holdfast.checks.secrets.suspicion import (
     names_a_secret,
 )
 from holdfast.config.settings import Config
-from holdfast.hcl.nodes import Block, Body, Expression, File, Literal, Traversal, Tuple
+from holdfast.hcl.eval.code import ModuleCall
+from holdfast.hcl.nodes import (
+    Block,
+    Body,
+    Call,
+    Conditional,
+    Expression,
+    File,
+    Literal,
+    Traversal,
+    Tuple,
+    walk,
+)
+from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import BITS, is_secret_name
 
 _PUBLIC = frozenset(("description", "error_message"))
+_LONGEST_ID = 32
 _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s$")
 """In `tokens = { web = "…" }` the name of the map applies to each text."""
 
@@ -43,7 +59,30 @@ def _in_module(module: Module) -> Iterator[SuspiciousText]:
             if place not in places and not secret.is_first_only and not is_known(secret.text):
                 yield secret.suspicious
             places.add(place)
-    yield from _by_names(module.files, module.checkout, set(map(_line_of, places)))
+    for text in _by_names(module.files, module.checkout, set(map(_line_of, places))):
+        is_default = text.address is not None and text.address.startswith("var.")
+        replaced = is_default and _is_replaced(module, str(text.address).removeprefix("var."))
+        yield replace(text, severity=Severity.NOTE) if replaced else text
+
+
+def _is_replaced(module: Module, name: str) -> bool:
+    """Whether every call of the module has a value for the variable."""
+    checkout = module.checkout
+
+    def find() -> dict[str, list[ModuleCall]]:
+        calls: dict[str, list[ModuleCall]] = {}
+        for caller in checkout.modules:
+            for call in caller.code.calls:
+                source = constant(call.source) if call.source is not None else None
+                if isinstance(source, str) and source.startswith("."):
+                    folder = checkout.code.tree.inside(caller.folder, source)
+                    calls.setdefault(folder or "", []).append(call)
+        return calls
+
+    calls = checkout.code.once(("calls by folder", id(checkout)), find).get(module.folder, [])
+    return (
+        bool(calls) and module.folder not in checkout.roots and all(name in call.arguments for call in calls)
+    )
 
 
 def in_variables(file: VariablesFile) -> tuple[SuspiciousText, ...]:
@@ -71,11 +110,22 @@ def _line_of(place: Place) -> tuple[str, int]:
 
 def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
     words, bits = config.redaction.words, config.redaction.entropy or BITS
-    for address, name, literal, text in _all_named(file):
+    named = tuple(_all_named(file))
+    names = (*(name for _, name, _, _ in named), *(label for top in file.body.blocks for label in top.labels))
+    beside = {name.partition("secret")[0] for name in map(str.lower, names) if "secret" in name}
+    for address, name, literal, text in named:
         if names_secret(name, words):
-            kind = classify_text(name, text, bits, password=ends_as_password(name))
-            if kind is not None:
-                yield SuspiciousText(kind, name, place_of(literal, file.path), address)
+            suspicion = classify_text(name, text, bits, password=ends_as_password(name))
+            if suspicion is not None:
+                kind, severity = suspicion
+                severity = Severity.NOTE if _is_key_id(name, text, beside) else severity
+                yield SuspiciousText(kind, name, place_of(literal, file.path), severity, address)
+
+
+def _is_key_id(name: str, text: str, beside: set[str]) -> bool:
+    """`store_access_key` beside `store_secret_key`: only the other one is a secret."""
+    prefix, ending, rest = name.lower().rpartition("access_key")
+    return ending != "" and not rest and prefix in beside and len(text) <= _LONGEST_ID
 
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:
@@ -155,6 +205,7 @@ _VALUES = frozenset(
     )
 )  # fmt: skip
 """Elsewhere a marked `value` may be anything: a setting, a header, a document."""
+_IN_STORE = pattern(r"^(?:(?:plaintext_)?value|secret_(?:string|data))(?:_wo|_base64)?$")
 _FLAGS = ("sensitive", "is_secret", "is_value_secret", "masked", "encrypted", "secret")
 """Next to a `value`, these say that it is a secret."""
 _GITHUB = pattern(r"github_\w+_secret")
@@ -173,6 +224,8 @@ class _Text(NamedTuple):
     steps: tuple[str, ...]
     text: str
     place: Place
+    is_fallback: bool
+    """Another value may replace it: the default of a variable, `coalesce(var.a, "…")`."""
 
 
 def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCodedSecret]:
@@ -181,14 +234,27 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
     for text in _all(module, resource):
         if text.text and not is_harmless(text.text) and not _is_filled_in_later(text):
             secret = SuspiciousText(
-                SecretKind.KNOWN, ".".join(text.steps), text.place, resource.address, resource.type
+                SecretKind.KNOWN,
+                ".".join(text.steps),
+                text.place,
+                _severity(text),
+                resource.address,
+                resource.type,
             )
             yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
 
 
+def _severity(text: _Text) -> Severity:
+    """A password is one, whatever it looks like; a value in a secret store, or a fallback, need not be."""
+    quality = quality_of(text.text)
+    if text.is_fallback or _IN_STORE.search(text.steps[-1]):
+        return severity_of(quality)
+    return Severity.WARNING if quality is Quality.WEAK else Severity.ERROR
+
+
 def _is_filled_in_later(text: _Text) -> bool:
     """A placeholder or a sentence in a secret store; as a password, even `changeme` is one."""
-    stands_in = is_placeholder(text.text) or " " in text.text.strip()
+    stands_in = quality_of(text.text) is Quality.WEAK or " " in text.text.strip()
     return stands_in and not ends_as_password(text.steps[-1])
 
 
@@ -254,19 +320,32 @@ def _is_secret_entry(entry: _Text) -> bool:
 
 
 def _texts(module: Module, steps: tuple[str, ...], expression: Expression, place: Place) -> Iterator[_Text]:
-    target, file = _behind(module, expression, place.file)
+    target, file, is_fallback = _behind(module, expression, place.file)
+    is_fallback = is_fallback or any(map(_is_choice, walk(target)))
     for below, literal, text in texts_in(target, steps):
         at = place_of(literal, file)
         here = place if (at.file, at.line) == (place.file, place.line) else at
         inside = _document(text)
         if inside is None:
-            yield _Text(below, text, here)
+            yield _Text(below, text, here, is_fallback)
         else:
-            yield from (_Text((*below, *names), text_, here) for names, text_ in named_texts(inside))
+            yield from (
+                _Text((*below, *names), text_, here, is_fallback) for names, text_ in named_texts(inside)
+            )
 
 
-def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str]:
-    """Follows a name of the module to its value and file, as far as the code shows it."""
+def _is_choice(expression: Expression) -> bool:
+    return isinstance(expression, Conditional) or (
+        isinstance(expression, Call) and expression.name in ("coalesce", "try")
+    )
+
+
+def _behind(module: Module, expression: Expression, file: str) -> tuple[Expression, str, bool]:
+    """Follows a name of the module to its value and file, as far as the code shows it.
+
+    Last: whether it is the default of a variable.
+    """
+    is_default = False
     for _ in range(_DEEPEST):
         match expression:
             case Traversal(root="var", steps=(str() as name,)):
@@ -279,8 +358,9 @@ def _behind(module: Module, expression: Expression, file: str) -> tuple[Expressi
                 break
         if attribute is None:
             break
+        is_default = is_default or attribute.name == "default"
         expression, file = attribute.expression, attribute.place.file
-    return expression, file
+    return expression, file, is_default
 
 
 def _document(text: str) -> Any:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.checks.model.subjects import Module
 from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.known_secrets import is_about
 from holdfast.hcl.eval.code import ModuleCall
 from holdfast.hcl.nodes import (
     Access,
@@ -71,6 +72,8 @@ class CarriedSecret(NamedTuple):
     """`nonsensitive` removed the mark: Terraform shows it without an error."""
     masked: bool = True
     """Terraform knows that it is a secret."""
+    within: bool = False
+    """It is part of a larger value, such as a whole resource, which has no mark of its own."""
 
 
 class VariableUse(NamedTuple):
@@ -143,7 +146,9 @@ class _Flow:
                 operands = self._all(expression.parts(), file, ())
                 return _mark_only(operands) if expression.operator in (*_BOOLEAN, "!") else operands
             case For():
-                return self._once(id(expression), (), lambda: self._for(expression, file))
+                inner = steps[1:] if expression.key is not None else _without_key(steps)
+                inner = _without_key(inner) if expression.grouped else inner
+                return self._once(id(expression), inner, lambda: self._for(expression, file, inner))
             case Opaque():
                 return self._splat(expression, file, steps)
             case Tuple():
@@ -176,16 +181,14 @@ class _Flow:
             return _unmask(_first(self._revealed(argument, file, steps) for argument in call.arguments))
         through = steps if call.name in _PASSED_ON else ()
         carried = self._all(call.arguments, file, through)
-        return _mark_only(carried) if call.name in _TELLS_NOTHING else carried
+        if call.name in _TELLS_NOTHING:
+            return _mark_only(carried)
+        return carried if call.name in _PASSED_ON else _merged(carried)
 
     def _revealed(self, expression: Expression, file: str, steps: Steps) -> Carried:
-        """What a value reveals. `length(…)` and `var.password != ""` reveal nothing."""
+        """What a value reveals."""
         match expression:
-            case Call() if expression.name in _TELLS_NOTHING:
-                return ()
-            case Binary() if expression.operator in _BOOLEAN:
-                return ()
-            case Unary(operator="!"):
+            case _ if _reveals_nothing(expression):
                 return ()
             case Conditional():
                 return self._all((expression.yes, expression.no), file, steps)
@@ -194,8 +197,8 @@ class _Flow:
             case _:
                 return self.carried(expression, file, steps)
 
-    def _for(self, expression: For, file: str) -> Carried:
-        """The result for each item: part of the collection, or something else."""
+    def _for(self, expression: For, file: str, inner: Steps) -> Carried:
+        """The result for each item: part of the collection, or something else; `inner`: only that part."""
         self._loops.append(expression)
         collection = expression.collection
         some = bool(self.carried(collection, file))
@@ -204,9 +207,11 @@ class _Flow:
             if part is None:
                 continue
             roots = (reference for reference in references(part) if reference.root == expression.value_name)
-            paths = dict.fromkeys(_names(reference.steps) for reference in roots) if some else ()
-            results += (self.carried(collection, file, (_ANY, *steps)) for steps in paths)
-            results.append(self.carried(part, file))
+            steps = inner if part is expression.value else ()
+            more = steps if isinstance(part, Traversal) else ()
+            paths = dict.fromkeys((*_names(reference.steps), *more) for reference in roots) if some else ()
+            results += (self.carried(collection, file, (_ANY, *path)) for path in paths)
+            results.append(self.carried(part, file, steps))
         return _first(results)
 
     def _splat(self, expression: Opaque, file: str, steps: Steps) -> Carried:
@@ -298,6 +303,19 @@ class _Flow:
         return tuple(other._replace(source=source) for other in carried)
 
 
+def _reveals_nothing(expression: Expression) -> bool:
+    """`length(…)`, `var.password != ""`, and a part whose name says so: `var.login.host`."""
+    match expression:
+        case Call():
+            return expression.name in _TELLS_NOTHING
+        case Binary() | Unary():
+            return expression.operator in (*_BOOLEAN, "!")
+        case Traversal(root="var" | "local", steps=(_, *_, str() as last)):
+            return is_about(last)
+        case _:
+            return False
+
+
 def _first(several: Iterable[Carried]) -> Carried:
     """All of them, up to the first secret."""
     carried: dict[CarriedSecret | VariableUse, None] = {}
@@ -313,8 +331,13 @@ def _mark_only(carried: Carried) -> Carried:
     return tuple(
         part._replace(mark_only=True) if isinstance(part, VariableUse) else part
         for part in carried
-        if not part.unmasked and (isinstance(part, VariableUse) or part.masked)
+        if not part.unmasked and (isinstance(part, VariableUse) or (part.masked and not part.within))
     )
+
+
+def _merged(carried: Carried) -> Carried:
+    """The result of a function such as `jsonencode` has the marks of all parts of its arguments."""
+    return tuple(part._replace(within=False) if isinstance(part, CarriedSecret) else part for part in carried)
 
 
 def _unmask(carried: Carried) -> Carried:
@@ -369,7 +392,8 @@ def _attribute(mode: str, type_: str, name: str, steps: Steps) -> Carried:
         if not secret_facts.overlaps(listed.steps, steps) or _is_sibling(listed.steps, steps):
             continue
         if listed.kind == secret_facts.SENSITIVE:
-            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}"),)
+            within = len(steps) < len(listed.steps)
+            return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", within=within),)
         if secret_facts.is_at_or_below(listed.steps, steps) and is_secret_name(listed.steps[-1]):
             return (CarriedSecret(f"{prefix}{type_}.{name}.{listed.path}", masked=False),)
     return ()

@@ -2,8 +2,7 @@
 
     KNOWN    an argument that the provider marks as a secret
     RANDOM   a random text under a secret-looking name, or as a password in a command
-    DEFAULT  a password that everybody knows, under a name that ends in `password` and the like
-    PASSWORD any other text there
+    PASSWORD any other text under a name that ends in `password` and the like
 
 The first one that fits applies. Secrets of known formats have their own rule.
 """
@@ -15,7 +14,15 @@ from enum import Enum
 
 from msgspec import Struct
 
-from holdfast.checks.secrets.known_secrets import is_known, is_placeholder
+from holdfast.checks.model.interface import Severity
+from holdfast.checks.secrets.evidence import (
+    Quality,
+    is_placeholder,
+    is_stored_elsewhere,
+    quality_of,
+    severity_of,
+)
+from holdfast.checks.secrets.known_secrets import is_known
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name, looks_random
@@ -24,7 +31,8 @@ _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
 _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
-    r"|[$<({*\[@]|\.{0,2}/|~/|arn:|[a-z][a-z0-9+.-]*:/?/|(?:ssm|vault|aws|azure|gcp|env|op|sm|awssm|enc|ref):|ENC\["
+    r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
+    r"|(?:[\w-]+-)?(?:site|domain|dns|email)-verification=|MS=ms|v=(?:spf1|DKIM1|DMARC1|STSv1|TLSRPTv1)\b"
     r"|\d{1,3}$|pub[0-9a-f]{32}$"
 )
 _PUBLIC_KEY = pattern(
@@ -38,8 +46,6 @@ _IDENTIFIED = pattern(
     r"(?i)(?:[gu]uid|(?<![a-z])id)$|(?!.*(?:secret|passw(?:or)?d|passphrase|token|key|credential)s?$).*version"
 )
 """Names of identifiers, with which a UUID is no secret."""
-_DEFAULTS = frozenset(("admin", "guest", "minioadmin", "mysql", "postgres", "root", "test", "testing"))
-"""Of databases and servers in local containers."""
 _COMMAND = pattern(
     r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
 )
@@ -48,7 +54,6 @@ _COMMAND = pattern(
 class SecretKind(Enum):
     KNOWN = "known"
     RANDOM = "random"
-    DEFAULT = "default"
     PASSWORD = "password"  # noqa: S105 - a kind, not one
 
 
@@ -57,6 +62,7 @@ class SuspiciousText(Struct, frozen=True):
     name: str
     """Empty if the text is random and its name is only in the source line."""
     place: Place
+    severity: Severity
     address: str | None = None
     type: str | None = None
     """The type of the resource, for `KNOWN`."""
@@ -64,7 +70,8 @@ class SuspiciousText(Struct, frozen=True):
 
 def is_harmless(text: str) -> bool:
     """A switch, a reference, a path, an address: never a secret."""
-    return _NO_PASSWORD.match(text) is not None or is_command(text) or is_public_key(text)
+    harmless = _NO_PASSWORD.match(text) is not None or is_stored_elsewhere(text)
+    return harmless or is_command(text) or is_public_key(text)
 
 
 def is_public_key(text: str) -> bool:
@@ -91,15 +98,16 @@ def ends_as_password(name: str) -> bool:
     return _PASSWORD.search(name) is not None
 
 
-def classify_text(name: str, text: str, bits: float, *, password: bool) -> SecretKind | None:
+def classify_text(name: str, text: str, bits: float, *, password: bool) -> tuple[SecretKind, Severity] | None:
     """Classifies a text under a secret-looking name; `password`: any text there is a password."""
     if is_harmless(text) or is_placeholder(text) or is_known(text) or is_identifier(name, text):
         return None
-    if looks_random(text, bits):
-        return SecretKind.RANDOM
+    quality = quality_of(text)
+    if looks_random(text, bits) and (quality is Quality.STRONG or not password):
+        return SecretKind.RANDOM, severity_of(quality)
     if not password or names_a_secret(text):
         return None
-    return SecretKind.DEFAULT if text.lower() in _DEFAULTS else SecretKind.PASSWORD
+    return SecretKind.PASSWORD, severity_of(quality)
 
 
 def names_a_secret(text: str) -> bool:

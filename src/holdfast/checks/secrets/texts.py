@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.checks.model.interface import Skipped
+from holdfast.checks.model.interface import Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
+from holdfast.checks.secrets.evidence import is_placeholder, quality_of, severity_of
 from holdfast.checks.secrets.known_secrets import (
+    NAME_BEFORE,
     is_api_description,
     is_known,
-    is_placeholder,
-    is_public_key_name,
     known_in,
     line_starts,
     may_name_secrets,
@@ -48,9 +48,13 @@ _PUBLIC_KEY = pattern(r"\bAAAA[A-Za-z0-9+/]{60,1100}={0,3} $")
 """Of SSH: what follows is its comment."""
 _CODE = pattern(r"^ENC\[|\w\(")
 """Encrypted, or the call of a function."""
-_BEFORE = pattern(r"([\w.-]+)\\*[\"']?[ \t]*(?:=>|:=|==?|:|->)[ \t]*\\*[\"']?$")
 _LONGEST_NAME = 120
 _NOT_BLANK = pattern(r"[^\n]")
+_DESCRIBES = pattern(r"(?:^|[\s{,])(?:description|error_message)\s*=\s*(?:<<[-~]?\w+\s*)?$")
+_LONGEST_ARGUMENT = 80
+
+_Suspicion = tuple[SecretKind, Severity, str]
+"""Last: its name."""
 
 
 def in_documents(checkout: Checkout) -> tuple[SuspiciousText | Skipped, ...]:
@@ -115,11 +119,12 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
     # Secrets of known formats have their own rule.
     reported = {secret.line for secret in known_in(text)}
     starts = line_starts(text)
-    for at, (kind, name) in suspects:
+    for at, (kind, severity, name) in suspects:
         line = bisect.bisect_right(starts, at)
         if line not in reported:
             reported.add(line)
-            yield SuspiciousText(kind, name, Place(file=path, line=line, column=at - starts[line - 1] + 1))
+            place = Place(file=path, line=line, column=at - starts[line - 1] + 1)
+            yield SuspiciousText(kind, name, place, severity)
 
 
 def _embedded_texts(text: str) -> str:
@@ -144,51 +149,56 @@ def _heredocs(text: str) -> Iterator[tuple[int, int]]:
         later = ends.get(opens[1], [])
         number = bisect.bisect_left(later, at)
         if number < len(later):
-            yield at, later[number]
+            if not _is_description(text, at):
+                yield at, later[number]
             at = later[number]
+
+
+def _is_description(text: str, at: int) -> bool:
+    """Whether the text that starts there is for readers, such as the description of a variable."""
+    return _DESCRIBES.search(text, max(at - _LONGEST_ARGUMENT, 0), at) is not None
 
 
 def _quoted_texts(text: str) -> str:
     pieces: list[str] = []
     at = 0
     for match in _QUOTED.finditer(text):
-        if match[2] and ("=" in match[1] or " " in match[1]):
+        described = _is_description(text, match.start())
+        if match[2] and ("=" in match[1] or " " in match[1]) and not described:
             pieces += (_NOT_BLANK.sub(" ", text[at : match.start(1)]), match[1])
             at = match.end(1)
     pieces.append(_NOT_BLANK.sub(" ", text[at:]))
     return "".join(pieces)
 
 
-def _random_texts(
-    text: str, words: tuple[str, ...], bits: float
-) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+def _random_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, _Suspicion]]:
     for start, end in entropy.spans(text, lower_case(text), words, bits):
         secret = text[start:end]
         harmless = is_placeholder(secret) or is_command(secret) or _CODE.search(secret) is not None
-        harmless = harmless or is_public_key(secret) or _is_public(text, start, secret)
+        harmless = harmless or is_public_key(secret) or _is_public(text, start, secret, words)
         if (
             not harmless
             and not is_known(secret)
             and not _PUBLIC_KEY.search(text, max(start - 1200, 0), start)
         ):
-            yield start, (SecretKind.RANDOM, "")
+            yield start, (SecretKind.RANDOM, severity_of(quality_of(secret)), "")
 
 
-def _is_public(text: str, at: int, secret: str) -> bool:
+def _is_public(text: str, at: int, secret: str, words: tuple[str, ...]) -> bool:
     """Whether the name before it says so."""
-    before = _BEFORE.search(text, max(at - _LONGEST_NAME, 0), at)
-    return before is not None and (is_public_key_name(before[1]) or is_identifier(before[1], secret))
+    before = NAME_BEFORE.search(text, max(at - _LONGEST_NAME, 0), at)
+    return before is not None and (not names_secret(before[1], words) or is_identifier(before[1], secret))
 
 
-def _inline_texts(
-    text: str, words: tuple[str, ...], bits: float
-) -> Iterator[tuple[int, tuple[SecretKind, str]]]:
+def _inline_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, _Suspicion]]:
     for password_ in inline_passwords(text):
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)
-            kind = classify_text(password_.name, password_.text, bits, password=password)
-            if kind is SecretKind.RANDOM or (kind is not None and not _is_comment(text, password_.start)):
-                yield password_.start, (kind, password_.name)
+            suspicion = classify_text(password_.name, password_.text, bits, password=password)
+            if suspicion is None:
+                continue
+            if suspicion[0] is SecretKind.RANDOM or not _is_comment(text, password_.start):
+                yield password_.start, (*suspicion, password_.name)
 
 
 def _is_comment(text: str, at: int) -> bool:

@@ -35,8 +35,17 @@ Work = Callable[[ChangeContext, Progress], Awaitable[Results]]
 
 
 def plan_options(
-    *, destroy: bool, targets: list[str] | None, replace: list[str] | None, refresh_only: bool
+    *,
+    destroy: bool,
+    targets: list[str] | None,
+    excludes: list[str] | None,
+    replace: list[str] | None,
+    refresh_only: bool,
 ) -> PlanOptions:
+    if targets and excludes:
+        raise UsageError(
+            "HF-USE-4", "--target cannot be combined with --exclude", hint="Leave one of them out."
+        )
     if refresh_only and (destroy or replace):
         raise UsageError(
             "HF-USE-4",
@@ -50,6 +59,7 @@ def plan_options(
     return PlanOptions(
         destroy=destroy,
         targets=tuple(targets or ()),
+        excludes=tuple(excludes or ()),
         replace=tuple(replace or ()),
         refresh_only=refresh_only,
     )

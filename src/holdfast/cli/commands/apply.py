@@ -10,6 +10,7 @@ from holdfast.cli.parameters import (
     Changed,
     Dependencies,
     Dependents,
+    Excludes,
     NotARename,
     Reason,
     Replace,
@@ -46,6 +47,7 @@ def apply(  # noqa: PLR0917 - one parameter per option
         ),
     ] = None,
     target: Targets = None,
+    exclude: Excludes = None,
     replace: Replace = None,
     var: Var = None,
     var_file: VarFile = None,
@@ -71,7 +73,18 @@ def apply(  # noqa: PLR0917 - one parameter per option
     from holdfast.cli.changes.saved_change import SavedChange
 
     selects = any(
-        (stacks, changed, since, dependents, dependencies, target, replace, var, var_file, not_a_rename)
+        (
+            stacks,
+            changed,
+            since,
+            dependents,
+            dependencies,
+            target or exclude,
+            replace,
+            var,
+            var_file,
+            not_a_rename,
+        )
     )
     if plan is not None and (selects or continue_ is not None):
         raise UsageError(
@@ -94,7 +107,13 @@ def apply(  # noqa: PLR0917 - one parameter per option
     if continue_ is not None:
         saved = SavedChange(invocation, wait=seconds)
         return saved.continue_change(continue_ or None, yes=yes, allow_blocked=allow_blocked)
-    options = plan_options(destroy=False, targets=target, replace=replace, refresh_only=False)
+    options = plan_options(
+        destroy=False,
+        targets=target,
+        excludes=exclude,
+        replace=replace,
+        refresh_only=False,
+    )
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
     )

@@ -89,6 +89,7 @@ class BaseChecks(Struct, frozen=True, kw_only=True):
             tracked=None if tracked is None else (tracked - before.old.keys()) | old,
             today=now.today,
             whole=now.whole,
+            count_authors=now.count_authors,
         )
         folders = {module.folder for module in checkout.modules}
         modules = (checkout.module(module.folder) for module in now.modules if module.folder not in folders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,11 +29,13 @@ from holdfast.cli.command import Invocation
 from holdfast.cli.commands import check_inputs as inputs
 from holdfast.cli.commands.check_base import BaseChecks
 from holdfast.config.problems import did_you_mean, listed
+from holdfast.hcl.eval.code import is_code
 from holdfast.kernel.errors import ConfigError, Exit, Problem, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans.base_rules import BaseRules
 from holdfast.review.baseline import counting_baseline, lenient_baseline
 from holdfast.review.findings_by_stack import with_base_findings
+from holdfast.stacks.stack import Stack
 from holdfast.system import clock, files
 
 Selection = tuple[list[str], list[str], str | None]
@@ -233,10 +236,17 @@ def _open(invocation: Invocation) -> tuple[Repository, tuple[Problem, ...]]:
         repository = open_repository(config, environment)
         if repository.held_back is not None:
             invocation.console.warn(repository.held_back)
-        return repository, ()  # noqa: TRY300 - the other way is below
+        return repository, _unread(repository.stacks)
     except ConfigError as error:
         # A mistake in holdfast.yaml itself is raised again here: without it, nothing can be checked.
         return open_repository(config, environment, with_stacks=False), error.problems
+
+
+def _unread(stacks: Iterable[Stack]) -> tuple[Problem, ...]:
+    """Files that stacks need and that cannot be read, except code and variables, which HF904 reports."""
+    problems = dict.fromkeys(problem for stack in stacks for problem in stack.problems)
+    files = ((problem, problem.place.file if problem.place is not None else "") for problem in problems)
+    return tuple(problem for problem, file in files if not is_code(file) and ".tfvars" not in file)
 
 
 class _Checkouts(Struct, frozen=True, kw_only=True):
@@ -260,7 +270,13 @@ def _checkouts(
     chosen = repository.stacks if whole else tuple(selected.stack for selected in selection.selected)
     today = clock.now().date()
     build = functools.partial(
-        build_checkout, files=files, tracked=tracked, today=today, whole=whole, changed=paths
+        build_checkout,
+        files=files,
+        tracked=tracked,
+        today=today,
+        whole=whole,
+        changed=paths,
+        count_authors=repository.git.authors if repository.git is not None else lambda: None,
     )
     base, before, by_base = selection.base, selection.before, None
     if base is not None and base.sealed.checks:

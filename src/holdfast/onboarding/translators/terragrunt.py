@@ -97,7 +97,8 @@ def _read_module(draft: UnitDraft) -> None:
     inside = config.inside(re.sub(r"(?<!:)/+", "/", path))
     if not path.startswith((".", "/")) and (inside is None or not tree.is_folder(inside)):
         draft.module = f"modules/{_module_name(path)}"
-        draft.hold_back(f"Its code is not in this repository ({text}). Copy that version to {draft.module}.")
+        shown = re.sub(r"//[^/@\s]*:[^/@\s]*@", "//", text)  # Without a user and password.
+        draft.hold_back(f"Its code is not in this repository ({shown}). Copy that version to {draft.module}.")
     elif inside is None or not draft.code.module(inside).files:
         draft.hold_back(f"`terraform.source` ({text.replace(CHECKOUT, '')}) has no code. Set `module`.")
     else:

@@ -146,7 +146,9 @@ def _without_secrets(stack: TranslatedStack, code: Code, redactor: Redactor) -> 
     if generated and clean_value(redactor, "generate", generated) != generated:
         del keys["generate"]
         reasons.append("A generated file contains a secret. Write it with a variable, under `generate`.")
-    return replace(stack, keys=keys, reasons=tuple(reasons))
+    return replace(
+        stack, keys=keys, reasons=tuple(redactor.clean(_MARK.sub(r"${\1}", reason)) for reason in reasons)
+    )
 
 
 def share_keys(translation: Translation) -> Translation:

@@ -140,7 +140,7 @@ def _local(
         if key in merged and not isinstance(merged[key], str):
             raise UsageError(
                 "HF-BACK-4",
-                f"{stack.name}: `{key}` of the local backend is computed and cannot be read from the code",
+                f"{stack.name}: `{key}` of the local backend is computed, and its value is not known",
                 hint=f"Set it in the configuration: backend: {{settings: {{{key}: …}}}}.",
                 place=stack.place,
             )

@@ -7,14 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.hcl.eval.code import Code, ModuleCode
 from holdfast.hcl.eval.evaluate import Scope, evaluate
-from holdfast.hcl.eval.values import pairs
+from holdfast.hcl.eval.values import known, pairs
 from holdfast.hcl.nodes import Block, Body, Expression, Literal, Opaque, Traversal, walk
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place, Problem, internal_error
-from holdfast.stacks.backend import NamedState, named_state, state_of_stack
+from holdfast.stacks.backend import (
+    CodeBackend,
+    NamedState,
+    backend_block,
+    code_backend,
+    named_state,
+    state_of_stack,
+)
 from holdfast.stacks.backend_types import DEFAULT_WORKSPACE
 from holdfast.stacks.reads.walk import is_local_source, module_instances
 from holdfast.stacks.stack import Derived, Stack
@@ -56,6 +64,23 @@ def remote_states(code: Code, stack: Stack) -> tuple[RemoteState, ...]:
         for name, block in _data_sources(code, instance.folder)
         for scope in _instances(block.body, instance.scope)
     )
+
+
+def stack_backend(
+    code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()
+) -> CodeBackend | None:
+    """With the settings that OpenTofu computes, as far as the variables in them are known.
+
+    `env_variables`: variables that TF_VAR_ of the caller's environment may set.
+    """
+    backend, block = code_backend(code, stack.module), backend_block(code.module(stack.module))
+    if backend is None or block is None or not backend.computed:
+        return backend
+    scope = next(module_instances(code, stack, env_variables)).scope
+    values = {item.name: evaluate(item.expression, scope) for item in block.body.attributes}
+    settings = {name: value for name, value in values.items() if known(value)}
+    computed = tuple(name for name in backend.computed if name not in settings)
+    return replace(backend, settings={**backend.settings, **settings}, computed=computed)
 
 
 def may_read_states(code: Code, module: str) -> bool:

@@ -65,10 +65,12 @@ class ModuleInstance(Struct, frozen=True, kw_only=True):
     depth: int = 0
 
 
-def module_instances(code: Code, stack: Stack) -> Iterator[ModuleInstance]:
+def module_instances(
+    code: Code, stack: Stack, env_variables: frozenset[str] = frozenset()
+) -> Iterator[ModuleInstance]:
     """The stack's root module, then every local module that it calls, once per instance."""
     code = code_of(code, stack)
-    waiting = deque([_root_instance(InputCollector(code, stack.module), stack)])
+    waiting = deque([_root_instance(InputCollector(code, stack.module), stack, env_variables)])
     for _ in range(_MOST_VISITS):
         if not waiting:
             return

@@ -3,7 +3,7 @@
 Go reads its environment once, so a worker cannot get a new state address per command. Address and
 password are fixed for the life of the process; each command names the state they stand for (`serve_state`),
 and every other request is refused. The server runs as threads of the supervisor, so it lives as long as the
-command: the embedded Terraform lets Python run meanwhile.
+command: an embedded engine lets Python run meanwhile.
 
 `http` speaks HTTP, `rules` decides, a `StateBackend` stores. Imports are few on purpose: this is part of the
 start of every worker.

@@ -1,4 +1,4 @@
-"""Installed engines: programs on PATH and in the tools directories, and the embedded library.
+"""Installed engines: programs on PATH and in the tools directories, and the embedded libraries.
 
 A version query costs a process start; its result is cached and trusted as long as size, time and inode of the
 file stay the same.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,6 +29,16 @@ _NAMES = {"terraform": Product.TERRAFORM, "tofu": Product.TOFU}
 _QUERIES = 3
 _KILLED = 128
 """A shell reports a program that a signal killed with a greater code."""
+_CRASHES = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT))
+_QUERY_LIBRARY = """
+import os, sys
+from ctypes import CDLL, POINTER, c_char_p, c_int64
+run = CDLL(sys.argv[1]).RunCliWithCancel
+run.argtypes = [c_char_p, c_int64, POINTER(c_char_p), c_int64, c_int64]
+run(b"version", 2, (c_char_p * 2)(b"version", b"-json"), 1, 2)
+os._exit(0)
+"""
+"""Runs in a process of its own: a library cannot be unloaded from ours."""
 
 
 class VersionQueryError(EngineError):
@@ -43,50 +53,49 @@ class InstalledEngines:
         self._cache = environment.home / "engines.json"
         self._known = self._read_cache()
         self.unusable: list[tuple[str, str]] = []
-        """Programs that cannot be used, with the reason: `doctor` shows them."""
+        """Programs and libraries that cannot be used, with the reason: `doctor` shows them."""
         self.unknown: list[EngineId] = []
         """Engines whose version is unknown, because the query was killed. Their `version` is empty."""
 
     @functools.cache  # noqa: B019 - lives as long as the command
     def all(self) -> tuple[EngineId, ...]:
-        """The embedded engine first, then programs, newest first."""
-        embedded = self.embedded()
+        """The embedded engines first, then programs, newest first."""
         binaries = sorted(
             self.binaries(),
             key=lambda engine: (Version.parse(engine.version), engine.product.value),
             reverse=True,
         )
-        return (*((embedded,) if embedded else ()), *binaries)
+        return (*filter(None, map(self.embedded, Product)), *binaries)
 
-    def embedded(self) -> EngineId | None:
-        path = library_path()
-        if path is None:
-            return None
-        engine = EngineId(kind=EngineKind.EMBEDDED, product=Product.TERRAFORM, version="", path=str(path))
-        version = self._version(engine, query=self._query_library)
-        return replace(engine, version=version) if version is not None else None
+    def embedded(self, product: Product = Product.TERRAFORM) -> EngineId | None:
+        path = library_path(product)
+        return self._engine(EngineKind.EMBEDDED, product, path) if path is not None else None
 
     def binaries(self) -> tuple[EngineId, ...]:
-        engines: dict[Path, EngineId] = {}
-        self.unusable = []
+        engines: dict[Path, EngineId | None] = {}
         for path in self._candidates():
             # A link to the program itself is the program; a link to something else (a version manager that
             # checks the name it was called by) must be called by its own name.
             real = path.resolve() if path.resolve().name in _NAMES else path.absolute()
-            if real in engines:
-                continue
-            product = _NAMES[real.name]
-            engine = EngineId(kind=EngineKind.BINARY, product=product, version="", path=str(real))
-            version = self._version(engine, query=self._query_program)
-            if version is None:
-                how = "was killed" if engine in self.unknown else "failed"
-                self.unusable.append((str(path), f"`version -json` {how}"))
-            elif Version.parse(version) < (oldest := MINIMUM[product]):
-                reason = f"{product} {version} is older than {oldest}, the oldest supported version"
-                self.unusable.append((str(path), reason))
-            else:
-                engines[real] = replace(engine, version=version)
-        return tuple(engines.values())
+            if real not in engines:
+                engines[real] = self._engine(EngineKind.BINARY, _NAMES[real.name], real)
+        return tuple(filter(None, engines.values()))
+
+    def _engine(self, kind: EngineKind, product: Product, path: Path) -> EngineId | None:
+        """With its version. None: it cannot be used, and `unusable` has the reason."""
+        engine = EngineId(kind=kind, product=product, version="", path=str(path))
+        oldest = MINIMUM[product]
+        try:
+            version, error = self._version(path, kind)
+        except VersionQueryError:
+            self.unknown.append(engine)
+            version, error = None, "`version -json` was killed"
+        if version is not None and Version.parse(version) >= oldest:
+            return replace(engine, version=version)
+        if version is not None:
+            error = f"{product} {version} is older than {oldest}, the oldest supported version"
+        self.unusable.append((engine.path, error))
+        return None
 
     def _candidates(self) -> list[Path]:
         tools = self._environment.home / "tools"
@@ -98,39 +107,24 @@ class InstalledEngines:
         # access() first: this user may not be allowed to read every folder of PATH.
         return [path for path in paths if os.access(path, os.X_OK) and path.is_file()]
 
-    def _version(self, engine: EngineId, *, query: Callable[[Path], str | None]) -> str | None:
-        path = Path(engine.path)
+    def _version(self, path: Path, kind: EngineKind) -> tuple[str | None, str]:
+        """Or None, and why."""
         stat = path.stat()
         mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
         known = self._known.get(str(path))
         if isinstance(known, dict) and known.get("mark") == mark:
-            return str(known["version"])
-        try:
-            version = query(path)
-        except VersionQueryError:
-            self.unknown.append(engine)
-            return None
+            return str(known["version"]), ""
+        if kind is EngineKind.EMBEDDED:
+            command = (sys.executable, "-I", "-S", "-c", _QUERY_LIBRARY, str(path))
+            version, error = _query_version(command, self._environment)
+            error = f"the library cannot be loaded: {error or 'it reports no version'}"
+        else:
+            version, error = program_version(path, self._environment), "`version -json` failed"
         if version is not None:
             self._known[str(path)] = {"mark": mark, "version": version}
             files.private_folder(self._cache.parent)
             files.write(self._cache, json.dumps(self._known, indent=1), durable=False)
-        return version
-
-    def _query_program(self, path: Path) -> str | None:
-        return program_version(path, self._environment)
-
-    def _query_library(self, path: Path) -> str | None:
-        """One command in a temporary process: the library cannot be unloaded from ours."""
-        program = (
-            "import ctypes,sys\n"
-            "library=ctypes.CDLL(sys.argv[1])\n"
-            "texts=(ctypes.c_char_p*2)(b'version',b'-json')\n"
-            "library.RunCli.argtypes=[ctypes.c_int64,ctypes.POINTER(ctypes.c_char_p),"
-            "ctypes.c_int64,ctypes.c_int64]\n"
-            "library.RunCli(2,texts,1,2)\n"
-            "import os;os._exit(0)\n"
-        )
-        return _query_version((sys.executable, "-I", "-S", "-c", program, str(path)), self._environment)
+        return version, error
 
     def _read_cache(self) -> dict[str, object]:
         try:
@@ -145,10 +139,11 @@ def program_version(path: Path, environment: Environment) -> str | None:
 
     Raises `VersionQueryError` if it gets no chance to.
     """
-    return _query_version((str(path), *argv.VERSION), environment)
+    return _query_version((str(path), *argv.VERSION), environment)[0]
 
 
-def _query_version(command: tuple[str, ...], environment: Environment) -> str | None:
+def _query_version(command: tuple[str, ...], environment: Environment) -> tuple[str | None, str]:
+    """And the last line of its standard error."""
     child = child_environment(
         caller=environment.variables,
         # The user's CLI configuration does not matter here, and its errors would go to stdout.
@@ -159,8 +154,9 @@ def _query_version(command: tuple[str, ...], environment: Environment) -> str | 
     for _ in range(_QUERIES):
         answer = processes.run(command, folder=Path("/"), environment=child, seconds=60)
         version = _parse_version(answer.out)
-        if version is not None or 0 <= answer.code <= _KILLED:
-            return version
+        if version is not None or 0 <= answer.code <= _KILLED or -answer.code in _CRASHES:
+            crash = f"it crashed (signal {-answer.code})" if answer.code < 0 else ""
+            return version, crash or answer.err.decode(errors="replace").strip().rpartition("\n")[2]
     raise VersionQueryError("HF-ENG-8", f"{command[0]} was killed each time it was asked for its version")
 
 

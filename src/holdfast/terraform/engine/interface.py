@@ -52,6 +52,10 @@ class Product(StrEnum):
     TERRAFORM = "terraform"
     TOFU = "tofu"
 
+    @property
+    def shown(self) -> str:
+        return "Terraform" if self is Product.TERRAFORM else "OpenTofu"
+
 
 class EngineId(Struct, frozen=True, kw_only=True):
     """An engine. A saved plan belongs to exactly one product and version."""
@@ -63,8 +67,13 @@ class EngineId(Struct, frozen=True, kw_only=True):
     """The program, or the library of the embedded engine."""
 
     def __str__(self) -> str:
-        name = "Terraform" if self.product is Product.TERRAFORM else "OpenTofu"
-        return f"{'embedded ' if self.kind is EngineKind.EMBEDDED else ''}{name} {self.version}"
+        return f"{'embedded ' if self.kind is EngineKind.EMBEDDED else ''}{self.product.shown} {self.version}"
+
+    @property
+    def licence(self) -> str:
+        """Terraform 1.5 was the last one under a free licence."""
+        free = self.product is Product.TOFU or self.version.startswith("1.5.")
+        return "MPL-2.0" if free else "BUSL-1.1"
 
 
 class Command(MaskedStruct, frozen=True, kw_only=True):

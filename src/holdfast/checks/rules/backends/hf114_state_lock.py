@@ -2,8 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import BackendView, for_backends
+from holdfast.checks.backends.backends import PIPELINE, BackendView, backend_of_stack, for_backends
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
+from holdfast.checks.model.subjects import CheckedStack, Checkout
+from holdfast.kernel.patterns import pattern
+
+_FILE = ("use_lockfile = true", "Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).")
+_APPLIES = pattern(r"\bapply\b|\bautoplan\b|terragrunt[-_ ]run|(?i:atlantis|spacelift|digger|env0|scalr)")
+_TABLE = ("dynamodb_table", "Set `dynamodb_table` to a table with the key `LockID`, or upgrade to 1.10.")
 
 
 def _check_lock(backend: BackendView) -> Iterator[CheckResult]:
@@ -23,25 +29,54 @@ def _check_lock(backend: BackendView) -> Iterator[CheckResult]:
 
 
 def _s3(backend: BackendView) -> Iterator[CheckResult]:
-    native = backend.flag("use_lockfile")
-    if native or backend.has("dynamodb_table"):
-        return
-    if native is None:
+    if (locks := _locks(backend)) is None:
         yield backend.unknown("use_lockfile")
-        return
-    if not backend.lockfile:
-        yield finding(
-            backend.where,
-            "the s3 backend does not lock without `dynamodb_table`",
-            hint="Set `dynamodb_table` to a table with the key `LockID`; Terraform and OpenTofu from 1.10 "
-            "need only `use_lockfile = true`.",
-        )
-        return
-    yield finding(
-        backend.place_of("use_lockfile"),
-        "the s3 backend does not lock without `use_lockfile = true`",
-        hint="Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).",
-    )
+    elif not locks:
+        unlocked = _unlocked_everywhere(backend.stack) if backend.stack is not None else None
+        first = unlocked or backend
+        setting, hint = _FILE if first.lockfile else _TABLE
+        more = "; no stack of this repository locks its state" if unlocked is not None else ""
+        message = f"the s3 backend does not lock without `{setting}`{more}"
+        yield finding(first.place_of("use_lockfile"), message, hint=hint, severity=_severity(backend))
+
+
+def _locks(backend: BackendView) -> bool | None:
+    return True if backend.has("dynamodb_table") else backend.flag("use_lockfile")
+
+
+def _never_locks(backend: BackendView) -> bool:
+    return backend.has("key") and _locks(backend) is False
+
+
+def _unlocked_everywhere(stack: CheckedStack) -> BackendView | None:
+    """The first of several backends if none locks: this is one decision about the repository."""
+    checkout = stack.checkout
+
+    def find() -> BackendView | None:
+        stacks = (CheckedStack(checkout=checkout, stack=stack_) for stack_ in checkout.all_stacks)
+        views = [backend for backend in map(backend_of_stack, stacks) if backend.type == "s3"]
+        views.sort(key=lambda view: view.stack is None or not view.stack.stack.production)
+        return views[0] if len(views) > 1 and all(map(_never_locks, views)) else None
+
+    return checkout.code.once(("unlocked backends", id(checkout)), find)
+
+
+def _severity(backend: BackendView) -> Severity | None:
+    """An error where two runs may really meet: S3-compatible stores often cannot lock at all."""
+    if backend.is_other_store:
+        return Severity.NOTE
+    meet = backend.stack is None or (backend.stack.stack.production and not _is_alone(backend.stack.checkout))
+    return None if meet else Severity.WARNING
+
+
+def _is_alone(checkout: Checkout) -> bool:
+    """Whether one person wrote the repository, and no pipeline in it applies."""
+
+    def find() -> bool:
+        texts = (checkout.text(path) or "" for path in filter(PIPELINE.search, checkout.files))
+        return not any(map(_APPLIES.search, texts)) and checkout.count_authors() == 1
+
+    return checkout.code.once(("one author", id(checkout)), find)
 
 
 def _http(backend: BackendView) -> Iterator[CheckResult]:

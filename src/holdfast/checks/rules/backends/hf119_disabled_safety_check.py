@@ -25,17 +25,14 @@ _SEVERITIES: Final = {
 """Of those that are no warnings."""
 _ACCOUNTS: Final = ("allowed_account_ids", "forbidden_account_ids")
 _OTHER_STORES: Final = frozenset(_FLAGS["s3"]) - {"insecure"}
-"""S3-compatible stores need these: with a custom endpoint they are fine."""
-_ENDPOINTS: Final = frozenset(("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"))
+"""S3-compatible stores need these: there they are fine."""
 _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-owner-read"))
 
 
 def _check(backend: BackendView) -> Iterator[CheckResult]:
-    custom_endpoint = backend.type == "s3" and (
-        backend.has("endpoint") or backend.has("endpoints.s3") or not _ENDPOINTS.isdisjoint(backend.env)
-    )
+    other_store = backend.type == "s3" and backend.is_other_store
     for name, what in _FLAGS.get(backend.type, {}).items():
-        if custom_endpoint and name in _OTHER_STORES:
+        if other_store and name in _OTHER_STORES:
             continue
         on = backend.flag(name)
         if on is None:

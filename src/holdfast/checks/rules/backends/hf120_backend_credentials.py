@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module, value
-from holdfast.checks.secrets.known_secrets import is_placeholder
+from holdfast.checks.secrets.evidence import is_placeholder
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
 from holdfast.stacks.reads.remote_states import TYPE

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module
-from holdfast.hcl.eval.code import is_override
+from holdfast.hcl.eval.code import is_override, read_by_tofu
 from holdfast.hcl.nodes import Block, File
 
 
@@ -18,12 +18,8 @@ def _check(module: Module) -> Iterator[Finding]:
 
 
 def _read_together(files: tuple[File, ...]) -> Iterator[list[File]]:
-    """Files that may have one backend together: all but the override files, and each override file alone.
-
-    OpenTofu reads `main.tofu` instead of `main.tf`.
-    """
-    replaced = {file.path.replace(".tofu", ".tf") for file in files if ".tofu" in file.path}
-    own = [file for file in files if file.path not in replaced]
+    """Files that may have one backend together: all but the override files, and each override file alone."""
+    own = read_by_tofu(files)
     yield [file for file in own if not _is_override(file)]
     yield from ([file] for file in own if _is_override(file))
 
@@ -45,6 +41,6 @@ RULE = Rule(
     id="HF128",
     title="Two backends in one module",
     fix="Remove one of them: the one that `.terraform/terraform.tfstate` of the last run does not name.",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     source=_check,
 )

@@ -185,7 +185,7 @@ HF307 = Rule(
     id="HF307",
     title="Lock file does not match the code",
     fix="Update it with `holdfast plan --lockfile update` or `terraform init -upgrade`, and commit it.",
-    severity=Severity.ERROR,
+    severity=Severity.WARNING,
     source=_check_versions,
 )
 

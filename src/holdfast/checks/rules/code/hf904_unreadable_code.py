@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 
 from holdfast.checks.code.pins import is_elsewhere
-from holdfast.checks.code.required import is_allowed
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
@@ -11,9 +11,7 @@ from holdfast.hcl.nodes import OLD_SYNTAX, File
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
-from holdfast.terraform.versions import Version
 
-_FIRST_READ = Version.parse("0.12")
 _SUBMODULES = ".gitmodules"
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
@@ -21,12 +19,12 @@ _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 
 def _module(module: Module) -> Iterator[CheckResult]:
     for file in module.files:
-        yield from _problems(file, module.checkout, old=not is_allowed(module, _FIRST_READ))
+        yield from _problems(file, module.checkout)
     yield from _calls(module)
 
 
 def _calls(module: Module) -> Iterator[CheckResult]:
-    """Calls of local modules whose code is missing, so that no rule checks it."""
+    """Calls of local modules whose code is missing, so that no rule checks it. `init` reports them, too."""
     tree = module.checkout.code.tree
     reported: set[str | None] = set()
     for block in module.blocks("module"):
@@ -36,7 +34,7 @@ def _calls(module: Module) -> Iterator[CheckResult]:
         folder = tree.inside(module.folder, source)
         if folder is None:
             what = f"the module `{name}` is outside the repository ({source}): no rule checks it"
-            hint = "Put holdfast.yaml at the root of the repository."
+            hint = _path_hint(source, module)
         elif any(map(is_code, tree.names(folder))):
             continue
         elif is_downloaded(folder):
@@ -52,9 +50,17 @@ def _calls(module: Module) -> Iterator[CheckResult]:
             continue
         reported.add(folder)
         fetched = folder is not None and (_FETCHED.search(folder) or not module.stacks)
-        severity = Severity.NOTE if fetched else None
+        severity = Severity.NOTE if fetched else Severity.WARNING
         where, address = block.body.attribute("source") or block, f"module.{name}"
         yield finding(where, what, hint=hint, address=address, severity=severity)
+
+
+def _path_hint(source: str, module: Module) -> str:
+    """Names the folder that a path with too many `..` means."""
+    tail = posixpath.normpath(source).replace("../", "")
+    if any(map(is_code, module.checkout.code.tree.names(tail))):
+        return f"Fix the path: the code is in {tail} ({posixpath.relpath(tail, module.folder)})."
+    return "Put holdfast.yaml at the root of the repository."
 
 
 def _submodule(folder: str, checkout: Checkout) -> Finding | None:
@@ -71,8 +77,8 @@ def _submodule(folder: str, checkout: Checkout) -> Finding | None:
     return None
 
 
-def _problems(file: File, checkout: Checkout, *, old: bool = False) -> Iterator[Finding]:
-    """One finding for each file: the first problem often causes the others. `old`: for Terraform before 0.12.
+def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
+    """One finding for each file: the first problem often causes the others. Old code may not be in use.
 
     Nothing is quoted from a file outside the repository that a link points to.
     """
@@ -80,15 +86,12 @@ def _problems(file: File, checkout: Checkout, *, old: bool = False) -> Iterator[
         outside = "the file cannot be read; it is a link to a file outside the repository"
         yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
         return
-    if old and any(problem.code == OLD_SYNTAX for problem in file.problems):
-        problem = file.problems[0]
-        what = "Holdfast needs the syntax of Terraform 0.12 or later: no rule checks all of this file"
-        yield Finding(message=what, place=problem.place, hint=problem.hint, severity=Severity.WARNING)
-        return
     for problem in sorted(file.problems, key=_line)[:1]:
         others = len(file.problems) - 1
         more = f" (and {plural(others, 'more problem')})" if others else ""
-        yield Finding(message=f"{problem.message}{more}", place=problem.place, hint=problem.hint)
+        severity = Severity.WARNING if problem.code == OLD_SYNTAX else None
+        what = f"{problem.message}{more}"
+        yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity)
 
 
 def _line(problem: Problem) -> int:

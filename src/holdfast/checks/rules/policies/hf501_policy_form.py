@@ -13,7 +13,7 @@ from holdfast.kernel.errors import Place
 
 def _check(policies: Policies, _: Checkout) -> Iterator[CheckResult]:
     yield from findings_from_policies(
-        lambda policy: grammar_issues(policy.document, policy.kind, policy.text), Severity.ERROR, policies
+        lambda policy: grammar_issues(policy.document, policy.kind, policy.text), Severity.WARNING, policies
     )
     for wrong in policies.malformed:
         place = Place(file=wrong.file, line=wrong.error.line or None, column=wrong.error.column or None)

@@ -20,8 +20,9 @@ NARROWING: Final = (
     *("aws:vpceaccount", "aws:vpceorgid", "aws:vpceorgpaths"),
     *("kms:calleraccount", "s3:dataaccesspointaccount", "s3:dataaccesspointarn", "ec2:sourceinstancearn"),
     *("saml:*", "cognito-identity.amazonaws.com:*", "elasticfilesystem:accessedviamounttarget"),
+    *("sns:endpoint", "ses:recipients"),
 )
-"""Keys that identify the caller or the network."""
+"""Keys that identify the caller, the network, or who receives what is sent."""
 
 
 _PUBLIC: Final = pattern(r"public|static|web|site|page|cdn|assets|download|mirror", re.IGNORECASE)
@@ -42,12 +43,12 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
             if principal.name == "*" and principal.type in _EVERYONE:
                 reads = _only_reads(statement)
                 yield Issue(
-                    f"{policy.kind} allows everyone{' to read' if reads else ''}, "
+                    f"this policy allows everyone{' to read' if reads else ''}, "
                     "and no condition restricts it",
                     principal.at,
                     severe=not reads and not _is_unclear(statement),
                     is_note=(reads and _is_called_public(policy, statement))
-                    or _all_actions(statement, "execute-api:", "es:"),
+                    or _all_actions(statement, "execute-api:", "es:", "opensearch:", "aoss:"),
                 )
 
 
@@ -59,7 +60,7 @@ def _only_reads(statement: Statement) -> bool:
 def _all_actions(statement: Statement, *starts: str) -> bool:
     """Whether all its actions are known and start so.
 
-    Requests to an API and OpenSearch (`es:`) are usually restricted by what the policy does not show: a
+    Requests to an API and OpenSearch are usually restricted by what the policy does not show: a
     network, users of its own.
     """
     words = statement.actions.words

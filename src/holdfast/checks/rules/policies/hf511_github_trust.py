@@ -16,8 +16,8 @@ from holdfast.kernel.text import plural
 _REPOSITORY: Final = ("repository", "repository_id", "job_workflow_ref")
 _OWNER: Final = ("repository_owner", "repository_owner_id", "enterprise", "enterprise_id")
 
-_ALWAYS: Final = ("aud", "iss")
-"""Every token has them, and AWS compares them with the provider: such a condition adds little."""
+_ALWAYS: Final = ("aud", "iss", "sub", "repository", "repository_id", *_OWNER)
+"""Every token of GitHub has them."""
 
 
 def _check(policy: IamPolicy) -> Iterator[Issue]:
@@ -37,7 +37,8 @@ def _host(statement: Statement) -> str | None:
 def _check_statement(statement: Statement, host: str) -> Iterator[Issue]:
     actions = statement.actions
     if actions.known and not actions.unsure and statement.matching_action(ASSUMES) is None:
-        yield Issue(f"GitHub jobs need `{ASSUMES}`, which is not allowed", actions.known[0])
+        message = f"GitHub jobs need `{ASSUMES}`, which is not allowed"
+        yield Issue(message, actions.known[0], severe=False)
     tests = _claims(statement.conditions, host)
     for claim, test in tests:
         if test.holds_without:
@@ -69,10 +70,9 @@ def _check_audience(statement: Statement, tests: Claims, host: str) -> Iterator[
 
 def _check_subject(statement: Statement, tests: Claims, host: str) -> Iterator[Issue]:
     subject_tests = [test for claim, test in tests if claim == "sub"]
-    demanded = [test for test in subject_tests if test.demands]
+    demanded = [test for test in subject_tests if test.demands or (test.holds_without and not test.negative)]
     by_repository = any(claim in _REPOSITORY and _is_bound(test) for claim, test in tests)
-    reported = any(test.holds_without for test in subject_tests)
-    if not demanded and not by_repository and not reported and not statement.conditions.unsure:
+    if not demanded and not by_repository and not statement.conditions.unsure:
         by_owner = any(claim in _OWNER and _is_bound(test) for claim, test in tests)
         yield _unrestricted_issue(statement, subject_tests, host, by_owner=by_owner)
     for test in demanded:
@@ -80,7 +80,7 @@ def _check_subject(statement: Statement, tests: Claims, host: str) -> Iterator[I
         for value in test.values.all:
             severe, mild, never = subject_scope(str(value.content), patterns=test.patterns)
             if severe is not None or never is not None:
-                yield Issue(severe or never or "", value)
+                yield Issue(severe or never or "", value, severe=severe is not None)
             elif mild is not None and not by_repository:
                 broad.append((mild, value))
         if broad:

@@ -3,13 +3,25 @@ from __future__ import annotations
 import re
 
 from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_plan, is_shown_plan, is_state
-from holdfast.checks.model.globs import is_fixture
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
+from holdfast.checks.secrets.evidence import holds_usable_key, is_for_localhost, is_made_up
 from holdfast.kernel.patterns import pattern
 
 _STATE_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
 _POSSIBLE_STATE_NAME = pattern(r"^[^.]+$|\.(?:json|bak|backup|old|orig|save|state|txt)$", re.IGNORECASE)
+_RESOURCES = pattern(rb'"(?:resources|primary)"\s*:\s*[\[{]\s*[{"]|"sensitive"\s*:\s*true|^\s*\Z')
+"""Of any version; a file that cannot be read may contain everything."""
+_TYPES = pattern(rb'"type"\s*:\s*"([a-z0-9]+_\w+)"')
+_STORE = pattern(
+    rb"aws_(?:s3_bucket\w*|s3_account_public_access_block|dynamodb_table|kms_(?:key|alias|key_policy)"
+    rb"|iam_policy_document|caller_identity)|google_(?:storage_bucket\w*|project_service|kms_(?:crypto_key|key_ring))"
+    rb"|azurerm_(?:resource_group|storage_container|client_config)|random_(?:id|pet|integer)"
+)
+"""What a state is stored in and locked with: such a state often has no other place."""
+_SENSITIVE = pattern(rb'"sensitive_attributes"\s*:\s*\[\s*[^\]\s]|"sensitive"\s*:\s*true')
+_ENCRYPTED_NAME = pattern(r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault)$", re.IGNORECASE)
+_STATE_FILE = pattern(r"(?:.*/)?[^/]*?\.tfstate", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
 
@@ -18,10 +30,22 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
     if _ELSEWHERE.search(path) or is_source_or_document(name):
         return None
     if _STATE_NAME.search(name):
-        return Suspect("a state file")
+        inside = (content() or b"") if content is not None else None
+        harmless = _holds_little(inside) if inside is not None else _ENCRYPTED_NAME.search(name) is not None
+        first = _STATE_FILE.match(path)
+        severity = Severity.WARNING if harmless else None
+        return Suspect("a state file", severity=severity, belongs_to=first[0] if first is not None else None)
     if content is None or not _POSSIBLE_STATE_NAME.search(name):
         return None
     return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
+
+
+def _holds_little(inside: bytes) -> bool:
+    """Nothing, or only the bucket and the lock of the other states."""
+    if not _RESOURCES.search(inside):
+        return True
+    types = _TYPES.findall(inside)
+    return bool(types) and all(map(_STORE.fullmatch, types)) and not _SENSITIVE.search(inside)
 
 
 HF201 = Rule(
@@ -50,7 +74,7 @@ def _classify_plan(path: str, content: Content | None) -> Suspect | None:
     if content is None:
         return None
     if name.lower().endswith(".json"):
-        return None if is_fixture(path) else _classify_plan_json(content() or b"")
+        return None if is_made_up(path) else _classify_plan_json(content() or b"")
     inside = content() or b"" if _POSSIBLE_PLAN_NAME.search(name) else b""
     return Suspect(ContentKind.PLAN.value) if is_packed_plan(inside) else None
 
@@ -90,6 +114,7 @@ HF203 = Rule(
     "next to it belongs in Git.",
     severity=Severity.ERROR,
     **in_git(_classify_folder),
+    secret=True,
 )
 
 
@@ -123,21 +148,42 @@ _KEY_NAME = pattern(
     r"^id_(?:rsa|dsa|ecdsa|ecdsa_sk|ed25519|ed25519_sk)$|\.(?:ppk|p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE
 )
 _POSSIBLE_KEY_NAME = pattern(r"\.(?:pem|key|p8|pk8|priv|rsa|gpg|asc)$", re.IGNORECASE)
-_OTHER_KEY_NAME = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|json|ovpn|pub|bak|old)$", re.IGNORECASE)
+_KEY_STORE = pattern(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
+_FOR_TESTS = pattern(
+    r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
+)
+_NOT_LIVE = pattern(r"(?i)\bkeys?\b[^.]{0,80}\btesting\b|\bnot\b[^.]{0,40}\bproduction\b")
+"""What a README says of the keys beside it."""
+_CERTIFICATES = (".pem", ".crt", ".cer", ".cert")
+_OTHER_KEY_NAME = pattern(r"^[^.]+$|\.(?:crt|cer|cert|txt|ovpn|pub|bak|old)$", re.IGNORECASE)
 
 
 def _classify_key(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path)
     if "trust" in name.lower():  # Certificates of others.
         return None
-    if _KEY_NAME.search(name):
-        return Suspect("a private key or key store")
     perhaps = _POSSIBLE_KEY_NAME.search(name)
+    if _KEY_NAME.search(name):
+        return Suspect("a private key or key store", severity=_severity_of_key(content))
     if content is None:
         named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
         return Suspect("a possible private key", severity=Severity.WARNING) if named else None
     if perhaps or _OTHER_KEY_NAME.search(name):
-        return Suspect(ContentKind.KEY.value) if holds_key(content() or b"") else None
+        is_key = holds_key(content() or b"")
+        return Suspect(ContentKind.KEY.value, severity=_severity_of_key(content)) if is_key else None
+    return None
+
+
+def _severity_of_key(content: Content | None) -> Severity | None:
+    """One that only this machine trusts is a note; for tests, or with a password, a warning."""
+    if content is None:
+        return None
+    if any(map(is_for_localhost, content.beside(_CERTIFICATES))):
+        return Severity.NOTE
+    readme = b"\n".join(content.beside(("/README.md", "/README"))).decode(errors="replace")
+    for_tests = _FOR_TESTS.search(content.path) or _NOT_LIVE.search(readme)
+    if for_tests or _KEY_STORE.search(content.path) or not holds_usable_key(content() or b""):
+        return Severity.WARNING
     return None
 
 

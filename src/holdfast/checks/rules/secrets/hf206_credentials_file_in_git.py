@@ -6,8 +6,10 @@ from msgspec import Struct
 
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
+from holdfast.checks.secrets.evidence import Quality, quality_of, severity_of
+from holdfast.checks.secrets.known_secrets import known_in, names_secret
+from holdfast.checks.secrets.suspicion import is_harmless
 from holdfast.kernel.patterns import pattern
-from holdfast.secrets.entropy import is_secret_name
 
 _AT_ALL = pattern(
     r"(?i)\.env|_?netrc|rc$|credentials|my\.cnf|\.azure/|\.pgpass|vault-token|docker|kube|terraform\.rc"
@@ -18,41 +20,58 @@ _MODEL = pattern(
 )
 _LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
 """Meant to be in Git: its passwords are those of a container on this machine."""
-_SEALED = pattern(rb"sops_version|ENC\[AES|DOTENV_PUBLIC_KEY|-----BEGIN AGE|^\$ANSIBLE_VAULT", re.MULTILINE)
+_HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
 _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
 
 
 class _Known(Struct, frozen=True):
     path: re.Pattern[str]
     what: str
-    inside: re.Pattern[bytes] | None = None
-    """Content that makes it a credentials file; without it the file only holds settings."""
+    inside: re.Pattern[str]
+    """The secret in it, as a group; without it the file only holds settings."""
+    by_name: bool = False
+    """The name is enough in the history."""
 
 
-def _known(path: str, what: str, inside: bytes | None = None) -> _Known:
-    return _Known(pattern(f"(?:^|/)(?:{path})$"), what, pattern(inside) if inside is not None else None)
+def _known(path: str, what: str, inside: str, *, by_name: bool = False) -> _Known:
+    return _Known(pattern(f"(?:^|/)(?:{path})$"), what, pattern(inside), by_name)
 
 
 _FILES = (
-    _known(r"\.aws/credentials", "AWS credentials"),
-    _known(r"\.?my\.cnf", "a MySQL password", rb"(?m)^\s*password\s*=\s*[^\s$<{]"),
-    _known(r"\.azure/(?:accessTokens|msal_token_cache)\.json", "Azure tokens"),
-    _known(r"\.git-credentials", "Git credentials"),
-    _known(r"\.netrc|_netrc", "host passwords", rb"\bpassword\s+[^\s$]"),
-    _known(r"\.pgpass", "PostgreSQL passwords"),
-    _known(r"\.vault-token", "a Vault token"),
-    _known(r"credentials\.tfrc\.json", "HCP Terraform tokens", rb'"token"\s*:\s*"[^"$]'),
-    _known(r"\.?terraform(?:\.rc|rc)|\.tofurc", "registry tokens", rb'\btoken\s*=\s*"[^"$]'),
-    _known(r"\.npmrc", "an npm token", rb"_auth(?:Token)?\s*=\s*[^\s$]"),
-    _known(r"\.pypirc", "a PyPI password", rb"(?m)^\s*password\s*[=:]\s*[^\s$%]"),
-    _known(r"\.docker/config\.json|\.dockercfg", "registry passwords", rb'"auth"\s*:\s*"[^"$]'),
+    _known(
+        r"\.aws/credentials",
+        "AWS credentials",
+        r"(?m)^\s*aws_(?:secret_access_key|session_token)[ \t]*=[ \t]*([^\s$<{]\S*)",
+        by_name=True,
+    ),
+    _known(r"\.?my\.cnf", "a MySQL password", r"(?m)^\s*password\s*=\s*([^\s$<{]\S*)"),
+    _known(
+        r"\.azure/(?:accessTokens|msal_token_cache)\.json",
+        "Azure tokens",
+        r'"(?:accessToken|refreshToken|secret)"\s*:\s*"([^"]+)',
+        by_name=True,
+    ),
+    _known(r"\.git-credentials", "Git credentials", r"://[^:/@\s]*:([^@\s]+)@", by_name=True),
+    _known(r"\.netrc|_netrc", "host passwords", r"\bpassword\s+([^\s$]\S*)"),
+    _known(
+        r"\.pgpass", "PostgreSQL passwords", r"(?m)^(?!localhost:|127\.|#)(?:[^:\s]*:){4}(\S+)", by_name=True
+    ),
+    _known(r"\.vault-token", "a Vault token", r"(\S+)", by_name=True),
+    _known(r"credentials\.tfrc\.json", "HCP Terraform tokens", r'"token"\s*:\s*"([^"$]+)'),
+    _known(r"\.?terraform(?:\.rc|rc)|\.tofurc", "registry tokens", r'\btoken\s*=\s*"([^"$]+)'),
+    _known(r"\.npmrc", "an npm token", r"_auth(?:Token)?\s*=\s*([^\s$]\S*)"),
+    _known(r"\.pypirc", "a PyPI password", r"(?m)^\s*password\s*[=:]\s*([^\s$%]\S*)"),
+    _known(r"\.docker/config\.json|\.dockercfg", "registry passwords", r'"auth"\s*:\s*"([^"$]+)'),
     _known(
         r"\.kube/config|[\w.-]*kubeconfig[\w.-]*",
         "cluster credentials",
-        rb"(?m)client-key-data:\s*[\"']?[A-Za-z0-9+/=]{20}|^\s*token:\s*[\"']?[A-Za-z0-9._-]{16}|^\s*password:\s*[^\s${]",
+        r"(?m)client-key-data:\s*[\"']?([A-Za-z0-9+/=]{20,})"
+        r"|^\s*token:\s*[\"']?([A-Za-z0-9._-]{16,})|^\s*password:\s*([^\s${]\S*)",
     ),
     _known(
-        r"[\w.-]*credentials(?:\.\w+)?", "AWS credentials", rb"aws_secret_access_key\s*=\s*[A-Za-z0-9/+]{20}"
+        r"[\w.-]*credentials(?:\.\w+)?",
+        "AWS credentials",
+        r"aws_secret_access_key\s*=\s*([A-Za-z0-9/+]{20,})",
     ),
 )
 
@@ -72,20 +91,26 @@ def _check(path: str, content: Content | None) -> Suspect | None:
 
 
 def _program_file(known: _Known, content: Content | None) -> Suspect | None:
-    if known.inside is None:
+    if known.by_name and content is None:
         return Suspect(known.what)
-    if content is None:
-        return None
-    return Suspect(known.what) if known.inside.search(content() or b"") else None
+    text = (content() or b"").decode(errors="replace") if content is not None else ""
+    secrets = [match[match.lastindex or 0] for match in known.inside.finditer(text)]
+    is_weak = all(quality_of(secret) is Quality.WEAK for secret in secrets)
+    return Suspect(known.what, severity=Severity.NOTE if is_weak else None) if secrets else None
 
 
 def _environment(name: str, inside: bytes) -> Suspect | None:
-    if _SEALED.search(inside):
-        return None
-    pairs = _SET.findall(inside.decode(errors="replace"))
-    if any(value and not value.startswith(("$", "<", "{{")) and is_secret_name(key) for key, value in pairs):
-        beside = None if name.lower().startswith(".env") else Severity.WARNING
-        severity = Severity.NOTE if _LOCAL.search(name) else beside
+    text = inside.decode(errors="replace")
+    pairs = _SET.findall(text)
+    severities = {secret.severity for secret in known_in(text)}
+    local = Severity.ERROR not in severities and _HERE.search(text) is not None
+    for key, value in pairs:
+        if value and not is_harmless(value) and names_secret(key):
+            severities.add(severity_of(quality_of(value)))
+    if severities:
+        severity = min(severities, key=lambda severity: severity.rank)
+        if _LOCAL.search(name):
+            severity = Severity.WARNING if severity is Severity.ERROR and not local else Severity.NOTE
         return Suspect("an environment file with secrets", severity=severity)
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
     return Suspect("an environment file", severity=Severity.NOTE) if plain and pairs else None

@@ -9,7 +9,6 @@ from holdfast.checks.secrets.known_secrets import is_api_description, known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
-from holdfast.kernel.patterns import pattern
 
 _BESIDE = (
     ".json", ".yaml", ".yml", ".tpl", ".tftpl", ".tmpl", ".sh", ".ps1", ".hcl", ".tfbackend", ".ini", ".conf",
@@ -17,9 +16,6 @@ _BESIDE = (
 )  # fmt: skip
 _VARIABLES = (".tfvars", ".tfvars.json")
 _LARGEST = 5_000_000
-_KEY_ID = "AWS access key ids"
-_NAMES_ID = pattern(r"(?i)key_?id|access_?key|user")
-"""Under such a name a key id is useless without the secret access key, which has its own finding."""
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -41,17 +37,15 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
 
 def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
-    places: dict[tuple[str, str, Severity | None], list[Place]] = {}
+    places: dict[tuple[str, str, Severity], list[Place]] = {}
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
-    lines = text.split("\n")
     # Code may contain a description in a heredoc; what is outside it counts.
     described = not is_code(path.rpartition("/")[2]) and is_api_description(text)
     for secret in known_in(text):
         if (secret.what, secret.line) not in reported:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
-            is_id = secret.what.startswith(_KEY_ID) and _NAMES_ID.search(lines[secret.line - 1])
-            severity = Severity.NOTE if is_id or described else None
+            severity = Severity.NOTE if described else secret.severity
             places.setdefault((secret.what, secret.digest, severity), []).append(place)
     for (what, _, severity), (first, *others) in places.items():
         also = "".join(f", line {other.line}" for other in others).replace(",", ", also in", 1)

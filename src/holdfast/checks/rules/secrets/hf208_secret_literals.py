@@ -35,20 +35,21 @@ def _random_text(text: SuspiciousText) -> Finding | None:
     if text.kind is not SecretKind.RANDOM:
         return None
     name = f"`{text.name}`" if text.name else "a secret-looking name"
-    return finding(text.place, f"{name} is set to a text that looks like a secret", address=text.address)
+    message = f"{name} is set to a text that looks like a secret"
+    return finding(text.place, message, address=text.address, severity=text.severity)
 
 
 def _hard_coded(text: SuspiciousText) -> Finding | None:
     if text.kind is SecretKind.KNOWN:
         own = secret_facts.remedy("managed", text.type or "", (text.name,), otherwise="")
         message = f"`{text.name}` is a secret and is hard-coded here"
-        return finding(text.place, message, address=text.address, hint=f"{_FIX} {own}".rstrip())
-    if text.kind not in (SecretKind.PASSWORD, SecretKind.DEFAULT):
+        hint = f"{_FIX} {own}".rstrip()
+        return finding(text.place, message, address=text.address, hint=hint, severity=text.severity)
+    if text.kind is not SecretKind.PASSWORD:
         return None
     inline = " " in text.name or text.name.startswith("-")
     message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
-    severity = Severity.NOTE if text.kind is SecretKind.DEFAULT else Severity.WARNING
-    return finding(text.place, message, address=text.address, severity=severity)
+    return finding(text.place, message, address=text.address, severity=text.severity)
 
 
 HF208 = Rule(

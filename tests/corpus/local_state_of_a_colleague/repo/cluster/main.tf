@@ -1,0 +1,5 @@
+terraform {
+  required_version = "~> 1.9"
+}
+
+resource "terraform_data" "cluster" {}
