@@ -17,6 +17,15 @@ def require_terminal(
         raise UsageError("HF-USE-5", what, hint=hint)
 
 
+def confirm_at_once(console: Console, question: str, *, yes: bool, hint: str = "Add --yes.") -> bool:
+    """Where nothing else runs; `yes` was given on the command line."""
+    if yes:
+        return True
+    require_terminal(hint)
+    console.question(question)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 async def confirm(console: Console, context: ChangeContext, question: str) -> bool:
     console.question(question)
     return (await read_answer(context)).lower() in {"y", "yes"}

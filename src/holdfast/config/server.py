@@ -12,6 +12,7 @@ from holdfast.config.declarations import At, ListOf, Names, Section, key
 from holdfast.config.problems import Problems
 from holdfast.config.read import decode, read_content
 from holdfast.config.reader import Reader, build_fields
+from holdfast.config.settings import BackupSettings
 from holdfast.config.shapes import (
     WRONG_VALUE,
     Choice,
@@ -118,6 +119,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     oidc: tuple[OidcRule, ...] = key(
         ListOf(OidcRule), "Which CI tokens are exchanged for tokens of the server, and for which."
     )
+    backups: BackupSettings = key(BackupSettings, "How many versions of a state are kept.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,10 +22,13 @@ URL_VARIABLE: Final = "HOLDFAST_URL"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - a name
 TOKEN_FILE_VARIABLE: Final = "HOLDFAST_TOKEN_FILE"  # noqa: S105 - a name
 _FAILED: Final = 400
+_SECONDS: Final = 120.0
+_LARGEST: Final = 512 << 20
+"""A state may be large."""
 _ERRORS: Final[dict[int, type[HoldfastError]]] = {
     401: Refused,
     403: Refused,
-    409: Busy,
+    409: Refused,
     423: Busy,
     429: Busy,
     503: Busy,
@@ -101,16 +105,34 @@ class ServerClient:
         self._login = login
         self._environment = environment
 
+    @property
+    def url(self) -> str:
+        return self._login.url
+
     def send(self, method: str, path: str, document: object = None) -> dict[str, Any]:
         """The document of the response, or the error that its problem document describes."""
-        headers = {"Authorization": f"Bearer {self._login.token}"}
-        body = None
+        headers, body = {}, None
         if document is not None:
             body = json.dumps(document).encode()
             headers["Content-Type"] = "application/json"
+        response = self.exchange(method, path, body, headers=headers)
+        if response.status >= _FAILED:
+            raise problem_of(response)
+        return json_object(response.body or b"{}")
+
+    def exchange(
+        self, method: str, path: str, body: bytes | None = None, *, headers: Mapping[str, str] | None = None
+    ) -> http.Response:
+        """One request, and a response with any status."""
         try:
             response = http.request(
-                method, self._login.url + path, environment=self._environment, headers=headers, body=body
+                method,
+                self._login.url + path,
+                environment=self._environment,
+                headers={"Authorization": f"Bearer {self._login.token}", **(headers or {})},
+                body=body,
+                seconds=_SECONDS,
+                max_bytes=_LARGEST,
             )
         except http.HttpError as error:
             raise Failed(
@@ -119,9 +141,7 @@ class ServerClient:
                 hint="Check the address, and that `holdfast serve` runs there.",
             ) from None
         self._require_same_version(response)
-        if response.status >= _FAILED:
-            raise _error(response.status, json_object(response.body))
-        return json_object(response.body or b"{}")
+        return response
 
     def _require_same_version(self, response: http.Response) -> None:
         """Of the same major and minor number: others may differ in what they mean."""
@@ -136,7 +156,8 @@ class ServerClient:
             )
 
 
-def _error(status: int, problem: dict[str, Any]) -> HoldfastError:
+def problem_of(response: http.Response) -> HoldfastError:
+    status, problem = response.status, json_object(response.body)
     kind = _ERRORS.get(status) or (UsageError if status < 500 else Failed)  # noqa: PLR2004 - a status
     fields = "; ".join(f"{error['path']}: {error['message']}" for error in problem.get("errors") or ())
     message = str(problem.get("message") or f"the server answered with the status {status}")

@@ -38,8 +38,11 @@ from holdfast.secrets.server_key import ServerKey, load_server_key, write_server
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.edge import Application, Log
 from holdfast.server.routes.health import Readiness
+from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
+from holdfast.store.state_cipher import StateCipher
+from holdfast.store.state_rows import StateRows
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
 
@@ -95,14 +98,20 @@ def serve(
             log=log,
             https_only=not address.is_local and settings.tls is None,
         )
-        TokenRows(database).remove_expired()
         Readiness(database=database, key=key.key, log=log).require()
         scheme = "https" if settings.tls is not None else "http"
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         started = ReadyServer(url=f"{scheme}://{shown}:{port}", data=data, admin_token_file=token_file)
         server = _Server(server_config(parts), on_ready=lambda: ready(started))
-        server.run(sockets=[listening])
+        upkeep = Upkeep(
+            rows=StateRows(database, StateCipher([key.key])),
+            tokens=TokenRows(database),
+            backups=settings.backups,
+            log=log,
+        )
+        with hold_upkeep(upkeep):
+            server.run(sockets=[listening])
         log.info("stopped")
 
 

@@ -36,6 +36,8 @@ LONGEST_NAME = 500
 _READS = ("GET", "HEAD")
 _WRITES = ("POST", "LOCK", "UNLOCK", "DELETE")
 _NOT_ALLOWED = 405
+_OPERATIONS = ("push", "import")
+"""What `holdfast state` does with a state; anything else is Terraform."""
 _JSON = (("content-type", "application/json"),)
 
 
@@ -72,6 +74,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     body: bytes
     lock: str | None
     number: int | None
+    why: str
     md5: bytes | None
 
 
@@ -140,7 +143,7 @@ class StateProtocol:
         name = state_name(scope["raw_path"])
         _require_permission(principal, method, name)
         fields = {key.lower(): value for key, value in scope["headers"]}
-        lock, number = _lock_parameters(scope["query_string"])
+        lock, number, why = _parameters(scope["query_string"])
         longest = self._limits.body if method == "POST" else LONGEST_INFO
         length = fields.get(b"content-length", b"0")
         if length.isdigit() and int(length) > longest:
@@ -157,6 +160,7 @@ class StateProtocol:
             body=b"".join(body.chunks),
             lock=lock,
             number=number,
+            why=why,
             md5=_md5_field(fields.get(b"content-md5")),
         )
 
@@ -203,7 +207,7 @@ class StateProtocol:
     def _write(self, request: _Request) -> _Reply:
         _require_md5(request, required=True)
         new = read_new_state(request.body)
-        author = Author(who=request.caller.who, why="terraform")
+        author = Author(who=request.caller.who, why=request.why)
         place = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
         return _Reply(written=(place, request.body) if place is not None else None)
 
@@ -233,6 +237,10 @@ def state_name(raw_path: bytes) -> str:
         name = unquote_to_bytes(quoted).decode()
     except UnicodeDecodeError:
         raise _bad_name("it is not UTF-8") from None
+    return valid_name(name)
+
+
+def valid_name(name: str) -> str:
     if not name or len(name) > LONGEST_NAME:
         raise _bad_name(f"it has {len(name)} characters; allowed are 1 to {LONGEST_NAME}")
     if not name.isprintable():
@@ -263,15 +271,16 @@ def _bad_name(reason: str) -> StateRefusal:
     )
 
 
-def _lock_parameters(query: bytes) -> tuple[str | None, int | None]:
-    """`ID` is Terraform's; `fence` is the fencing number of a Holdfast run."""
+def _parameters(query: bytes) -> tuple[str | None, int | None, str]:
+    """`ID` is Terraform's; `fence` is the fencing number of a Holdfast run, `why` its operation."""
     try:
         values = parse_qs(query.decode(), keep_blank_values=True, errors="strict", max_num_fields=20)
         (id_,), (fence,) = values.get("ID", [None]), values.get("fence", [None])
+        (why,) = values.get("why", ["terraform"])
         number = int(fence) if fence is not None else None
     except ValueError:
         raise StateRefusal(400, "HF-STATE-42", "the address has no valid lock ID") from None
-    return id_ or None, number
+    return id_ or None, number, why if why in _OPERATIONS else "terraform"
 
 
 def _md5(data: bytes) -> bytes:

@@ -30,7 +30,11 @@ class SecretsFound(Struct, frozen=True, kw_only=True):
 
 def diff(versions: StateVersions, tenant: str, state: str, before: int, after: int) -> StateDiff | None:
     """By resource, with secrets masked. None where one of them is encrypted or not a state."""
-    old, new = (read_state(versions.content(tenant, state, number)) for number in (before, after))
+    return compare_contents(*(versions.content(tenant, state, number) for number in (before, after)))
+
+
+def compare_contents(before: bytes, after: bytes) -> StateDiff | None:
+    old, new = read_state(before), read_state(after)
     redactor = Redactor()
     redactor.register_all(sensitive_in_state(old) | sensitive_in_state(new))
     # Whether Terraform or OpenTofu wrote them is not known: assume the one that marks less.
@@ -72,22 +76,21 @@ def rollback(
     return versions.show(tenant, state, added.number)
 
 
-def find_secrets(content: bytes) -> tuple[SecretsFound, ...]:
-    """None can be found where OpenTofu encrypted the state."""
+def find_secrets(content: bytes) -> tuple[SecretsFound, ...] | None:
+    """None: OpenTofu encrypted the state, or it cannot be read."""
     state = read_state(content)
-    if not isinstance(state, State):
-        return ()
+    if not isinstance(state, State) or state.resources is None:
+        return None
     return tuple(
         SecretsFound(address=row.address, paths=row.paths, remedy=remedy(row.mode, row.type, row.paths))
-        for row in secrets_in_state(state.resources or ())
+        for row in secrets_in_state(state.resources)
     )
 
 
-def scan_version(versions: StateVersions, place: VersionPlace, content: bytes) -> tuple[SecretsFound, ...]:
-    """Scan a version, and record how many of its attributes contain secrets."""
-    secrets = find_secrets(content)
-    versions.record_secrets(place, sum(len(row.paths) for row in secrets))
-    return secrets
+def scan_version(versions: StateVersions, place: VersionPlace, content: bytes) -> None:
+    """Record how many attributes of a version contain secrets, if that can be known."""
+    if (secrets := find_secrets(content)) is not None:
+        versions.record_secrets(place, sum(len(row.paths) for row in secrets))
 
 
 def _info(version: StateVersion) -> VersionInfo:

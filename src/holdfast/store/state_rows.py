@@ -242,9 +242,14 @@ class StateRows:
                 if lock.who != caller.who:
                     change.record(caller.who, "unlock", f"lock {lock.id} of {lock.who}")
 
-    def force_unlock(self, key: StateKey, caller: Caller, *, reason: str | None = None) -> StateLock | None:
+    def force_unlock(
+        self, key: StateKey, caller: Caller, *, id_: str | None = None, reason: str | None = None
+    ) -> StateLock | None:
+        """Of exactly this lock, if its id is given."""
         with self.change(key) as change:
             lock = forced_unlock(change.row, caller)
+            if id_ is not None:
+                lock = released_lock(change.row, id_, caller)
             if lock is not None:
                 change.release(lock)
             holder = f"lock {lock.id} of {lock.who}" if lock is not None else "no lock"

@@ -288,7 +288,8 @@ def _follows(row: StateRow, new: NewState) -> bool:
             409,
             "HF-STATE-44",
             refusal.message,
-            hint=f"Plan again. To restore an earlier version: holdfast state rollback --state {row.name}",
+            hint="Plan again. To restore an earlier version: "
+            f"holdfast state rollback --state {row.name} VERSION --reason TEXT",
         ) from None
     return True
 
@@ -326,7 +327,7 @@ def _admin_needed(name: str) -> StateRefusal:
         403,
         "HF-STATE-46",
         f"only an admin can release a lock of {name} that another holds",
-        hint=f"Ask an admin: holdfast state unlock --state {name}",
+        hint=f"Ask an admin: holdfast state unlock --state {name} --reason TEXT",
     )
 
 

@@ -26,7 +26,7 @@ _STATES = """
     left join state_versions v on v.state = s.id and v.number = s.version
     left join state_locks l on l.state = s.id
     where s.tenant = %(tenant)s and s.id > %(after)s and (%(name)s::text is null or s.name = %(name)s)
-      and (s.version > 0 or l.id is not null) and (%(id)s::text is null or s.id = %(id)s)
+      and (s.version > 0 or l.id is not null or s.unlocked_writes) and (%(id)s::text is null or s.id = %(id)s)
     order by s.id limit %(limit)s"""
 _LIST = """
     select v.number, v.serial, v.lineage, v.resources, v.size, v.digest, v.written, v.who, v.why, v.run,
@@ -38,6 +38,12 @@ _LIST = """
 _CONTENT = """
     select v.data, v.purged from state_versions v
     where v.tenant = %(tenant)s and v.state = %(state)s and v.number = %(number)s"""
+_UNSCANNED = """
+    select tenant, state, number from state_versions
+    where secrets is null and data is not null and resources is not null
+      and (state, number) > (%(state)s, %(number)s)
+    order by state, number limit 1"""
+_LONG = "select tenant, state from state_versions group by tenant, state having count(*) > %(keep)s"
 _SET = "update state_versions set"
 _WHERE = "where tenant = %(tenant)s and state = %(state)s and number = %(number)s"
 _NEWEST = 2**62
@@ -47,7 +53,7 @@ class StateInfo(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     version: int
-    """The number of the current version; 0: it is only locked."""
+    """The number of the current version; 0: never written."""
     unlocked_writes: bool
     created: datetime
     deleted: datetime | None
@@ -161,6 +167,23 @@ class StateVersions:
                 numbers=numbers,
             )
         return tuple(numbers)
+
+    def prune_all(self, settings: BackupSettings) -> int:
+        """Of every state; how many versions were removed."""
+        with self._rows.database.transaction() as connection:
+            rows = run(connection, _LONG, keep=settings.keep)
+        return sum(len(self.prune(row["tenant"], row["state"], settings)) for row in rows)
+
+    def unscanned(self) -> Iterator[VersionPlace]:
+        """Versions that were not scanned for secrets, such as those of runs and rollbacks."""
+        place = VersionPlace("", "", 0)
+        while True:
+            with self._rows.database.transaction() as connection:
+                rows = run(connection, _UNSCANNED, state=place.state, number=place.number)
+            if not rows:
+                return
+            place = VersionPlace(**rows[0])
+            yield place
 
     def record_secrets(self, place: VersionPlace, secrets: int) -> None:
         with self._rows.database.transaction(durable=False) as connection:

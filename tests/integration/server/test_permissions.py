@@ -42,6 +42,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", f"{VERSION}/pin"): Permission.ADMINISTER,
     ("POST", f"{VERSION}/purge"): Permission.ADMINISTER,
     ("POST", f"{STATES}/settings"): Permission.ADMINISTER,
+    ("POST", "/api/v1/states/settings"): Permission.ADMINISTER,
     ("POST", f"{STATES}/unlock"): Permission.ADMINISTER,
     ("GET", STORE): Permission.STORE,
     ("GET", f"{STORE}/names"): Permission.STORE,

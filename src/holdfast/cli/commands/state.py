@@ -1,4 +1,4 @@
-"""`holdfast state`: read a stack's state and its versions, push one, roll back to one, adopt one."""
+"""`holdfast state`: read a state and its versions, push one, roll back to one, edit one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from holdfast.cli.command import Argument, Invocation, Option
+from holdfast.cli.commands import state_adopt, state_server
+from holdfast.cli.commands.state_adopt import AcceptLoss
+from holdfast.cli.commands.state_server import StateName, no_more, require_argument, require_stack
 from holdfast.cli.parameters import OneStack, Reason, Yes
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
-    from holdfast.states.versions import LoadedVersion
+    from holdfast.states.server_states import ServerState
+    from holdfast.states.versions import LoadedVersion, VersionInfo
     from holdfast.terraform.statefile.diff import StateDiff
 
 T = TypeVar("T")
@@ -22,14 +26,7 @@ AnyVersion = Annotated[
     str | None,
     Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
 ]
-AcceptLoss = Annotated[
-    str | None,
-    Option(
-        "--override",
-        metavar="DIGEST",
-        help="Override the guard's denial of exactly this change of the state. Needs --reason.",
-    ),
-]
+MaybeStack = Annotated[str | None, Argument(metavar="STACK", help="Name of the stack.")]
 Unsaved = Annotated[
     bool,
     Option(
@@ -39,44 +36,76 @@ Unsaved = Annotated[
 HELP = "Read, compare, edit, restore, move and unlock states."
 COMMANDS = (
     "list", "versions", "show", "diff", "pull", "unlock", "push", "mv", "rm", "backup", "rollback", "adopt",
-    "rename", "retire",
+    "rename", "retire", "locks", "set", "pin", "purge", "scan", "export", "import",
 )  # fmt: skip
+
+locks, set_, pin, purge = state_server.locks, state_server.set_, state_server.pin, state_server.purge
+scan, export, import_ = state_server.scan, state_server.export, state_server.import_
+adopt, rename, retire = state_adopt.adopt, state_adopt.rename, state_adopt.retire
 
 
 def _on_stack(
-    invocation: Invocation, name: str, work: Callable[[ChangeContext, Stack], Awaitable[T]]
+    invocation: Invocation, name: str | None, work: Callable[[ChangeContext, Stack], Awaitable[T]]
 ) -> tuple[Stack, T]:
     from holdfast.cli.context import run_on_stack
 
-    return run_on_stack(invocation, name, work)
+    return run_on_stack(invocation, require_stack(name), work)
 
 
-def list_(invocation: Invocation, name: OneStack) -> Exit:
-    """List the resource addresses in a stack's state."""
+def _on_server(invocation: Invocation, state: str, *unexpected: object) -> ServerState:
+    from holdfast.cli.states.on_server import open_state
+
+    no_more(*unexpected)
+    return open_state(invocation, state)
+
+
+def list_(invocation: Invocation, name: MaybeStack = None, state: StateName = None) -> Exit:
+    """List the resource addresses in a state. Without arguments: the states on the server."""
     from holdfast.states import operations
 
-    stack, content = _on_stack(invocation, name, operations.pull)
+    if name is None and state is None:
+        from holdfast.cli.states.on_server import run_list
+
+        return run_list(invocation)
+    subject: Stack | ServerState
+    if state is not None:
+        subject = _on_server(invocation, state, name)
+        content = subject.load(None).content
+    else:
+        subject, content = _on_stack(invocation, name, operations.pull)
     resources = operations.resources_of(content)
     if resources is None and not invocation.as_json:
         invocation.console.say(" The state is encrypted or cannot be read.")
-    document = {"version": 1, "stack": stack.name, "resources": resources}
+    from holdfast.cli.views.state import named
+
+    document = {"version": 1, **named(subject), "resources": resources}
     return invocation.answer(document, *(resources or ()))
 
 
-def versions(invocation: Invocation, name: OneStack) -> Exit:
-    """List the versions or backups of a stack's state. A managed state has versions, any other backups."""
+def versions(invocation: Invocation, name: MaybeStack = None, state: StateName = None) -> Exit:
+    """List the versions or backups of a state. A managed state has versions, any other backups."""
     from holdfast.cli.views.state import show_versions, versions_document
     from holdfast.states import versions as state_versions
 
-    stack, listed = _on_stack(invocation, name, state_versions.versions)
+    stack: Stack | ServerState
+    if state is not None:
+        stack = _on_server(invocation, state, name)
+        listed = stack.versions()
+    else:
+        stack, listed = _on_stack(invocation, name, state_versions.versions)
     document = versions_document(stack, listed)
     return invocation.answer(document, lambda: show_versions(invocation.console, stack, listed))
 
 
 def show(
-    invocation: Invocation, name: OneStack, version: AnyVersion = None, unsaved: Unsaved = False
+    invocation: Invocation,
+    name: MaybeStack = None,
+    version: AnyVersion = None,
+    unsaved: Unsaved = False,
+    state: StateName = None,
 ) -> Exit:
     """Show the resource addresses and outputs in a state. Sensitive values are masked."""
+    from holdfast.cli.states.on_server import register_secrets
     from holdfast.cli.views.state import content_document, show_content
     from holdfast.states.versions import CURRENT, load, load_unsaved
 
@@ -85,18 +114,25 @@ def show(
             return load_unsaved(change_context, stack, version)
         return await load(change_context, stack, version or CURRENT)
 
-    stack, loaded = _on_stack(invocation, name, work)
+    stack: Stack | ServerState
+    if state is not None:
+        stack = _on_server(invocation, state, version, unsaved)
+        loaded = stack.load(name)
+        register_secrets(invocation, loaded.content)
+    else:
+        stack, loaded = _on_stack(invocation, name, work)
     document = content_document(stack, loaded)
     return invocation.answer(document, lambda: show_content(invocation.console, stack, loaded))
 
 
 def diff(
     invocation: Invocation,
-    name: OneStack,
+    name: MaybeStack = None,
     before: Annotated[
         str | None, Argument(metavar="FROM", help="A version. Default: the previous one.")
     ] = None,
     after: Annotated[str | None, Argument(metavar="TO", help="A version. Default: the current one.")] = None,
+    state: StateName = None,
 ) -> Exit:
     """Compare two versions of a state. Sensitive values are named, not shown."""
     from holdfast.cli.views.state import diff_document, show_diff
@@ -105,28 +141,35 @@ def diff(
 
     async def work(
         change_context: ChangeContext, stack: Stack
-    ) -> tuple[LoadedVersion, LoadedVersion, StateDiff | None]:
+    ) -> tuple[VersionInfo, VersionInfo, StateDiff | None]:
         old, new = await load_pair(change_context, stack, before, after)
-        return (
-            old,
-            new,
-            compare(change_context.engines, change_context.redactor, stack, old.content, new.content),
-        )
+        difference = compare(change_context.engines, change_context.redactor, stack, old.content, new.content)
+        return old.entry, new.entry, difference
 
-    stack, (old, new, difference) = _on_stack(invocation, name, work)
+    stack: Stack | ServerState
+    if state is not None:
+        stack = _on_server(invocation, state, after)
+        difference: StateDiff | None
+        old, new, difference = stack.diff(name, before)
+    else:
+        stack, (old, new, difference) = _on_stack(invocation, name, work)
     document = diff_document(stack, old, new, difference)
     return invocation.answer(document, lambda: show_diff(invocation.console, stack, old, new, difference))
 
 
 def unlock(
     invocation: Invocation,
-    name: OneStack,
-    lock: Annotated[str, Argument(metavar="ID", help="The lock's id, from the error message.")],
+    name: MaybeStack = None,
+    lock: Annotated[str | None, Argument(metavar="ID", help="The lock's id, from the error message.")] = None,
     reason: Annotated[
         str | None, Option("--reason", metavar="TEXT", help="How you know that the lock holder is gone.")
     ] = None,
+    state: StateName = None,
 ) -> Exit:
-    """Force-unlock a stack's state. Use it only if you are sure that the lock holder is gone."""
+    """Force-unlock a state. Use it only if you are sure that the lock holder is gone.
+
+    With --state, ID may be left out: the lock that is held now is released.
+    """
     from holdfast.states.operations import unlock as force_unlock
 
     if not reason:
@@ -135,19 +178,32 @@ def unlock(
             "state unlock needs --reason",
             hint="Add --reason TEXT: how you know that the lock holder is gone.",
         )
+    if state is not None:
+        from holdfast.cli.states.on_server import run_unlock
+
+        return run_unlock(invocation, _on_server(invocation, state, lock), name, reason)
     stack, _ = _on_stack(
         invocation,
         name,
-        lambda change_context, stack: force_unlock(change_context, stack, lock, reason=reason),
+        lambda change_context, stack: force_unlock(
+            change_context, stack, require_argument(lock, "ID"), reason=reason
+        ),
     )
     document = {"version": 1, "stack": stack.name, "lock": lock, "reason": reason}
     return invocation.answer(document, f" {stack.name}: unlocked ({lock})")
 
 
 def pull(
-    invocation: Invocation, name: OneStack, version: AnyVersion = None, unsaved: Unsaved = False
+    invocation: Invocation,
+    name: MaybeStack = None,
+    version: AnyVersion = None,
+    unsaved: Unsaved = False,
+    state: StateName = None,
+    source: Annotated[
+        Path | None, Option("--from", metavar="DIR", help="Read --state from an export, without the server.")
+    ] = None,
 ) -> Exit:
-    """Print a stack's state, unencrypted and with its secrets."""
+    """Print a state, unencrypted and with its secrets."""
     from holdfast.runs import audit_trail
     from holdfast.states import operations
     from holdfast.states.versions import load, load_unsaved
@@ -168,7 +224,16 @@ def pull(
         )
         return content
 
-    _, content = _on_stack(invocation, name, work)
+    if state is not None and source is not None:
+        from holdfast.cli.states.transfer import exported_content
+
+        no_more(version, unsaved)
+        content = exported_content(invocation, source, state, name)
+    elif state is not None:
+        content = _on_server(invocation, state, version, unsaved).load(name).content
+    else:
+        no_more(source)
+        _, content = _on_stack(invocation, name, work)
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
     return Exit.DONE
@@ -189,25 +254,35 @@ def backup(invocation: Invocation, name: OneStack) -> Exit:
 
 def rollback(
     invocation: Invocation,
-    name: OneStack,
-    version: Annotated[str, Argument(metavar="VERSION", help="A name from `state versions`, or serial:N.")],
+    name: MaybeStack = None,
+    version: Annotated[
+        str | None, Argument(metavar="VERSION", help="A name from `state versions`, or serial:N.")
+    ] = None,
     yes: Yes = False,
     override: AcceptLoss = None,
     reason: Reason = None,
+    state: StateName = None,
 ) -> Exit:
-    """Restore an earlier version of a state under a new serial. Then show the plan.
+    """Restore an earlier version of a state under a new serial. Of a stack, show the plan then.
 
-    Changes only the state, no real resource.
+    Changes only the state, no real resource. With --state, it needs --reason.
     """
     from holdfast.cli.states.changes import override_from
     from holdfast.cli.states.rollback import run_rollback
 
-    return run_rollback(invocation, name, version, yes=yes, override=override_from(override, reason))
+    if state is not None:
+        from holdfast.cli.states import on_server
+
+        wanted = require_argument(name, "VERSION")
+        subject = _on_server(invocation, state, version, override)
+        return on_server.run_rollback(invocation, subject, wanted, reason, yes=yes)
+    stack, wanted = require_stack(name), require_argument(version, "VERSION")
+    return run_rollback(invocation, stack, wanted, yes=yes, override=override_from(override, reason))
 
 
 def push(
     invocation: Invocation,
-    name: OneStack,
+    name: MaybeStack = None,
     file: Annotated[
         Path | None,
         Argument(metavar="FILE", help="A state file. Default: the state an apply could not save."),
@@ -215,12 +290,21 @@ def push(
     yes: Yes = False,
     override: AcceptLoss = None,
     reason: Reason = None,
+    state: StateName = None,
 ) -> Exit:
-    """Push a state to a stack's backend. Terraform refuses another lineage or an older serial."""
+    """Push a state to a stack's backend or to the server. Another lineage or an older serial is refused."""
     from holdfast.cli.states.changes import override_from, run_push
 
+    if state is not None:
+        from holdfast.cli.states.transfer import run_push_to_server
+
+        given = Path(require_argument(name, "FILE"))
+        subject = _on_server(invocation, state, file, override, reason)
+        return run_push_to_server(invocation, subject, given, yes=yes)
     source = file.absolute() if file is not None else None
-    return run_push(invocation, name, source, override=override_from(override, reason), yes=yes)
+    return run_push(
+        invocation, require_stack(name), source, override=override_from(override, reason), yes=yes
+    )
 
 
 def mv(
@@ -259,75 +343,3 @@ def rm(
     from holdfast.cli.states.edits import Decisions, run_rm
 
     return run_rm(invocation, name, tuple(addresses), Decisions(override, reason, yes=yes))
-
-
-def adopt(
-    invocation: Invocation,
-    name: OneStack,
-    workspace: Annotated[
-        str | None, Option("--workspace", metavar="NAME", help="A workspace in terraform.tfstate.d.")
-    ] = None,
-    start_empty: Annotated[
-        bool,
-        Option(
-            "--start-empty", help="Start without a state: the old one is not this stack's, or stays behind."
-        ),
-    ] = False,
-    accept_older: Annotated[
-        bool,
-        Option(
-            "--accept-older",
-            help="Accept the current state although it is older than the recorded one, or another one.",
-        ),
-    ] = False,
-    yes: Yes = False,
-    override: AcceptLoss = None,
-    reason: Reason = None,
-) -> Exit:
-    """Take over the local state file of a module as its managed state. The file is renamed, never deleted."""
-    from holdfast.cli.states import changes
-
-    if accept_older:
-        if start_empty or override or not (reason or "").strip():
-            raise UsageError(
-                "HF-USE-19",
-                "--accept-older needs --reason, and neither --start-empty nor --override",
-                hint="The reason is recorded in the audit log.",
-            )
-        return changes.run_accept_older(invocation, name, workspace=workspace, reason=str(reason))
-    accepted = changes.override_from(override, reason)
-    if start_empty:
-        return changes.run_start_empty(invocation, name, override=accepted, yes=yes)
-    if accepted is not None:
-        raise UsageError(
-            "HF-USE-19",
-            "--override needs --start-empty",
-            hint="Adopting a file removes nothing from a state.",
-        )
-    return changes.run_adopt(invocation, name, workspace=workspace)
-
-
-def rename(
-    invocation: Invocation,
-    old: Annotated[str, Argument(metavar="OLD", help="The name that the stack had.")],
-    new: Annotated[str, Argument(metavar="NEW", help="The name that it has now.")],
-) -> Exit:
-    """Move the state, versions and backups of a stack to its new name."""
-    from holdfast.cli.states.changes import run_rename
-
-    return run_rename(invocation, old, new)
-
-
-def retire(
-    invocation: Invocation,
-    old: Annotated[str, Argument(metavar="OLD", help="The name of a stack that is no longer in the code.")],
-    reason: Reason = None,
-) -> Exit:
-    """Stop comparing new stacks with the state of a stack that is gone. Its resources stay as they are."""
-    from holdfast.cli.states.changes import run_retire
-
-    if not (reason or "").strip():
-        raise UsageError(
-            "HF-USE-19", "state retire needs --reason", hint="The reason is recorded in the audit log."
-        )
-    return run_retire(invocation, old, str(reason))

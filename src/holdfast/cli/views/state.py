@@ -11,6 +11,7 @@ from holdfast.kernel.text import plural
 from holdfast.secrets.redact import clean_value
 from holdfast.stacks.stack import Stack
 from holdfast.states.rollback import RolledBack
+from holdfast.states.server_states import ServerState, ServerVersion
 from holdfast.states.surgery import StateChange
 from holdfast.states.versions import LoadedVersion, VersionInfo, Versions
 from holdfast.terraform.addresses import address_order
@@ -18,21 +19,30 @@ from holdfast.terraform.statefile.diff import DiffKind, ResourceDiff, StateDiff
 from holdfast.terraform.statefile.model import State, read_state
 
 Document = dict[str, object]
+Subject = Stack | ServerState
+"""What a command is about."""
 _NOT_COMPARED = "One of them is encrypted or cannot be read, so they were not compared."
 _SIGNS = {DiffKind.ADDED: ("+", "green"), DiffKind.REMOVED: ("-", "red"), DiffKind.CHANGED: ("~", "yellow")}
 _DAY_AND_TIME = 19
 _LINEAGE = 8
 
 
+def named(subject: Subject) -> Document:
+    return {"stack": subject.name} if isinstance(subject, Stack) else {"stack": None, "state": subject.name}
+
+
 def entry_document(entry: VersionInfo) -> Document:
-    return fields(entry, "name", "serial", "lineage", "resources", "at", "who", "why", "run", "current")
+    document = fields(entry, "name", "serial", "lineage", "resources", "at", "who", "why", "run", "current")
+    if isinstance(entry, ServerVersion):
+        document |= fields(entry, "digest", "size", "pinned", "purged", "secrets")
+    return document
 
 
-def versions_document(stack: Stack, versions: Versions) -> Document:
+def versions_document(stack: Subject, versions: Versions) -> Document:
     now = versions.current
     return {
         "version": 1,
-        "stack": stack.name,
+        **named(stack),
         "managed": versions.managed,
         "versions": [entry_document(entry) for entry in versions.entries],
         "current": fields(now, "serial", "lineage", "resources") if now is not None else None,
@@ -41,7 +51,7 @@ def versions_document(stack: Stack, versions: Versions) -> Document:
     }
 
 
-def show_versions(console: Console, stack: Stack, versions: Versions) -> None:
+def show_versions(console: Console, stack: Subject, versions: Versions) -> None:
     managed = versions.managed
     console.say(f" {stack.name}: {'versions' if managed else 'backups'} of its state, newest first")
     if not managed:
@@ -73,6 +83,7 @@ def _row(entry: VersionInfo) -> tuple[str, ...]:
         entry.why or "",
         f"run {entry.run}" if entry.run else "",
         f"lineage {entry.lineage[:_LINEAGE]}" if entry.lineage else "no lineage",
+        entry.note if isinstance(entry, ServerVersion) else "",
     )
 
 
@@ -94,13 +105,13 @@ def resources_text(number: int | None) -> str:
     return "encrypted" if number is None else plural(number, "resource")
 
 
-def content_document(stack: Stack, loaded: LoadedVersion) -> Document:
+def content_document(stack: Subject, loaded: LoadedVersion) -> Document:
     """Without attributes of resources, which may be secret. The value of a sensitive output is null."""
     state = _readable(loaded)
     resources, outputs = state.resources, state.outputs
     return {
         "version": 1,
-        "stack": stack.name,
+        **named(stack),
         **entry_document(loaded.entry),
         "terraform_version": state.terraform_version,
         "managed": state.managed,
@@ -128,7 +139,7 @@ def _readable(loaded: LoadedVersion) -> State:
     return State(lineage=entry.lineage, serial=entry.serial)
 
 
-def show_content(console: Console, stack: Stack, loaded: LoadedVersion) -> None:
+def show_content(console: Console, stack: Subject, loaded: LoadedVersion) -> None:
     state = _readable(loaded)
     written_by = f", written by {state.terraform_version}" if state.terraform_version else ""
     console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage or 'none'}{written_by}")
@@ -153,12 +164,12 @@ def show_content(console: Console, stack: Stack, loaded: LoadedVersion) -> None:
         console.line(f"   {output.name} = {value}")
 
 
-def diff_document(stack: Stack, old: LoadedVersion, new: LoadedVersion, diff: StateDiff | None) -> Document:
+def diff_document(stack: Subject, old: VersionInfo, new: VersionInfo, diff: StateDiff | None) -> Document:
     return {
         "version": 1,
-        "stack": stack.name,
-        "from": entry_document(old.entry),
-        "to": entry_document(new.entry),
+        **named(stack),
+        "from": entry_document(old),
+        "to": entry_document(new),
         **changes_document(diff),
     }
 
@@ -187,11 +198,11 @@ def changes_document(diff: StateDiff | None) -> Document:
 
 
 def show_diff(
-    console: Console, stack: Stack, old: LoadedVersion, new: LoadedVersion, diff: StateDiff | None
+    console: Console, stack: Subject, old: VersionInfo, new: VersionInfo, diff: StateDiff | None
 ) -> None:
-    console.say(f" {stack.name}: from {old.entry.shown} to {new.entry.shown}")
-    if old.entry.lineage != new.entry.lineage:
-        console.line(("   ! ", "yellow"), f"lineage: {old.entry.lineage} → {new.entry.lineage}")
+    console.say(f" {stack.name}: from {old.shown} to {new.shown}")
+    if old.lineage != new.lineage:
+        console.line(("   ! ", "yellow"), f"lineage: {old.lineage} → {new.lineage}")
     show_changes(console, diff)
 
 

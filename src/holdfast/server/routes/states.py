@@ -5,7 +5,8 @@ The app provides `principal` and `rows`, and checks the permission that each rou
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Literal
 
 from litestar import Response, Router, get, post
 from litestar.di import NamedDependency
@@ -15,6 +16,7 @@ from msgspec import Meta, Struct
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import UsageError
+from holdfast.server.state_protocol import valid_name
 from holdfast.states import server_versions
 from holdfast.states.server_versions import SecretsFound
 from holdfast.store.state_rows import StateKey, StateRows, Waiting
@@ -53,7 +55,8 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 class SecretList(Struct, frozen=True, kw_only=True):
     version: int = 1
-    secrets: tuple[SecretsFound, ...]
+    secrets: tuple[SecretsFound, ...] | None
+    """Null: OpenTofu encrypted the state, so it cannot be scanned."""
 
 
 class LockDocument(Struct, frozen=True, kw_only=True):
@@ -65,6 +68,9 @@ class LockDocument(Struct, frozen=True, kw_only=True):
     run: str | None
     id: str | None
     number: int | None
+    taken: datetime | None
+    beat: datetime | None
+    """The last heartbeat of a run; plain Terraform has none."""
     expired: bool
     waiting: tuple[Waiting, ...]
 
@@ -81,6 +87,18 @@ class WithReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Pin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason | None
     """Null: no longer pinned."""
+
+
+class Unlock(WithReason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str | None = None
+    """Only if this is still the id of the lock."""
+
+
+class NamedSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(min_length=1)]
+    """Of a state that may not be written yet."""
+    unlocked_writes: bool
+    version: Literal[1] = 1
 
 
 class StateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -188,21 +206,31 @@ def change_settings(
     return _state(principal, rows, state_id)
 
 
+@post("/settings", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
+def change_settings_by_name(principal: Who, rows: Rows, data: JSONBody[NamedSettings]) -> NamedSettings:
+    name = valid_name(data.name)
+    if not principal.covers_state(name):
+        raise UsageError("HF-STATE-51", f"there is no state {name}")
+    key = StateKey(principal.home_tenant, name)
+    rows.allow_unlocked_writes(key, _caller(principal), allowed=data.unlocked_writes)
+    return data
+
+
 @get("/{state_id:str}/lock", opt=_READ, sync_to_thread=True)
 def show_lock(principal: Who, rows: Rows, state_id: StateId) -> LockDocument:
     return _lock_document(rows, StateKey(principal.home_tenant, _state(principal, rows, state_id).name))
 
 
 @post("/{state_id:str}/unlock", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
-def unlock(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[WithReason]) -> LockDocument:
+def unlock(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Unlock]) -> LockDocument:
     key = StateKey(principal.home_tenant, _state(principal, rows, state_id).name)
-    rows.force_unlock(key, Caller(who=principal.name, admin=True), reason=data.reason)
+    rows.force_unlock(key, Caller(who=principal.name, admin=True), id_=data.id, reason=data.reason)
     return _lock_document(rows, key)
 
 
 ROUTES = (
     *(list_states, list_versions, show_version, download, secrets, diff),
-    *(rollback, pin, purge, change_settings, show_lock, unlock),
+    *(rollback, pin, purge, change_settings, change_settings_by_name, show_lock, unlock),
 )
 
 
@@ -227,6 +255,8 @@ def _lock_document(rows: StateRows, key: StateKey) -> LockDocument:
         run=lock.run if lock is not None else None,
         id=lock.id if lock is not None else None,
         number=lock.number if lock is not None else None,
+        taken=lock.taken if lock is not None else None,
+        beat=lock.beat if lock is not None and lock.expires is not None else None,
         expired=lock is not None and row is not None and lock.expired(row.now),
         waiting=waiting,
     )

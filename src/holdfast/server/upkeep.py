@@ -1,0 +1,82 @@
+"""What the server does from time to time: retention, secrets in versions, expired tokens.
+
+Every step may be repeated, so several servers on one database need not agree on who does it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from msgspec import Struct
+
+from holdfast.config.settings import BackupSettings
+from holdfast.identity.token_rows import TokenRows
+from holdfast.kernel.errors import HoldfastError
+from holdfast.server.edge import Log
+from holdfast.states.server_versions import scan_version
+from holdfast.store.state_cipher import VersionPlace
+from holdfast.store.state_rows import StateRows
+from holdfast.store.state_versions import StateVersions
+
+INTERVAL = 300.0
+"""Seconds."""
+_STOP_SECONDS = 5.0
+"""What is not finished then is repeated by the next start."""
+
+
+class Upkeep(Struct, frozen=True, kw_only=True):
+    rows: StateRows
+    tokens: TokenRows
+    backups: BackupSettings
+    log: Log
+
+    def run(self) -> dict[str, int]:
+        """What was done, by step. A step that fails does not stop the others."""
+        steps: dict[str, Callable[[], int]] = {
+            "versions_scanned": self._scan,
+            "versions_removed": lambda: StateVersions(self.rows).prune_all(self.backups),
+            "tokens_removed": self.tokens.remove_expired,
+        }
+        done = {name: count for name, step in steps.items() if (count := self._try(name, step))}
+        if done:
+            self.log.info("upkeep", **done)
+        return done
+
+    def _scan(self) -> int:
+        versions = StateVersions(self.rows)
+
+        def scan(place: VersionPlace) -> int:
+            scan_version(versions, place, versions.content(*place))
+            return 1
+
+        return sum(self._try("versions_scanned", partial(scan, place)) for place in versions.unscanned())
+
+    def _try(self, name: str, step: Callable[[], int]) -> int:
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - the server goes on, and the next round tries again
+            message = error.problem.message if isinstance(error, HoldfastError) else type(error).__name__
+            self.log.error("upkeep failed", step=name, message=message)  # noqa: TRY400 - its text may quote a state
+            return 0
+
+
+@contextmanager
+def hold_upkeep(upkeep: Upkeep, *, interval: float = INTERVAL) -> Iterator[None]:
+    """In a thread, at once and then at every interval."""
+    ended = threading.Event()
+
+    def work() -> None:
+        upkeep.run()
+        while not ended.wait(interval):
+            upkeep.run()
+
+    thread = threading.Thread(target=work, name="holdfast-upkeep", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_STOP_SECONDS)
