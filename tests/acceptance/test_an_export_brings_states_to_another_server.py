@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from program import Program
+from served import serving
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 CANARY = "canary-9431-in-a-state"
@@ -26,26 +24,6 @@ CODE = f"""
     """
 
 
-@contextmanager
-def serving(program: Program, data: Path) -> Iterator[dict[str, str | None]]:
-    """The environment of a client of `holdfast serve`."""
-    process = program.start("serve", "--listen", "127.0.0.1:0", "--data", str(data))
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
-        yield {"HOLDFAST_URL": url, "HOLDFAST_TOKEN_FILE": str(data / "admin-token"), "HOLDFAST_KEY": KEY}
-    finally:
-        process.terminate()
-        _stop(process)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    try:
-        process.communicate(timeout=30)
-    finally:
-        process.kill()
-
-
 def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: Path) -> None:
     """Every version arrives with its serial and digest; nothing is overwritten; no plain text by default."""
     holdfast.write("holdfast.yaml", CONFIG)
@@ -53,7 +31,8 @@ def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: 
     holdfast.ok("apply", "dev/net", "--yes", env={"HOLDFAST_KEY": KEY})
     holdfast.ok("apply", "dev/net", "--yes", "-var", "size=2", env={"HOLDFAST_KEY": KEY})
     state, out, data = ("--state", "net/dev"), str(tmp_path / "out"), tmp_path / "data"
-    with serving(holdfast, data) as env:
+    with serving(holdfast, data) as server:
+        env = {**server, "HOLDFAST_KEY": KEY}
         imported = holdfast.ok("state", "import", "--stack", "dev/net", *state, env=env).out
         assert "net/dev: imported and verified" in imported
         assert "has it already" in holdfast.ok("state", "import", "--stack", "dev/net", *state, env=env).out
@@ -81,7 +60,8 @@ def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: 
     pulled = holdfast.ok("state", "pull", "--from", out, *state, env={"HOLDFAST_KEY": KEY})
     assert pulled.out == content
 
-    with serving(holdfast, tmp_path / "data-2") as env:
+    with serving(holdfast, tmp_path / "data-2") as server:
+        env = {**server, "HOLDFAST_KEY": KEY}
         holdfast.ok("state", "import", out, env=env)
         again = holdfast.json("state", "versions", *state, env=env)["versions"]
         kept = ("serial", "lineage", "digest", "resources", "current")

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from pyrage import x25519
 
 
+OLD_VARIABLE = "HOLDFAST_OLD_KEY"
+OLD_FILE_VARIABLE = "HOLDFAST_OLD_KEY_FILE"
+_ID_LENGTH = 16
+
+
 class ServerKey(NamedTuple):
     secret: bytes
     source: str
@@ -50,6 +55,16 @@ def load_server_key(environment: Environment, data: Path) -> ServerKey | None:
         return ServerKey(read_secret_file(Path(name).expanduser().absolute()), FILE_VARIABLE)
     file = data / FILE_NAME
     return ServerKey(read_secret_file(file), str(file)) if file.exists() else None
+
+
+def load_older_keys(environment: Environment, data: Path) -> tuple[Key, ...]:
+    """Those that were replaced: states are encrypted with them until the server has encrypted them again."""
+    keys = [Key.of(read_secret_file(file)) for file in sorted(data.glob(f"{FILE_NAME}.{'?' * _ID_LENGTH}"))]
+    if text := environment.get(OLD_VARIABLE):
+        keys.append(Key.of(secret_from(text, OLD_VARIABLE)))
+    if name := environment.get(OLD_FILE_VARIABLE):
+        keys.append(Key.of(read_secret_file(Path(name).expanduser().absolute())))
+    return tuple(keys)
 
 
 def write_server_key(data: Path, secret: bytes) -> Path:

@@ -48,6 +48,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
 
     database: Database
     key: Key
+    older_keys: tuple[Key, ...] = ()
+    """States may still be encrypted with them."""
     settings: ServerSettings
     federation: Federation
     log: Log
@@ -67,7 +69,7 @@ def create_api(parts: ServerParts) -> Litestar:
     """Without what is around every request."""
     limits = parts.settings.limits
     authenticator = Authenticator(TokenRows(parts.database), FailedLogins(limits.failed_logins))
-    rows = StateRows(parts.database, StateCipher([parts.key]))
+    rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""

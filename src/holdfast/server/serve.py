@@ -34,7 +34,7 @@ from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
 from holdfast.kernel.errors import Busy, UsageError
 from holdfast.secrets.keys import KEY_SIZE
-from holdfast.secrets.server_key import ServerKey, load_server_key, write_server_key
+from holdfast.secrets.server_key import ServerKey, load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.edge import Application, Log
 from holdfast.server.routes.health import Readiness
@@ -93,6 +93,7 @@ def serve(
         parts = ServerParts(
             database=database,
             key=key.key,
+            older_keys=(older_keys := load_older_keys(environment, data)),
             settings=settings,
             federation=Federation(_rules(settings), lambda issuer: read_issuer_keys(issuer, environment)),
             log=log,
@@ -105,7 +106,7 @@ def serve(
         started = ReadyServer(url=f"{scheme}://{shown}:{port}", data=data, admin_token_file=token_file)
         server = _Server(server_config(parts), on_ready=lambda: ready(started))
         upkeep = Upkeep(
-            rows=StateRows(database, StateCipher([key.key])),
+            rows=StateRows(database, StateCipher([key.key, *older_keys])),
             tokens=TokenRows(database),
             backups=settings.backups,
             log=log,

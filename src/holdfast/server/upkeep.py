@@ -1,4 +1,5 @@
-"""What the server does from time to time: retention, secrets in versions, expired tokens.
+"""What the server does from time to time: retention, secrets in versions, replaced keys, expired
+tokens.
 
 Every step may be repeated, so several servers on one database need not agree on who does it.
 """
@@ -37,6 +38,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
         """What was done, by step. A step that fails does not stop the others."""
         steps: dict[str, Callable[[], int]] = {
             "versions_scanned": self._scan,
+            "versions_encrypted_again": self._renew,
             "versions_removed": lambda: StateVersions(self.rows).prune_all(self.backups),
             "tokens_removed": self.tokens.remove_expired,
         }
@@ -53,6 +55,15 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             return 1
 
         return sum(self._try("versions_scanned", partial(scan, place)) for place in versions.unscanned())
+
+    def _renew(self) -> int:
+        def report(place: VersionPlace, error: HoldfastError) -> None:
+            message = error.problem.message
+            self.log.error(
+                "upkeep failed", step="versions_encrypted_again", state=place.state, message=message
+            )
+
+        return StateVersions(self.rows).renew(report)
 
     def _try(self, name: str, step: Callable[[], int]) -> int:
         try:

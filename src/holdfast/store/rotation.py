@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from holdfast.kernel.errors import Busy, UnknownOutcome
-from holdfast.secrets.encryption import Damaged, WrongKey, key_id_of
+from holdfast.secrets.encryption import MAGIC, Damaged, WrongKey, key_id_of
 from holdfast.secrets.keys import Key
 from holdfast.store.blob_cipher import BlobCipher, needs_signature
 from holdfast.store.blobs import BlobStore, to_json
@@ -142,7 +142,7 @@ def _in_journal(name: str) -> bool:
 
 
 def _key_of(name: str, data: bytes) -> str | None:
-    if _in_journal(name):
+    if _in_journal(name) and not data.startswith(MAGIC):
         return key_of_journal(data) if data else None
     try:
         return key_id_of(data)
@@ -153,10 +153,20 @@ def _key_of(name: str, data: bytes) -> str | None:
 def _replace(
     blobs: BlobStore, names: tuple[str, ...], before: BlobCipher, after: BlobCipher, *, retired: bool
 ) -> int | None:
-    """How many were replaced, 0 or 1; None if the old key cannot read it. A fault of the store is raised."""
-    if _in_journal(names[0]):
+    """How many were replaced; None if the old key cannot read it. A fault of the store is raised.
+
+    On a server, each piece of a journal is a blob like any other, around what its client encrypted.
+    """
+    first = blobs.read(names[0]) if _in_journal(names[0]) else None
+    if first is not None and not first.data.startswith(MAGIC):
         return _replace_journal(blobs, names, before, after, retired=retired)
-    name = names[0]
+    replaced = [_replace_blob(blobs, name, before, after, retired=retired) for name in names]
+    return None if None in replaced else sum(filter(None, replaced))
+
+
+def _replace_blob(
+    blobs: BlobStore, name: str, before: BlobCipher, after: BlobCipher, *, retired: bool
+) -> int | None:
     while (blob := blobs.read(name)) is not None:
         if _key_of(name, blob.data) == after.key_id:
             return 0

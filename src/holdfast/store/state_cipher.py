@@ -30,6 +30,11 @@ class StateCipher:
         self._keys = {key.id: key for key in reversed(keys)}
         self._newest = keys[0]
 
+    @property
+    def key_id(self) -> str:
+        """Of the key that encrypts."""
+        return self._newest.id
+
     @staticmethod
     def compress(content: bytes) -> bytes:
         """Apart from `encrypt`, so that no transaction waits for it."""
@@ -40,10 +45,17 @@ class StateCipher:
 
     def decrypt(self, place: VersionPlace, data: bytes) -> bytes:
         """The content. What was changed, moved or encrypted with another key is an error."""
+        return zlib.decompress(self._compressed(place, data))
+
+    def renew(self, place: VersionPlace, data: bytes) -> bytes:
+        """The same content, encrypted with the newest key."""
+        return self.encrypt(place, self._compressed(place, data))
+
+    def _compressed(self, place: VersionPlace, data: bytes) -> bytes:
         key = self._keys.get(key_id := key_id_of(data))
         if key is None:
             raise wrong_key(f"version {place.number} of a state", key_id, self._newest.id)
-        return zlib.decompress(decrypt(_key(key, place), data, context=place.context))
+        return decrypt(_key(key, place), data, context=place.context)
 
 
 def _key(key: Key, place: VersionPlace) -> CipherKey:

@@ -5,7 +5,7 @@ A state is named by its id, because a deleted one keeps its versions and its nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.config.settings import BackupSettings
-from holdfast.kernel.errors import Refused, UsageError
+from holdfast.kernel.errors import HoldfastError, Refused, UsageError
 from holdfast.store.retention import expired
 from holdfast.store.state_cipher import VersionPlace
 from holdfast.store.state_rows import Statements, StateRows, run
@@ -43,6 +43,19 @@ _UNSCANNED = """
     where secrets is null and data is not null and resources is not null
       and (state, number) > (%(state)s, %(number)s)
     order by state, number limit 1"""
+# The id of the key follows seven bytes; the whole head of 38 bytes is different for each encryption.
+_OTHER_KEY = """
+    select tenant, state, number, data from state_versions
+    where data is not null and substring(data from 8 for 8) <> decode(%(key)s, 'hex')
+      and (state, number) > (%(state)s, %(number)s)
+    order by state, number limit 1"""
+_RENEW = """
+    update state_versions set data = %(new)s
+    where state = %(state)s and number = %(number)s and substring(data from 1 for 38) = %(head)s"""
+_COUNT = """
+    select count(*) as total,
+      count(*) filter (where substring(data from 8 for 8) <> decode(%(key)s, 'hex')) as other
+    from state_versions where data is not null"""
 _LONG = "select tenant, state from state_versions group by tenant, state having count(*) > %(keep)s"
 _SET = "update state_versions set"
 _WHERE = "where tenant = %(tenant)s and state = %(state)s and number = %(number)s"
@@ -184,6 +197,34 @@ class StateVersions:
                 return
             place = VersionPlace(**rows[0])
             yield place
+
+    def renew(self, report: Callable[[VersionPlace, HoldfastError], None]) -> int:
+        """Encrypt what has an older key with the newest one, while others read and write; how many.
+
+        What cannot be read is reported and left as it is.
+        """
+        cipher, place, count = self._rows.cipher, VersionPlace("", "", 0), 0
+        while True:
+            values = {"key": cipher.key_id, "state": place.state, "number": place.number}
+            with self._rows.database.transaction() as connection:
+                rows = run(connection, _OTHER_KEY, **values)
+                if not rows:
+                    return count
+                old = bytes(rows[0].pop("data"))
+                place = VersionPlace(**rows[0])
+                try:
+                    new = cipher.renew(place, old)
+                except HoldfastError as error:
+                    report(place, error)
+                    continue
+                run(connection, _RENEW, state=place.state, number=place.number, new=new, head=old[:38])
+                count += 1
+
+    def count_keys(self) -> tuple[int, int]:
+        """How many versions have content, and how many of them another key than the newest."""
+        with self._rows.database.transaction() as connection:
+            row = run(connection, _COUNT, key=self._rows.cipher.key_id)[0]
+        return row["total"], row["other"]
 
     def record_secrets(self, place: VersionPlace, secrets: int) -> None:
         with self._rows.database.transaction(durable=False) as connection:

@@ -13,6 +13,7 @@ from holdfast.database.database import Database
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
+from holdfast.secrets.keys import Key
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.store.state_cipher import StateCipher
 from holdfast.store.state_rows import StateRows
@@ -28,9 +29,9 @@ SECRET = {
 }
 
 
-def _upkeep(database: Database, log: ListLog, *, keep: int = 30) -> Upkeep:
+def _upkeep(database: Database, log: ListLog, *, keep: int = 30, keys: tuple[Key, ...] = (KEY,)) -> Upkeep:
     return Upkeep(
-        rows=StateRows(database, StateCipher([KEY])),
+        rows=StateRows(database, StateCipher(keys)),
         tokens=TokenRows(database),
         backups=BackupSettings(keep=keep, max_age=0.0),
         log=log,
@@ -69,7 +70,8 @@ def test_what_cannot_be_scanned_stays_unscanned_and_stops_nothing(database: Data
             "update state_versions set data = 'damaged' where state = %s and number = 1", (damaged,)
         )
     assert upkeep.run() == {"versions_scanned": 1}
-    assert [line["event"] for line in log.lines] == ["upkeep failed", "upkeep"]
+    failed = [line["step"] for line in log.lines if line["event"] == "upkeep failed"]
+    assert failed == ["versions_scanned", "versions_encrypted_again"]
     versions = StateVersions(upkeep.rows)
     assert versions.show("default", id_, 1).secrets is None
     assert [version.secrets for version in versions.list("default", damaged)] == [0, None]
@@ -82,3 +84,23 @@ def test_it_runs_at_once_and_ends_with_the_server(database: Database) -> None:
         while not log.lines:
             clock.pause(0.01)
     assert log.lines == [{"event": "upkeep", "versions_scanned": 1}]
+
+
+def test_versions_get_the_new_key_while_they_are_read_and_written(database: Database) -> None:
+    """Both keys read until the end; a version whose key is missing is reported and left alone."""
+    old, new, lost = KEY, Key.of(bytes(32)), Key.of(bytes([9] * 32))
+    write_state(StateRows(database, StateCipher([lost])), state(1))
+    write_state(StateRows(database, StateCipher([old])), state(2))
+    upkeep = _upkeep(database, log := ListLog(), keys=(new, old))
+    id_ = write_state(upkeep.rows, state(3))
+    write_state(
+        StateRows(database, StateCipher([old, new])), state(4)
+    )  # A server that knows of it, and waits.
+    versions = StateVersions(upkeep.rows)
+    assert versions.count_keys() == (4, 3)
+    assert upkeep.run()["versions_encrypted_again"] == 2
+    assert versions.count_keys() == (4, 1)
+    assert "versions_encrypted_again" in {line.get("step") for line in log.lines}
+    only_new = StateVersions(StateRows(database, StateCipher([new])))
+    assert [only_new.content("default", id_, number) for number in (2, 3, 4)] == [*map(state, (2, 3, 4))]
+    assert "versions_encrypted_again" not in upkeep.run()

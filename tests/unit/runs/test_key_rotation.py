@@ -253,3 +253,16 @@ def test_a_stack_may_have_the_name_of_a_journal(stack: str) -> None:
     store.record(stack, RECORD)
     assert rotated(blobs).unreadable == ()
     assert RunStore(blobs, lambda: NEW).last_seen(stack) == RECORD
+
+
+def test_pieces_of_a_journal_on_a_server_are_blobs_like_others() -> None:
+    """Their client encrypted them for their run; the server encrypts that once more, and can only do so."""
+    blobs = MemoryBlobs()
+    store = RunStore(blobs, lambda: KEY)
+    pieces = {journal_name("r", number): f"frame {number}".encode() for number in (1, 2)}
+    for name, data in pieces.items():
+        store.encrypted.create(name, data)
+    assert count_keys(blobs) == {KEY.id: 1}
+    assert (rotated(blobs).replaced, rotated(blobs).replaced) == (2, 0)
+    again = RunStore(blobs, lambda: NEW).encrypted
+    assert {name: blob.data for name in pieces if (blob := again.read(name)) is not None} == pieces

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli.command import Invocation, fields
+from holdfast.cli.command import Invocation, Option, fields
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
@@ -17,10 +18,17 @@ if TYPE_CHECKING:
 
 HELP = "Show and replace the encryption key, print the plan key."
 COMMANDS = ("status", "rotate", "plan")
+ServerData = Annotated[
+    Path | None, Option("--data", metavar="DIR", help="The key of the server with this data folder.")
+]
 
 
-def status(invocation: Invocation) -> Exit:
+def status(invocation: Invocation, data: ServerData = None) -> Exit:
     """Show which key is used and which key the run store has. Also counts what has another key."""
+    if data is not None:
+        from holdfast.cli.server_keys import run_status
+
+        return run_status(invocation, data)
     from holdfast.secrets.keys import load_key
     from holdfast.store.rotation import count_keys
     from holdfast.store.run_store import read_identity
@@ -62,12 +70,17 @@ def status(invocation: Invocation) -> Exit:
     return invocation.answer(document, show)
 
 
-def rotate(invocation: Invocation) -> Exit:
+def rotate(invocation: Invocation, data: ServerData = None) -> Exit:
     """Encrypt and sign the run store with a new key. Retires the old one.
 
     The new key comes from HOLDFAST_NEW_KEY or HOLDFAST_NEW_KEY_FILE; if Holdfast created the current key, it
     creates the new one too. Refused while a run is active. After an interruption, run the same command again.
+    With --data, the server must be stopped; it encrypts the states again when it is started.
     """
+    if data is not None:
+        from holdfast.cli.server_keys import run_rotate
+
+        return run_rotate(invocation, data)
     from holdfast.changes.preconditions import require_store_key
     from holdfast.plans.context import Identity
     from holdfast.runs.key_rotation import rotate_key

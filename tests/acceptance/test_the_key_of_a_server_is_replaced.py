@@ -1,0 +1,40 @@
+"""`holdfast keys rotate --data DIR`: everything that a server stores gets the new key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from program import Program, eventually
+from served import serving
+from state_backend_made import state
+
+
+def test_the_key_of_a_server_is_replaced(holdfast: Program, tmp_path: Path) -> None:
+    """States are readable before, meanwhile and after; the old key can then be removed."""
+    data, file = tmp_path / "data", tmp_path / "net.tfstate"
+    server, net = ("--data", str(data)), ("--state", "net")
+    file.write_bytes(state(1))
+    with serving(holdfast, data) as env:
+        holdfast.ok("state", "push", *net, str(file), env=env)
+        holdfast.ok("token", "create", "--role", "viewer", env=env)  # Recorded in the audit log.
+        assert "HF-DB-4" in holdfast.ok("keys", "rotate", *server, code=4).err
+        before = holdfast.json("keys", "status", *server)
+    assert before["states"] == {"total": 1, "other_key": 0}
+    assert before["blobs"]["total"] > 0
+
+    rotated = holdfast.json("keys", "rotate", *server)
+    assert (rotated["old"], rotated["states_left"]) == (before["key"]["id"], 1)
+    assert rotated["replaced"] >= before["blobs"]["total"]
+    with serving(holdfast, data) as env:
+        assert holdfast.ok("state", "pull", *net, env=env).out == file.read_text()
+
+        def renewed() -> bool:
+            return bool(holdfast.json("keys", "status", *server)["states"]["other_key"] == 0)
+
+        eventually(renewed, what="every version has the new key")
+        after = holdfast.ok("keys", "status", *server).out
+    assert f"apply key {rotated['new']}" in after
+    assert "Nothing needs the older keys any more" in after
+    Path(rotated["old_file"]).unlink()
+    with serving(holdfast, data) as env:
+        assert holdfast.ok("state", "pull", *net, env=env).out == file.read_text()
