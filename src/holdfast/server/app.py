@@ -30,6 +30,7 @@ from holdfast.server.exceptions import problem_details
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
 from holdfast.server.routes import health
+from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.states import states_router
 from holdfast.server.routes.store import store_router
@@ -84,6 +85,7 @@ def create_api(parts: ServerParts) -> Litestar:
             tokens_router(_rate_limit(limits.exchanges)),
             states_router(),
             store_router(largest=limits.state_size),
+            list_entries,
             _state_mount(parts, rows, authenticator, on_fault),
         ],
         dependencies=_dependencies(parts, rows, authenticator),

@@ -16,7 +16,7 @@ from litestar.handlers.base import BaseRouteHandler
 
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
-from holdfast.identity.token_rows import TokenRows
+from holdfast.identity.token_rows import RUN, TokenRows
 from holdfast.identity.tokens import parse_token
 from holdfast.server.exceptions import problem
 from holdfast.server.problems import Denial
@@ -80,7 +80,8 @@ class Authenticator:
         principal = self._tokens.authenticate(given) if given is not None else None
         if principal is None:
             return self._refuse(scope, attempt, "the token is wrong, expired or revoked")
-        scope.setdefault(NOTES, {}).update(token=principal.id, who=principal.name)
+        run = {"run": principal.claims["run"]} if principal.kind == RUN else {}
+        scope.setdefault(NOTES, {}).update(token=principal.id, who=principal.name, **run)
         return principal
 
     def refuse_exchange(self, scope: Any, reason: str) -> Denial:

@@ -31,6 +31,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/api/v1/tokens/current"): Permission.READ,
     ("POST", "/api/v1/tokens/run"): Permission.WRITE_STATE,
     ("POST", "/api/v1/tokens/exchange"): None,
+    ("GET", "/api/v1/audit"): Permission.AUDIT,
     ("GET", "/api/v1/states"): Permission.READ,
     ("GET", f"{STATES}/versions"): Permission.READ,
     ("GET", VERSION): Permission.READ,

@@ -60,6 +60,23 @@ def test_the_life_of_a_token(server: MadeServer) -> None:
     assert audit_lines(server, "default") == []
 
 
+def test_the_audit_log_of_a_tenant_has_pages(server: MadeServer) -> None:
+    for tenant in ("acme", "acme", "other", "acme"):
+        server.send("POST", TOKENS, {"role": "viewer", "tenant": tenant})
+    auditor = server.token(Role.APPROVER, tenant="acme")
+
+    def page(query: str, token: str = auditor) -> tuple[list[int], str | None]:
+        document = server.send("GET", f"/api/v1/audit?{query}", token=token).document
+        return [entry["seq"] for entry in document["entries"]], document["next"]
+
+    assert page("limit=2") == ([3, 2], "2")
+    assert page("limit=2&cursor=2") == ([1], None)
+    assert page("limit=3") == ([3, 2, 1], None)
+    assert page("tenant=other") == page("tenant=none") == ([], None)
+    assert page("tenant=other", server.admin) == ([1], None)
+    assert page("") == ([3, 2, 1], None)
+
+
 def test_lists_have_pages(server: MadeServer) -> None:
     created = {server.send("POST", TOKENS, {"role": "viewer"}).document["id"] for _ in range(4)}
     listed, cursor = list[str](), ""

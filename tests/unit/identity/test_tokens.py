@@ -5,6 +5,7 @@ import pytest
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import GRANTABLE, PERMISSIONS, Permission, Role
 from holdfast.identity.tokens import new_token, parse_token
+from holdfast.secrets.redact import Redactor
 
 
 def _principal(role: Role = Role.OPERATOR, **changed: object) -> Principal:
@@ -69,3 +70,8 @@ def test_the_first_admin_covers_every_tenant() -> None:
     admin = _principal(Role.ADMIN, tenant=ALL_TENANTS)
     assert admin.in_tenant("acme")
     assert _principal(Role.VIEWER, tenant="acme").is_within(admin)
+
+
+def test_a_token_in_a_text_is_masked() -> None:
+    token = new_token().text
+    assert Redactor().clean(f"password = {token}") == "password = ***"

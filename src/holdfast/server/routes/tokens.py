@@ -213,7 +213,16 @@ def exchange_token(
 
 def tokens_router(exchanges: RateLimitConfig) -> Router:
     """`exchanges` limits the route that needs no token."""
-    limited = Router(path="/exchange", route_handlers=[exchange_token], middleware=[exchanges.middleware])
+
+    async def forget_expired(request: AnyRequest) -> None:
+        await exchanges.get_store_from_app(request.app).delete_expired()  # type: ignore[attr-defined]
+
+    limited = Router(
+        path="/exchange",
+        route_handlers=[exchange_token],
+        middleware=[exchanges.middleware],
+        after_response=forget_expired,
+    )
     routes = (create_token, list_tokens, current_token, revoke_token, create_run_token)
     return Router(path="/api/v1/tokens", route_handlers=[*routes, limited])
 
