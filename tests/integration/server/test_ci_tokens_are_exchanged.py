@@ -61,11 +61,15 @@ def test_a_trusted_token_gives_a_short_lived_one(
 
 
 def test_a_token_is_exchanged_once(server: MadeServer, issuer: MadeIssuer) -> None:
-    token = issuer.token()
+    token = issuer.token(actor="ada", run_number="17")
     assert exchange(server, token).status == 201
     again = exchange(server, token)
     assert (again.status, again.problem["code"]) == (401, "HF-TOK-1")
     assert "exchanged before" in again.problem["message"]
+    (entry,) = server.send("GET", "/api/v1/audit").document["entries"]
+    assert (entry["what"], entry["who"]["verified"]) == ("token-exchange", True)
+    assert (entry["who"]["name"], entry["who"]["shown"]) == ("ada", "ci:acme/infra#17")
+    assert token.rpartition(".")[2] not in str(entry)
 
 
 _NOW = clock.now().timestamp()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from litestar import Litestar
+from litestar import Litestar, get
+from litestar.connection import ASGIConnection
+from litestar.plugins.problem_details import ProblemDetailsException
 from litestar.routes import ASGIRoute, HTTPRoute
 from postgres_made import MadePostgres
 from server_made import MadeServer, api_of, made_server
@@ -14,6 +16,7 @@ from server_made import MadeServer, api_of, made_server
 from holdfast.database.database import Database
 from holdfast.identity.principal import DEFAULT_TENANT
 from holdfast.identity.roles import GRANTABLE, PERMISSIONS, Permission, Role
+from holdfast.server.guards import Authenticator, FailedLogins
 
 OTHER = "other"
 STATES = "/api/v1/states/{state_id:str}"
@@ -92,7 +95,23 @@ def tokens(server: MadeServer) -> Tokens:
 
 
 def test_every_route_has_a_row(server: MadeServer) -> None:
-    assert set(_routes(api_of(server))) == set(ROUTES)
+    """And names the permission of that row itself; the state protocol checks its own."""
+    routes = dict(_routes(api_of(server)))
+    assert set(routes) == set(ROUTES)
+    assert {key: value for key, value in routes.items() if key[1] != "/state"} == {
+        key: value for key, value in ROUTES.items() if key[1] != "/state"
+    }
+
+
+def test_a_route_without_a_permission_is_refused(server: MadeServer) -> None:
+    @get("/forgotten")
+    async def forgotten() -> None: ...
+
+    authenticator = Authenticator(server.tokens, FailedLogins(10))
+    scope: Any = {"type": "http", "headers": [(b"authorization", f"Bearer {server.admin}".encode())]}
+    with pytest.raises(ProblemDetailsException) as refused:
+        authenticator.authorize(ASGIConnection(scope), forgotten)
+    assert refused.value.status_code == 403
 
 
 def test_every_role_has_its_permissions() -> None:
@@ -139,10 +158,12 @@ def _status(server: MadeServer, method: str, path: str, token: str | None) -> in
     return server.send(method, address, document if method != "GET" else None, token=token).status
 
 
-def _routes(api: Litestar) -> Iterator[tuple[str, str]]:
+def _routes(api: Litestar) -> Iterator[tuple[tuple[str, str], Permission | None]]:
     for route in api.routes:
         if isinstance(route, HTTPRoute) and route.path not in OF_LITESTAR:
-            # OPTIONS is refused before it gets here.
-            yield from ((method, route.path) for method in route.methods if method != "OPTIONS")
+            for handler in route.route_handlers:
+                # OPTIONS is refused before it gets here.
+                for method in handler.http_methods - {"OPTIONS"}:
+                    yield (method, route.path), handler.opt["permission"]
         elif isinstance(route, ASGIRoute):
-            yield from ((method, route.path) for method in STATE_METHODS)
+            yield from (((method, route.path), None) for method in STATE_METHODS)

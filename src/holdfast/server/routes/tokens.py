@@ -47,8 +47,8 @@ class NewToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The creator's if it is left out."""
     stacks: Patterns = ("*",)
     states: Patterns = ("*",)
-    expires: Annotated[str, Meta(max_length=40)] | None = None
-    """A time (RFC 3339) or a duration such as `90d`. Null: valid until it is revoked."""
+    expires: Annotated[str, Meta(max_length=40)] | Annotated[int, Meta(ge=1)] | None = None
+    """A time (RFC 3339), a duration such as `90d`, or seconds. Null: valid until it is revoked."""
 
 
 class NewRunToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -263,9 +263,10 @@ def _tenant_filter(principal: Principal) -> str | None:
     return None if principal.tenant == ALL_TENANTS else principal.tenant
 
 
-def _expiry(text: str | None) -> datetime | None:
-    if text is None:
+def _expiry(wanted: str | int | None) -> datetime | None:
+    if wanted is None:
         return None
+    text = str(wanted)
     duration = seconds(text)
     try:
         expires = convert(text, datetime) if duration is None else clock.now() + timedelta(seconds=duration)
