@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.audit.actor import CI, GITHUB_ACTIONS, PERSON, Actor
+from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.database.database import Database
 from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
-from holdfast.identity.roles import Role
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.store.database_blobs import DatabaseBlobs
@@ -47,12 +46,9 @@ class ServerAudit:
 
 
 def actor_of(principal: Principal, address: str) -> Actor:
-    kind, name = CI if principal.role is Role.CI else PERSON, principal.name
-    if "repository" in principal.claims:
-        kind, name = GITHUB_ACTIONS, principal.claims.get("actor", name)
     return Actor(
-        kind=kind,
-        name=name,
+        kind=principal.kind,
+        name=principal.name,
         host=address,
         verified=True,
         because=f"{_BECAUSE[principal.kind]} ({principal.id})" if principal.id else _BECAUSE[principal.kind],

@@ -71,10 +71,18 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
             responses = {code: answer for code, answer in operation["responses"].items() if code < "4"}
             responses["default"] = {"description": "It failed", "content": content}
             paths[path][method] = {**operation, "responses": responses}
+            if "parameters" in operation:
+                paths[path][method]["parameters"] = list(map(_parameter, operation["parameters"]))
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
             if (name := body.get("schema", {}).get("$ref", "").rpartition("/")[2]) in schemas:
                 schemas[name] = {**schemas[name], "additionalProperties": False}
     return {**document, "paths": paths, "components": {**document["components"], "schemas": schemas}}
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    """A path in an address is text, and no address itself."""
+    is_path = parameter["in"] == "path" and parameter["schema"].get("format") == "uri"
+    return {**parameter, "schema": {"type": "string"}} if is_path else parameter
 
 
 def _require_whole_path(request: Request[Any, Any, Any]) -> None:

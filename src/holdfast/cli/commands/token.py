@@ -20,7 +20,9 @@ _PATH = "/api/v1/tokens"
 
 def create(
     invocation: Invocation,
-    role: Annotated[str, Option("--role", metavar="ROLE", help="viewer, operator, approver, admin or ci.")],
+    role: Annotated[
+        str, Option("--role", metavar="ROLE", help="viewer, planner, operator, approver, admin or ci.")
+    ],
     name: Annotated[str | None, Option("--name", metavar="NAME", help="Whose token it is.")] = None,
     tenant: Annotated[
         str | None, Option("--tenant", metavar="TENANT", help="Default: the tenant of your own token.")
