@@ -9,6 +9,7 @@ from pathlib import Path
 
 from program import Program
 from served import serving
+from state_backend_made import state as state_of
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 CANARY = "canary-9431-in-a-state"
@@ -17,6 +18,8 @@ CONFIG = """
     stacks:
       - name: dev/net
         module: net
+      - name: dev/old
+        module: old
     """
 CODE = f"""
     variable "size" {{ default = 1 }}
@@ -28,6 +31,8 @@ def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: 
     """Every version arrives with its serial and digest; nothing is overwritten; no plain text by default."""
     holdfast.write("holdfast.yaml", CONFIG)
     holdfast.write("net/main.tf", CODE)
+    holdfast.write("old/main.tf", 'terraform {\n  backend "local" { path = "old.state" }\n}\n')
+    (holdfast.folder / "old/old.state").write_bytes(state_of(7))
     holdfast.ok("apply", "dev/net", "--yes", env={"HOLDFAST_KEY": KEY})
     holdfast.ok("apply", "dev/net", "--yes", "-var", "size=2", env={"HOLDFAST_KEY": KEY})
     state, out, data = ("--state", "net/dev"), str(tmp_path / "out"), tmp_path / "data"
@@ -39,6 +44,8 @@ def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: 
         versions = holdfast.json("state", "versions", *state, env=env)["versions"]
         assert len(versions) >= 2
         assert {row["why"] for row in versions} == {"import"}
+        old = holdfast.ok("state", "import", "--stack", "dev/old", "--state", "old", env=env).out
+        assert "old: imported and verified 1 version; now serial 7" in old
         content = holdfast.ok("state", "pull", *state, env=env).out
         assert CANARY in content
         foreign = tmp_path / "foreign.tfstate"
@@ -49,7 +56,7 @@ def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: 
         assert "HF-STATE-61" in holdfast.ok("state", "export", out, env=env, code=64).err
         plain = ("state", "export", str(tmp_path / "plain"), "--plaintext")
         assert "HF-USE-5" in holdfast.ok(*plain, env=env, code=64).err
-        holdfast.ok(*plain, "--yes", "--current", env=env)
+        holdfast.ok(*plain, "--yes", "--current", *state, env=env)
     shutil.rmtree(data)  # The server is lost.
 
     written = [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()]

@@ -75,7 +75,7 @@ def test_versions_are_pushed_compared_restored_pinned_and_purged(holdfast: Progr
     assert "HF-STATE-52" in holdfast.ok("state", "purge", *NET, "4", "--reason", "x", "--yes", code=3).err
 
     shown.append(holdfast.ok("state", "scan", *NET).out)
-    assert "no attributes of its state contain secrets" in shown[-1]
+    assert "found no secrets in its state" in shown[-1]
     assert " 2  " in shown[-1]
     assert "1 attribute" in shown[-1]
     holdfast.ok("state", "purge", *NET, "2", "--reason", "a leak", "--yes")

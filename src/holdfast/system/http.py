@@ -161,14 +161,14 @@ class _Exchange:
             return Response(status=response.status, headers=received, body=content)
 
     def _content(self, response: http.client.HTTPResponse, most: int) -> bytes:
-        content = b""
+        content = bytearray()  # A state may have a hundred megabytes.
         while (chunk := response.read(min(_CHUNK, most + 1 - len(content)))) and not self.abandoned:
             content += chunk
             if len(content) > most:
                 raise HttpError(self.host, f"the response is larger than {most} bytes", final=True)
         if response.length:
             raise HttpError(self.host, "the response is incomplete")
-        return content
+        return bytes(content)
 
 
 class HttpSession:

@@ -49,9 +49,12 @@ def _answer(
 
     def show() -> None:
         console = invocation.console
-        where = f"of its state {'contains' if count == 1 else 'contain'} secrets"
-        number = plural(count, "attribute") if count else "no attributes"
-        console.line(f" {subject.name}: {number} {where}")
+        if secrets:
+            verb = "contains" if count == 1 else "contain"
+            console.line(f" {subject.name}: {plural(count, 'attribute')} of its state {verb} secrets")
+        else:
+            console.line(f" {subject.name}: found no secrets in its state")
+            console.say("   No attribute is marked as sensitive, known for its type, or in a known format.")
         for row in secrets:
             console.line(("   ! ", "yellow"), f"{row['address']}: {', '.join(row['paths'])}")
             console.line(f"     {row['remedy']}")
