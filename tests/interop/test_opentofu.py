@@ -48,6 +48,40 @@ ENCRYPTED = """
     }
     """
 
+UNENCRYPTED = """
+    variable "word" {}
+    variable "phrase" {}
+    resource "terraform_data" "x" {
+      input = var.word
+    }
+    """
+FALLBACK = """
+        method "unencrypted" "old" {}
+        state {
+          fallback {
+            method = method.unencrypted.old
+          }
+    """
+LOCAL = """
+    terraform {
+      backend "local" {
+        path = "../a.tfstate"
+      }
+    }
+    """
+KEY = """
+key_provider "pbkdf2" "k" {
+  passphrase = "correct horse battery staple"
+  iterations = 200000
+}
+method "aes_gcm" "m" {
+  keys = key_provider.pbkdf2.k
+}
+state {
+  method = method.aes_gcm.m
+}
+"""
+
 
 @pytest.fixture
 def tofu(holdfast: Program, any_engine: EngineUnderTest) -> Program:
@@ -90,17 +124,43 @@ def test_an_encrypted_state_goes_through_a_bundle(tofu: Program) -> None:
     assert (refused.code, "HF-STATE-26" in refused.text) == (3, True)
 
 
-def test_another_passphrase_never_makes_an_encrypted_state_new(tofu: Program) -> None:
-    """A state that cannot be decrypted stops the stack: nothing is planned as if it were empty."""
-    tofu.write("a/main.tf", ENCRYPTED)
+def test_encryption_settings_of_the_caller_are_used_or_the_stack_is_refused(tofu: Program) -> None:
+    """`TF_ENCRYPTION` is never dropped: a state in plain text would be written without a word."""
+    tofu.write("a/main.tf", 'variable "word" {}\nvariable "phrase" {}\noutput "word" { value = var.word }\n')
+    tofu.environment["TF_ENCRYPTION"] = KEY
+    refused = tofu.run("apply", "--yes")
+    assert (refused.code, "HF-ENG-25" in refused.text) == (64, True)
+    config = tofu.folder / "holdfast.yaml"
+    config.write_text(config.read_text() + "pass_env: [TF_ENCRYPTION]\n")
+    applied = tofu.results("apply", "--yes", "-var", "phrase=x")["a"]
+    assert (applied["status"], applied["engine"]["product"]) == ("applied", "tofu")
+    assert "encrypted_data" in tofu.ok("state", "pull", "a").out
+
+
+@pytest.mark.parametrize("backend", ["", LOCAL], ids=["managed", "local"])
+def test_a_state_that_cannot_be_decrypted_is_never_new(tofu: Program, backend: str) -> None:
+    """It stops the stack with what to check: nothing is planned as if it were empty."""
+    plain = backend + UNENCRYPTED
+    tofu.write("a/main.tf", plain)
+    config = tofu.folder / "holdfast.yaml"
+    config.write_text(config.read_text() + "engine: { use: tofu }\n")
     tofu.ok("apply", "--yes")
-    before = tofu.ok("state", "pull", "a").out
-    tofu.write("a.tfvars", 'word = "hello"\nphrase = "another passphrase, and a long one"\n')
-    for command in (("plan",), ("apply", "--yes")):
-        failed = tofu.results(*command, code=1)["a"]
-        assert failed["status"] == "failed"
-        assert "decrypt" in json.dumps(failed["error"])
-    assert tofu.ok("state", "pull", "a").out == before
+
+    def failure(code: str, phrase: str) -> str:
+        tofu.write("a/main.tf", code)
+        failed = tofu.results("plan", "-var", f"phrase={phrase}", code=1)["a"]
+        assert (failed["status"], failed["error"]["code"]) == ("failed", "HF-TF-6")
+        return str(failed["error"]["hint"])
+
+    assert "fallback { method = method.unencrypted.old }" in failure(
+        backend + ENCRYPTED, "a first passphrase"
+    )
+    tofu.write("a/main.tf", backend + ENCRYPTED.replace("state {", FALLBACK))
+    tofu.ok("apply", "--yes", "-var", "word=again")
+    assert "Check the passphrase" in failure(backend + ENCRYPTED, "another passphrase, a long one")
+    assert "restore its `encryption` block" in failure(plain, "")
+    tofu.write("a/main.tf", backend + ENCRYPTED)
+    assert tofu.results("plan", "-var", "word=again")["a"]["status"] == "unchanged"
 
 
 def test_outputs_of_an_encrypted_state_are_inputs_of_another_stack(tofu: Program) -> None:
@@ -164,6 +224,45 @@ def test_what_opentofu_computes_from_variables(tofu: Program) -> None:
     config.write_text(config.read_text().replace("kind: two", "kind: one"))
     refused = tofu.run("plan")
     assert (refused.code, "states/one.tfstate" in refused.text) == (64, True)
+
+
+def test_variables_cannot_point_a_stack_at_the_state_of_another(tofu: Program) -> None:
+    """What OpenTofu computes from -var counts, for one stack and for several, and so does the last apply."""
+    tofu.write(
+        "holdfast.yaml",
+        """
+        version: 1
+        environments: { dev: { match: ["*"] } }
+        engine: { use: tofu }
+        stacks:
+          - { name: one, module: a, variables_files: [one.tfvars] }
+          - { name: two, module: b, variables_files: [two.tfvars] }
+        """,
+    )
+    for module in "ab":
+        code = """
+            variable "place" {}
+            terraform {
+              backend "local" {
+                path = "../states/${var.place}.tfstate"
+              }
+            }
+            resource "terraform_data" "NAME" {}
+            """
+        tofu.write(f"{module}/main.tf", code.replace("NAME", module))
+    tofu.write("one.tfvars", 'place = "one"\n')
+    tofu.write("two.tfvars", 'place = "two"\n')
+    tofu.write("more.tfvars", 'place = "elsewhere"\n')
+    tofu.ok("apply", "one", "--yes")
+    for options in (("two", "-var", "place=one"), ("-var-file", "more.tfvars")):
+        for command in (("plan",), ("apply", "--yes")):
+            refused = tofu.run(*command, *options)
+            assert (refused.code, "HF-STACK-2" in refused.text) == (64, True)
+    assert tofu.results("apply", "two", "--yes", "-var", "place=other")["two"]["status"] == "applied"
+    assert (tofu.folder / "states/other.tfstate").is_file()
+    refused = tofu.run("apply", "one", "--yes", "-var", "place=other")
+    assert "one: with these variables, its state is that of two" in refused.text
+    assert tofu.results("plan", "one")["one"]["status"] == "unchanged"
 
 
 def test_new_arguments_and_exclude(tofu: Program, lab: Path, tmp_path: Path) -> None:
