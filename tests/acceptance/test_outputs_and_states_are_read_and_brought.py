@@ -101,7 +101,7 @@ def test_terraform_reads_several_stacks(holdfast: Program) -> None:
     assert [part.split("\n")[0] for part in listed] == ["", *names]
     assert "terraform_data.of_b\n" in listed[2]
     assert "terraform_data.of_b\n" not in listed[1]
-    two = holdfast.ok("terraform", "dev/a", "dev/c", "--", "output", "-json", "password")
+    two = holdfast.ok("tofu", "dev/a", "dev/c", "--", "output", "-json", "password")
     assert two.out.count("# dev/") == 2
     assert "hush" not in two.text
     one = holdfast.ok("terraform", "dev/*", "--", "state", "show", "terraform_data.of_b", code=1)
