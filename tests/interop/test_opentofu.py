@@ -293,6 +293,8 @@ def test_new_arguments_and_exclude(tofu: Program, lab: Path, tmp_path: Path) -> 
     partial = tofu.results("plan", "-exclude=terraform_data.late", code=3)["a"]
     assert partial["changes"]["create"] == 2
     assert "without terraform_data.late" in partial["notes"]
+    nothing = tofu.results("plan", "-exclude=terraform_data.nope[0]", "-exclude=lab_object.o", code=3)["a"]
+    assert "--exclude terraform_data.nope[0] matches no resource" in nothing["notes"]
     assert "HF-GUARD-11" in json.dumps(partial)
     config.write_text(lenient)
     assert tofu.results("apply", "--yes", "--exclude", "terraform_data.late")["a"]["changes"]["create"] == 2

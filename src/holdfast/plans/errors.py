@@ -121,6 +121,8 @@ _CONFINED = (
 )
 
 
+_FRAME = re.compile(r"^[╷│╵][ \t]?", re.MULTILINE)
+"""What Terraform draws around its errors."""
 _BOILERPLATE = " To silence these warnings, use TF_VAR_"
 
 
@@ -259,7 +261,8 @@ def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:
 def _text(answer: CommandResult, output: CommandOutput) -> str:
     """Output outside the JSON stream, to be shown; nothing is decided by it."""
     text = "\n".join([answer.err.decode(errors="replace").strip(), *output.noise]).strip()
-    return without_controls(text or answer.out.decode(errors="replace").strip())
+    text = _FRAME.sub("", text or answer.out.decode(errors="replace"))
+    return without_controls(text.strip())
 
 
 # An apply whose outcome is unknown

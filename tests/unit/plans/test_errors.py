@@ -145,3 +145,13 @@ def test_a_state_that_opentofu_cannot_decrypt_is_not_locked(cause: str, hinted: 
         problem = terraform_error(target, "plan", answer, output).problem
         assert problem.code == "HF-TF-6"
         assert hinted in (problem.hint or "")
+
+
+def test_the_frame_around_an_error_is_not_shown() -> None:
+    """Commands without JSON output draw it."""
+    err = "╷\n│ Error: no key\n│ \n│ Set a passphrase.\n╵\n".encode()
+    answer = cast("CommandResult", SimpleNamespace(code=1, err=err, out=b""))
+    output = cast("CommandOutput", SimpleNamespace(diagnostics=(), noise=()))
+    target = cast("CommandTarget", SimpleNamespace(stack=SimpleNamespace(name="dev/app")))
+    error = terraform_error(target, "state", answer, output)
+    assert error.problem.message == "Error: no key\n\nSet a passphrase."
