@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import other_tools
@@ -300,6 +302,23 @@ def test_new_arguments_and_exclude(tofu: Program, lab: Path, tmp_path: Path) -> 
     assert tofu.results("apply", "--yes", "--exclude", "terraform_data.late")["a"]["changes"]["create"] == 2
     assert tofu.results("apply", "--yes")["a"]["changes"]["create"] == 1
     assert tofu.results("plan")["a"]["status"] == "unchanged"
+
+
+def test_the_tour_runs_on_opentofu_only(any_engine: EngineUnderTest, quiet_path: str) -> None:
+    """`make quickstart ENGINE=tofu`."""
+    if any_engine.identity.kind is not EngineKind.EMBEDDED:
+        pytest.skip("one engine is enough for the tour")
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[2] / "tools/quickstart.py"), "tofu"],
+        env={"PATH": quiet_path, "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    assert "engine: embedded OpenTofu" in ran.stdout
+    assert "Terraform 1." not in ran.stdout
 
 
 def test_a_bundle_belongs_to_a_version_and_not_to_a_kind(
