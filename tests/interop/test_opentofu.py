@@ -318,6 +318,7 @@ def test_the_tour_runs_on_opentofu_only(any_engine: EngineUnderTest, quiet_path:
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert "engine: embedded OpenTofu" in ran.stdout
+    assert "OpenTofu exited without an exit record" in ran.stdout
     assert "Terraform 1." not in ran.stdout
 
 
