@@ -140,6 +140,20 @@ def test_a_state_is_listed_pulled_and_pushed(holdfast: Program, tmp_path: Path) 
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
 
 
+def test_a_managed_state_is_read_without_an_engine(holdfast: Program) -> None:
+    """Holdfast stores it: a machine without a fitting engine can still look at it."""
+    one_stack(holdfast)
+    holdfast.ok("apply", "--yes")
+    config = holdfast.folder / "holdfast.yaml"
+    config.write_text(config.read_text() + 'engine: { version: "= 0.1.0" }\n')
+    assert error(holdfast, "output", "only", code=64)["code"] == "HF-ENG-1"
+    assert holdfast.ok("state", "list", "only").out.split() == [
+        "terraform_data.a",
+        'terraform_data.many["x"]',
+    ]
+    assert json.loads(holdfast.ok("state", "pull", "only").out)["serial"]
+
+
 @pytest.mark.long
 def test_a_push_that_would_lose_something_is_refused_and_the_state_untouched(
     holdfast: Program, tmp_path: Path

@@ -122,8 +122,15 @@ def test_an_encrypted_state_goes_through_a_bundle(tofu: Program) -> None:
     assert "encrypted_data" in state
     assert "hello" not in state
     assert "hello" in tofu.ok("terraform", "a", "--", "show").out
-    refused = tofu.run("state", "rm", "a", "terraform_data.x", "--yes")
-    assert (refused.code, "HF-STATE-26" in refused.text) == (3, True)
+    refusals = {
+        ("rm", "a", "terraform_data.x", "--yes"): "holdfast plan a",
+        ("list", "a"): "holdfast terraform a -- state list",
+        ("rollback", "a", "1", "--yes"): "holdfast state pull a 1 > old/terraform.tfstate",
+    }
+    for words, hint in refusals.items():
+        refused = tofu.run("state", *words)
+        assert (refused.code, "HF-STATE-26" in refused.text, hint in refused.text) == (3, True, True)
+    assert "terraform_data.x" in tofu.ok("terraform", "a", "--", "state", "list").out
 
 
 def test_encryption_settings_of_the_caller_are_used_or_the_stack_is_refused(tofu: Program) -> None:

@@ -55,12 +55,9 @@ def list_(invocation: Invocation, name: OneStack) -> Exit:
     """List the resource addresses in a stack's state."""
     from holdfast.states import operations
 
-    stack, content = _on_stack(invocation, name, operations.pull)
-    resources = operations.resources_of(content)
-    if resources is None and not invocation.as_json:
-        invocation.console.say(" The state is encrypted or cannot be read.")
+    stack, resources = _on_stack(invocation, name, operations.list_resources)
     document = {"version": 1, "stack": stack.name, "resources": resources}
-    return invocation.answer(document, *(resources or ()))
+    return invocation.answer(document, *resources)
 
 
 def versions(invocation: Invocation, name: OneStack) -> Exit:
