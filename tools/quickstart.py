@@ -77,7 +77,7 @@ class Story:
         return done.stdout + done.stderr
 
     def killed_apply(self, stack: str, marker: Path) -> None:
-        """Apply, and kill Terraform and its children as soon as the marker file exists."""
+        """Apply, and kill the engine and its children as soon as the marker file exists."""
         print(styled(f"   $ holdfast apply {stack} --yes    (and kill -9 in the middle)", "36"), flush=True)
         process = subprocess.Popen(
             [HOLDFAST, "apply", stack, "--yes", "--quiet"],
@@ -125,7 +125,7 @@ resource "terraform_data" "second" {
 
 
 def children_of(parent: int) -> list[int]:
-    """All descendants of a process, the deepest first."""
+    """All descendants of a process, parents first: an engine must not see its program end."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -134,7 +134,7 @@ def children_of(parent: int) -> list[int]:
             continue
         if int(words[1]) == parent:
             found.append(int(stat.parent.name))
-    return [*(below for child in found for below in children_of(child)), *found]
+    return [*found, *(below for child in found for below in children_of(child))]
 
 
 def crash(story: Story, place: Path) -> None:
@@ -156,18 +156,31 @@ def crash(story: Story, place: Path) -> None:
     story.holdfast("plan", "crash", "--quiet")
 
 
-def main() -> None:
-    started = time.monotonic()
-    place = Path(tempfile.mkdtemp(prefix="holdfast-quickstart-"))
-    story = Story(place / "accounts")
+def begin(story: Story, engine: str) -> None:
+    """Copy the example, and say what follows."""
     shutil.copytree(ROOT / "examples" / "accounts", story.folder, ignore=shutil.ignore_patterns(".holdfast"))
+    if engine:
+        config = story.folder / "holdfast.yaml"
+        config.write_text(config.read_text().replace("\nengine: {", f"\nengine: {{ use: {engine},"))
     story.git("init", "--quiet")
     story.git("add", "--all")
     story.git("commit", "--quiet", "--message", "The example")
 
     print(styled("Holdfast in a minute", "1"))
     print("A repository with one variables file per deployment: Accounts/<account>/<service>/<name>.tfvars.")
-    print("It needs no cloud account and no terraform: `make setup` installs the embedded engine.")
+    if engine == "tofu":
+        print("It runs on OpenTofu only: `tofu` on PATH, or the library, which `make libtofu` builds.")
+    else:
+        print("It needs no cloud account and no terraform: `make setup` installs it as a library (BUSL-1.1).")
+        print("On OpenTofu only: make quickstart ENGINE=tofu")
+
+
+def main(engine: str = "") -> None:
+    """`engine`: `tofu` or `terraform`, if the tour must not use another one."""
+    started = time.monotonic()
+    place = Path(tempfile.mkdtemp(prefix="holdfast-quickstart-"))
+    story = Story(place / "accounts")
+    begin(story, engine)
 
     story.chapter("List the stacks of the repository")
     story.holdfast("stacks")
@@ -208,7 +221,7 @@ def main() -> None:
     story.holdfast("audit", "show", "--limit", "3")
 
     if Path("/proc/self/stat").exists():
-        story.chapter("Kill Terraform during an apply: the outcome is unknown, and reconcile recovers it")
+        story.chapter("Kill the engine during an apply: the outcome is unknown, and reconcile recovers it")
         crash(story, place)
 
     print(f"\nThis took {time.monotonic() - started:.0f} seconds. Try next:")
@@ -219,4 +232,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

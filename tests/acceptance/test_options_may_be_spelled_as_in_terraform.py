@@ -20,6 +20,11 @@ def test_one_dash_is_as_good_as_two(holdfast: Program, tmp_path: Path) -> None:
     assert f"only {address}" in holdfast.ok("plan", "a", "-target", address).out
     nothing = "--target terraform_data.nope matches no resource"
     assert nothing in holdfast.ok("plan", "a", "-target=terraform_data.nope").out
+    config = holdfast.folder / "holdfast.yaml"
+    before = config.read_text()
+    config.write_text(f"{before}guard: {{ target: deny }}\n")
+    assert f"! only {address}" in holdfast.ok("plan", "a", "-target", address, code=3).out
+    config.write_text(before)
     assert holdfast.ok("-version").out.startswith("holdfast ")
     assert "Usage" in holdfast.ok("plan", "-help").out
     holdfast.ok("plan", "-qv", "a")

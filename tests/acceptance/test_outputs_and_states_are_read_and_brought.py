@@ -101,7 +101,7 @@ def test_terraform_reads_several_stacks(holdfast: Program) -> None:
     assert [part.split("\n")[0] for part in listed] == ["", *names]
     assert "terraform_data.of_b\n" in listed[2]
     assert "terraform_data.of_b\n" not in listed[1]
-    two = holdfast.ok("terraform", "dev/a", "dev/c", "--", "output", "-json", "password")
+    two = holdfast.ok("tofu", "dev/a", "dev/c", "--", "output", "-json", "password")
     assert two.out.count("# dev/") == 2
     assert "hush" not in two.text
     one = holdfast.ok("terraform", "dev/*", "--", "state", "show", "terraform_data.of_b", code=1)
@@ -138,6 +138,20 @@ def test_a_state_is_listed_pulled_and_pushed(holdfast: Program, tmp_path: Path) 
     assert pushed["lineage"] == pulled["lineage"]
     assert pushed["serial"] >= pulled["serial"]
     assert holdfast.results("plan")["only"]["status"] == "unchanged"
+
+
+def test_a_managed_state_is_read_without_an_engine(holdfast: Program) -> None:
+    """Holdfast stores it: a machine without a fitting engine can still look at it."""
+    one_stack(holdfast)
+    holdfast.ok("apply", "--yes")
+    config = holdfast.folder / "holdfast.yaml"
+    config.write_text(config.read_text() + 'engine: { version: "= 0.1.0" }\n')
+    assert error(holdfast, "output", "only", code=64)["code"] == "HF-ENG-1"
+    assert holdfast.ok("state", "list", "only").out.split() == [
+        "terraform_data.a",
+        'terraform_data.many["x"]',
+    ]
+    assert json.loads(holdfast.ok("state", "pull", "only").out)["serial"]
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.plans.variables import undeclared_notes, with_variables
-from holdfast.plans.workdir import require_homes
+from holdfast.plans.workdir import require_homes, require_own_states
 from holdfast.recovery.crash_report import explain_unknown_run
 from holdfast.review.decide import deletions_in, has_change_budget, with_change_budget
 from holdfast.review.plan_checks import PlanChecks
@@ -220,6 +220,7 @@ async def apply_bundles(
     bundles = {
         stack.name: (with_variables(code, stack, bundle.options.variables), bundle) for stack, bundle in pairs
     }
+    require_own_states(context, (stack for stack, _ in bundles.values()))
     warnings: dict[str, str] = {}
 
     async def restore(run: RunExecutor) -> StackResult:

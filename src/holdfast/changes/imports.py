@@ -67,7 +67,7 @@ def why_not_imported(stack: Stack, plan: Plan, address: str) -> Problem | None:
         why = (
             f"{address} is already in its state" if there else f"Terraform does not plan to import {address}"
         )
-        hint = f"List the addresses: holdfast state list {stack.name}"
+        hint = f"List the addresses: holdfast terraform {stack.name} -- state list"
         return Problem(code="HF-IMP-2", message=f"{stack.name}: {why}", hint=hint)
     more = tuple(_other_effects(plan, address))
     if not more:

@@ -52,6 +52,7 @@ click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(vers
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code; 64 for a mistake in it, found by Click or by us."""
+    arguments = ["terraform", *arguments[1:]] if arguments[:1] == ["tofu"] else arguments
     try:
         code = app.main(args=arguments or ["--help"], prog_name="holdfast", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

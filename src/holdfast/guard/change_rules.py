@@ -110,7 +110,8 @@ def partial_plans(given: RuleInput) -> Iterator[Reason]:
     if not given.has_changes or given.context.imports:
         return
     if given.context.targeted:
-        message = "the plan was made with --target or --exclude and does not cover the whole stack"
+        option = "--exclude" if given.context.excludes else "--target"
+        message = f"the plan was made with {option} and does not cover the whole stack"
     elif given.plan.complete is False:
         message = "the plan is incomplete: Terraform needs another plan after it"
     else:

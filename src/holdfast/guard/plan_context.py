@@ -39,7 +39,9 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     gone: bool = False
     """None of the resources to destroy was found. The plan then lists nothing, but empties the state."""
     targeted: bool = False
-    """The plan was made with `--target`."""
+    """The plan was made with `--target` or `--exclude`."""
+    excludes: bool = False
+    """It was made with `--exclude`."""
     imports: bool = False
     """The plan was made to import resources, and is limited to them on purpose."""
     read_outputs: frozenset[str] = frozenset()

@@ -81,7 +81,8 @@ def _root_modules(scan: RepositoryScan) -> set[str]:
             alone = not module.called and not _LIBRARIES & set(folder.split("/"))
             complete = module.backend is not None
         if complete or (
-            alone and (module.providers or module.states or module.locked or folder in with_values)
+            alone
+            and (module.providers or module.states or module.locked or module.pinned or folder in with_values)
         ):
             roots.add(folder)
         elif alone and not module.required:

@@ -12,7 +12,15 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.hcl.eval.code import LOCK_FILE, Code, ModuleCode, is_auto_loaded, is_code
+from holdfast.hcl.eval.code import (
+    LOCK_FILE,
+    OPENTOFU_VERSION,
+    TERRAFORM_VERSION,
+    Code,
+    ModuleCode,
+    is_auto_loaded,
+    is_code,
+)
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import HoldfastError, Place, Problem
 from holdfast.kernel.text import plain_text
@@ -45,6 +53,7 @@ from holdfast.stacks.scope import ENVIRONMENT_VARIABLES, ReadValues, variables_r
 _CI_FOLDERS: Final = (".github", ".circleci", ".buildkite", ".azuredevops", ".spacelift")
 _STATE: Final = re.compile(r"\.tfstate(?:\.backup|\.\d+\.backup)?$|(?:^|/)terraform\.tfstate\.d/")
 _PLAN: Final = re.compile(r"\.tfplan(?:\.json)?$|(?:^|/)tfplan$")
+_VERSION_FILES: Final = (TERRAFORM_VERSION, OPENTOFU_VERSION)
 _CONTENT_BLOCKS: Final = (
     *("resource", "data", "module", "provider", "import", "removed", "ephemeral", "output"),
 )
@@ -75,6 +84,8 @@ class ScannedModule(Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = ()
     locked: bool = False
     """It has a dependency lock file: somebody initialised it."""
+    pinned: bool = False
+    """It has a version file of its own or encrypts its state: only root modules do."""
     initialised: Sign | None = None
     """Terraform's own record of the backend it was initialised with on this machine."""
     selected_workspace: str = "default"
@@ -269,6 +280,8 @@ def _modules(
         if is_auto_loaded(posixpath.basename(path)):
             auto_loaded[posixpath.dirname(path) or ROOT] |= file.sets
     locked = {posixpath.dirname(path) or ROOT for path in paths if posixpath.basename(path) == LOCK_FILE}
+    # A version file at the root of the repository says nothing about single folders.
+    pinned = {posixpath.dirname(path) for path in paths if posixpath.basename(path) in _VERSION_FILES}
     beside_test = {folder.split("/")[0] for folder in folders}
     modules: dict[str, ScannedModule] = {}
     for folder in folders:
@@ -299,6 +312,7 @@ def _modules(
             variables=frozenset(module.variables),
             states=(*states[folder], *_local_state(root, folder, backend)),
             locked=folder in locked,
+            pinned=folder in pinned or module.encryption is not None,
             initialised=initialised(record, _text(root / record)),
             selected_workspace=_text(root / folder / ".terraform/environment").strip() or "default",
             commented=next(

@@ -40,6 +40,17 @@ from holdfast.terraform.versions import Version
 
 _VARIABLE = pattern(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _LOCKED = "Error acquiring the state lock"
+_DECRYPTION_HINTS = {
+    "decryption failed for all provided methods": "Check the passphrase or key that OpenTofu gets: it must "
+    "be the one that encrypted this. After a change of keys, name the old method in a `fallback` block.",
+    "unencrypted payload without unencrypted method": "Encryption is set up, but this is not encrypted yet. "
+    'To turn it on: add method "unencrypted" "old" {} and, in the `state` (or `plan`) block, '
+    "fallback { method = method.unencrypted.old }. Remove both after the first apply.",
+    "encrypted and can not be read without an encryption configuration": "The state is encrypted, "
+    "and the stack has no encryption settings: restore its `encryption` block, or its TF_ENCRYPTION.",
+}
+"""By what OpenTofu says if it cannot decrypt a state or plan; with a local backend, as a lock error."""
+_ENCRYPTION_PAGE = "See docs/engines.md, Encryption."
 _STALE = frozenset({"Saved plan is stale", "Saved plan does not match the given state"})
 _NO_MODULE_CODE = "Unreadable module directory"
 """Terraform repeats it for every call of a module that it could not download."""
@@ -110,6 +121,8 @@ _CONFINED = (
 )
 
 
+_FRAME = re.compile(r"^[╷│╵][ \t]?", re.MULTILINE)
+"""What Terraform draws around its errors."""
 _BOILERPLATE = " To silence these warnings, use TF_VAR_"
 
 
@@ -154,6 +167,8 @@ def terraform_error(
     """The error that Terraform itself reported."""
     name = target.stack.name
     errors = [diagnostic for diagnostic in output.diagnostics if diagnostic.severity == "error"]
+    if (undecrypted := _decryption_error(name, errors, answer, output)) is not None:
+        return undecrypted
     locked = next((diagnostic for diagnostic in errors if diagnostic.summary == _LOCKED), None)
     if locked is not None or _LOCKED.encode() in answer.err:
         detail = locked.detail if locked is not None else _text(answer, output)
@@ -176,6 +191,19 @@ def terraform_error(
     return TerraformFailed(
         code, message or f"{name}: {phase} failed with exit code {answer.code}", problems=problems
     )
+
+
+def _decryption_error(
+    name: str, errors: list[Diagnostic], answer: CommandResult, output: CommandOutput
+) -> TerraformFailed | None:
+    texts = [f"{error.summary} {error.detail}" for error in errors] or [_text(answer, output)]
+    for text in (" ".join(text.replace("│", " ").split()) for text in texts):
+        for cause, hint in _DECRYPTION_HINTS.items():
+            if cause in text:
+                message = f"{name}: OpenTofu cannot decrypt the state or plan: {cause}"
+                problem = Problem(code="HF-TF-6", message=message, hint=f"{hint} {_ENCRYPTION_PAGE}")
+                return TerraformFailed(problem.code, message, problems=(problem,))
+    return None
 
 
 def _hides_lock_holder(target: CommandTarget) -> bool:
@@ -233,7 +261,8 @@ def _variable_hint(message: str, not_passed: frozenset[str]) -> str | None:
 def _text(answer: CommandResult, output: CommandOutput) -> str:
     """Output outside the JSON stream, to be shown; nothing is decided by it."""
     text = "\n".join([answer.err.decode(errors="replace").strip(), *output.noise]).strip()
-    return without_controls(text or answer.out.decode(errors="replace").strip())
+    text = _FRAME.sub("", text or answer.out.decode(errors="replace"))
+    return without_controls(text.strip())
 
 
 # An apply whose outcome is unknown

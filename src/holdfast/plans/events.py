@@ -16,7 +16,7 @@ class ChangeStarted(Struct, frozen=True, kw_only=True):
 
 
 class PhaseStarted(Struct, frozen=True, kw_only=True):
-    """A phase of a stack: layout, init, validate, plan, show, checks, apply."""
+    """A phase of a stack: waiting, reading inputs, layout, init, validate, plan, show, checks, apply."""
 
     stack: str
     phase: str

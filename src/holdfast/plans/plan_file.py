@@ -32,7 +32,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.system.access_rules import ForbiddenFiles
-from holdfast.terraform.addresses import covers
+from holdfast.terraform.addresses import covers, without_keys
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
 from holdfast.terraform.engine.interface import EngineId, Product
@@ -88,15 +88,19 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     @property
     def limits(self) -> tuple[str, ...]:
         """What was planned of the stack. Terraform says nothing if an address does not exist."""
-        if excludes := self.options.excludes:
-            return (f"without {', '.join(excludes)}",)
+        excludes = self.options.excludes
         targets = () if self.options.imports else self.options.targets
         known = [change.address for change in self.plan.changes]
         known += [resource.address for resource in self.plan.prior_state.resources()]
-        unknown = [target for target in targets if not any(covers(target, address) for address in known)]
+        unknown = [at for at in targets or excludes if not any(covers(at, address) for address in known)]
+        if excludes:  # What is excluded may not exist yet.
+            declared = list(self.plan.configuration.addresses())
+            unknown = [at for at in unknown if not any(covers(without_keys(at), one) for one in declared)]
         if unknown:
-            return (f"--target {', '.join(unknown)} matches no resource",)
-        return (f"only {', '.join(targets)}",) if targets else ()
+            option = "--exclude" if excludes else "--target"
+            return (f"{option} {', '.join(unknown)} matches no resource",)
+        shown = ", ".join(targets or excludes)
+        return (f"{'without' if excludes else 'only'} {shown}",) if shown else ()
 
     @property
     def digest(self) -> str:

@@ -32,6 +32,7 @@ from holdfast.plans.state_continuity import (
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.sources.interface import is_local
 from holdfast.secrets.stack_secrets import references_of
+from holdfast.stacks.backend import code_backend, state_location
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.inputs import OutsideRead, StackInputs
 from holdfast.stacks.reads.walk import stack_inputs
@@ -223,7 +224,7 @@ def _require_files(project: Project, stack: Stack, inputs: StackInputs) -> None:
     require_readable(project.code, stack, inputs.files)
 
 
-def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
+def require_homes(context: ChangeContext, stacks: tuple[Stack, ...]) -> None:
     """Raise every backend error of all stacks at once, before anything runs. Reads no secret.
 
     A stack without an engine fails by itself when its run starts, unless none of them has one.
@@ -248,6 +249,51 @@ def require_homes(context: ChangeContext, stacks: Iterable[Stack]) -> None:
         problems += without_engine
     if problems:
         raise ConfigError(tuple(dict.fromkeys(problems)))
+    require_own_states(context, stacks)
+
+
+def require_own_states(context: ChangeContext, stacks: Iterable[Stack]) -> None:
+    """Refuse stacks whose variables, as given on the command line, point to the state of another stack.
+
+    OpenTofu computes backend settings from variables. Another stack has the state that the configuration
+    names, and the one of its last apply.
+    """
+    project, given = context.project, {stack.name: stack for stack in stacks}
+    moving = {name: stack for name, stack in given.items() if _computes_backend(project.code, stack)}
+    if not moving:
+        return
+    owners: dict[str, set[str]] = {}
+    for name, stack in {**project.stacks, **given}.items():
+        seen = context.store.last_seen(name) if not context.store.empty else None
+        applied = seen.place if seen is not None and seen.resources != 0 else None
+        for place in {_known_place(project, stack), applied} - {None}:
+            owners.setdefault(str(place), set()).add(name)
+    problems = tuple(
+        Problem(
+            code="HF-STACK-2",
+            message=f"{name}: with these variables, its state is that of {min(others)} ({place})",
+            hint="Nothing was started. Its backend is computed from variables: check -var, -var-file and "
+            f"the values in: holdfast config show {name}",
+            place=stack.place,
+        )
+        for name, stack in moving.items()
+        if (place := _known_place(project, stack)) is not None and (others := owners[place] - {name})
+    )
+    if problems:
+        raise ConfigError(problems)
+
+
+def _computes_backend(code: Code, stack: Stack) -> bool:
+    backend = code_backend(code, stack.module)
+    return backend is not None and bool(backend.computed)
+
+
+def _known_place(project: Project, stack: Stack) -> str | None:
+    """None if Holdfast manages the state, or if its location is not known before init."""
+    with contextlib.suppress(HoldfastError):
+        if state_location(stack, project.code_backend(stack)) is not None:
+            return home_of(project, stack).place
+    return None
 
 
 def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:

@@ -16,6 +16,7 @@ from holdfast.runs.outcome import UnknownRun, was_forced
 from holdfast.stacks.stack import Stack
 from holdfast.store.journal import Journal
 from holdfast.store.run_store import RunStore
+from holdfast.terraform.engine.interface import Product
 from holdfast.terraform.statefile.model import Contents, State, read_contents, read_state
 
 
@@ -154,7 +155,8 @@ def started(claim: Claim, report: CrashReport | None = None) -> str:
 
 def known(report: CrashReport) -> list[str]:
     evidence = report.evidence
-    lines = [f"Terraform {_end(report)}."]
+    product = Product(report.intent.engine.get("product") or Product.TERRAFORM).shown
+    lines = [f"{product} {_end(report)}."]
     if evidence.unseen is not None:
         lines.append(f"{evidence.unseen[:1].upper()}{evidence.unseen[1:]}.")
     lines.append(
@@ -167,7 +169,7 @@ def known(report: CrashReport) -> list[str]:
     if len(shown) > _MOST:
         lines.append(f"  and {len(shown) - _MOST} more: holdfast runs show {report.claim.run}")
     if report.unsaved:
-        lines.append("Terraform could not save the state; Holdfast has stored it, encrypted.")
+        lines.append(f"{product} could not save the state; Holdfast has stored it, encrypted.")
     return [_short(line) for line in lines]
 
 

@@ -51,6 +51,7 @@ def plan_context(
         destroy=plan_file.destroy,
         gone=plan_file.gone,
         targeted=plan_file.targeted,
+        excludes=bool(plan_file.options.excludes),
         imports=bool(plan_file.options.imports),
         read_outputs=frozenset(_read_outputs(project, stack, plan_file)) if removed else frozenset(),
         findings=findings,

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from holdfast.config.settings import Config
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UnknownOutcome
-from holdfast.kernel.text import plural
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import (
@@ -235,7 +234,7 @@ def _failure(
     run: str,
 ) -> HoldfastError:
     name = plan_file.terraform.workdir.stack.name
-    done = f"{watch.finished} of {plural(watch.total, 'change')} completed and saved"
+    done = f"{watch.applied} completed and saved"
     forced = answer.force_cancelled or any(map(is_forced_exit, output.diagnostics))
     if answer.timed_out and forced and watch.unfinished:
         what = f"the apply exceeded its time limit and did not stop within the grace period; {done}"
@@ -287,8 +286,7 @@ def _unjournalled(stack: str, run: str, why: str, watch: ApplyWatch) -> UnknownO
     """Holdfast stopped Terraform because its output could no longer be written to the journal."""
     return UnknownOutcome(
         "HF-RUN-9",
-        f"{stack}: {why}; Holdfast stopped Terraform after {watch.finished} of "
-        f"{plural(watch.total, 'change')}",
+        f"{stack}: {why}; Holdfast stopped Terraform after {watch.applied}",
         hint=f"Free disk space, then see what is known: holdfast runs reconcile {run}",
     )
 

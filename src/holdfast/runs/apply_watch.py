@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from holdfast.kernel.text import plural
 from holdfast.plans.events import Listener, ProgramOutput, Resource
 from holdfast.runs.auto_replan import ApplyOutcome
 from holdfast.terraform import stream
@@ -77,6 +78,12 @@ class ApplyWatch:
         for line in lines if step.what == "provision" else ():
             program = f"{step.address} ({step.provisioner})"
             self._listener(ProgramOutput(stack=self._stack, program=program, text=line))
+
+    @property
+    def applied(self) -> str:
+        """Of the planned changes, as in the list of outcomes: a replacement is one."""
+        applied = sum(how == "applied" for how in self._outcomes.values())
+        return f"{applied} of {plural(self.total - len(self._replaced), 'change')}"
 
     @property
     def unfinished(self) -> tuple[str, ...]:

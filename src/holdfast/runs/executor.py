@@ -15,7 +15,7 @@ from holdfast.guard.decision import Allow, Decision, Deny
 from holdfast.kernel.errors import Exit, HoldfastError, Problem, internal_error
 from holdfast.plans.context import ChangeContext, InputValues
 from holdfast.plans.errors import Cancelled, status_of
-from holdfast.plans.events import StackFinished
+from holdfast.plans.events import PhaseStarted, StackFinished
 from holdfast.plans.inputs import read_inputs
 from holdfast.plans.plan_file import PlanFile, create_plan
 from holdfast.plans.result import StackResult, with_plan_of
@@ -162,10 +162,14 @@ class RunExecutor:
         """Before the slot, which reading a state may need. A previous run of unknown outcome comes first."""
         if not self.stack.inputs or self.context.control.stop.level:
             return InputValues()
+        tell, name = self.context.control.tell, self.stack.name
+        tell(PhaseStarted(stack=name, phase="reading inputs"))
         try:
             return await read_inputs(self.context, self.stack, mocks=self.operation == "plan")
         except (HoldfastError, OSError) as error:
             return error
+        finally:
+            tell(PhaseStarted(stack=name, phase="waiting"))
 
     async def apply(self) -> StackResult:
         """Apply the plan, or run the hooks that are due; the result of a plan that is not allowed stays."""

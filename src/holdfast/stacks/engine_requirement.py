@@ -6,19 +6,22 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.config.engine import EnginePin
 from holdfast.hcl.eval.code import LOCK_FILE, Code
+from holdfast.kernel.errors import UsageError
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.reads.remote_states import called_folders
 from holdfast.stacks.reads.walk import module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.selection import EngineRequirement, lock_product
 
-_ENCRYPTION = "TF_ENCRYPTION"
+ENCRYPTION = "TF_ENCRYPTION"
+"""The variable with OpenTofu's encryption settings; empty, it sets none."""
 
 
 def engine_requirement(
     repository_code: Code, stack: Stack, pin: EnginePin, caller: Mapping[str, str]
 ) -> EngineRequirement:
     """`pin` is that of the configuration, `caller` the environment of the caller."""
+    _require_encryption_passed(stack, caller)
     code = code_of(repository_code, stack)
     module = code.module(stack.module)
     tofu_reason = next(_tofu_reasons(code, stack, caller), None)
@@ -35,12 +38,25 @@ def engine_requirement(
     )
 
 
+def _require_encryption_passed(stack: Stack, caller: Mapping[str, str]) -> None:
+    """Without the caller's encryption settings, the state would be stored in plain text."""
+    if caller.get(ENCRYPTION) and ENCRYPTION not in {*stack.env, *stack.pass_env}:
+        raise UsageError(
+            "HF-ENG-25",
+            f"{stack.name}: {ENCRYPTION} is set where you started Holdfast, but the stack does not get it: "
+            "its state would not be encrypted",
+            hint=f"Add to holdfast.yaml: pass_env: [{ENCRYPTION}], or env: {{{ENCRYPTION}: {{secret: …}}}}. "
+            f'For a stack without encryption: env: {{{ENCRYPTION}: ""}}.',
+            place=stack.place,
+        )
+
+
 def _tofu_reasons(code: Code, stack: Stack, caller: Mapping[str, str]) -> Iterator[str]:
     """Terraform would ignore these files and settings, delete resources, or store a state in plain text."""
     yield from code.module(stack.module).tofu
-    passed = {name for name in stack.pass_env if name in caller}
-    if _ENCRYPTION in {*stack.env, *passed}:
-        yield f"{_ENCRYPTION} encrypts the state"
+    passed = caller.get(ENCRYPTION) if ENCRYPTION in stack.pass_env else None
+    if stack.env.get(ENCRYPTION, passed):
+        yield f"{ENCRYPTION} encrypts the state"
     folders, computed = code.once(("called", stack.module), lambda: called_folders(code, stack.module))
     if computed:
         folders = folders.union(instance.folder for instance in module_instances(code, stack))

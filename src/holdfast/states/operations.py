@@ -14,11 +14,12 @@ from holdfast.plans.context import ChangeContext, Control, Identity
 from holdfast.plans.errors import StateLocked, TerraformFailed
 from holdfast.plans.status import Status
 from holdfast.plans.terraform import Terraform
-from holdfast.plans.workdir import StackWorkdir, open_workdir, state_without_terraform
+from holdfast.plans.workdir import StackWorkdir, home_of, open_workdir, state_at, state_without_terraform
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, claim_on, hold_claim, is_working, stack_busy
 from holdfast.runs.outcome import close_run, exited_by_itself, require_ended
 from holdfast.stacks.stack import Stack
+from holdfast.stacks.unreadable import require_readable
 from holdfast.states import surgery
 from holdfast.states.surgery import Override, StateChange
 from holdfast.store.run_store import RunStore, StateRecord
@@ -34,19 +35,22 @@ _PUSHED = "holdfast.pushed.tfstate"
 
 
 async def pull(context: ChangeContext, stack: Stack) -> bytes:
-    """The state as Terraform reads it; empty if there is none."""
-    async with open_workdir(context, stack, for_state=True) as workdir:
-        seen = context.store.last_seen(stack.name)
-        state_continuity.require_readable(stack, workdir.home, seen)
-        if workdir.home.managed:
-            content = state_without_terraform(context.store, workdir) or b""
-        else:
+    """The state as Terraform reads it; empty if there is none. A managed one needs no engine."""
+    seen = context.store.last_seen(stack.name)
+    require_readable(context.project.code, stack, only_encrypted=True)
+    home = home_of(context.project, stack)
+    if home.managed:
+        state_continuity.store_errored_states(context.project, context.store, stack)
+        content = state_at(context.store, stack.name, home) or b""
+    else:
+        async with open_workdir(context, stack, for_state=True) as workdir:
+            state_continuity.require_readable(stack, home, seen)
             terraform = Terraform(context, workdir)
             await terraform.init()
             content = await terraform.state_pull()
-        if seen is not None and seen.place == workdir.home.place:
-            state_continuity.require_not_lost(stack, workdir.home, seen, read_state(content))
-        return content
+    if seen is not None and seen.place == home.place:
+        state_continuity.require_not_lost(stack, home, seen, read_state(content))
+    return content
 
 
 async def outputs(context: ChangeContext, stack: Stack) -> bytes:
@@ -334,6 +338,24 @@ def resources_of(state: bytes) -> tuple[str, ...] | None:
             return None
         case _:
             return ()
+
+
+async def list_resources(context: ChangeContext, stack: Stack) -> tuple[str, ...]:
+    hint = f"OpenTofu can: holdfast terraform {stack.name} -- state list"
+    return require_resources(await pull(context, stack), stack.name, hint=hint)
+
+
+def require_resources(content: bytes, name: str, *, hint: str) -> tuple[str, ...]:
+    """`hint` says how to list those of an encrypted state."""
+    if (resources := resources_of(content)) is not None:
+        return resources
+    if isinstance(read_state(content), UnreadableState):
+        raise Failed("HF-STATE-24", f"{name}: its backend does not contain a valid state")
+    raise Refused(
+        "HF-STATE-26",
+        f"{name}: OpenTofu encrypted its state, so Holdfast cannot list its resources",
+        hint=hint,
+    )
 
 
 async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str) -> None:

@@ -72,6 +72,10 @@ async def preview(context: ChangeContext, stack: Stack, wanted: str) -> Preview:
     except UnknownOutcome:
         # The state is lost; `rollback` decides what is possible.
         before = surgery.last_known_copy(context.store, stack.name)
+    states = (read_state(before), read_state(goal.content))
+    if any(isinstance(state, State) and state.encrypted for state in states):
+        serials = (state.serial for state in states if isinstance(state, State))
+        raise _encrypted_state(stack.name, goal, max(serials) + 1)
     return Preview(goal=goal, change=_change(stack, before, goal))
 
 
@@ -181,12 +185,7 @@ def content_to_restore(
     if not isinstance(old, State):
         raise Failed("HF-STATE-24", f"{stack}: version {goal.entry.name} is not a state")
     if now.encrypted or old.encrypted:
-        raise Refused(
-            "HF-STATE-26",
-            f"{stack}: OpenTofu encrypted its state, so Holdfast cannot raise the serial",
-            hint="Decrypt the old state with OpenTofu and raise its serial, then: "
-            f"holdfast state push {stack} FILE",
-        )
+        raise _encrypted_state(stack, goal, max(now.serial, old.serial) + 1)
     if now.lineage and old.lineage != now.lineage:
         raise Refused(
             "HF-STATE-25",
@@ -203,6 +202,17 @@ def content_to_restore(
     recorded = record.serial if record is not None and record.lineage == old.lineage else 0
     serial = max(now.serial, old.serial, recorded) + 1
     return raise_serial(goal.content, serial), structs.replace(old, serial=serial)
+
+
+def _encrypted_state(stack: str, goal: LoadedVersion, serial: int) -> Refused:
+    """OpenTofu compares the serial beside the encrypted data with the one in it."""
+    return Refused(
+        "HF-STATE-26",
+        f"{stack}: OpenTofu encrypted its state, so Holdfast cannot write an old version with a new serial",
+        hint=f"Get it: holdfast state pull {stack} {goal.entry.name} > old/terraform.tfstate. Decrypt it "
+        f"with `tofu state pull` in old/, set its serial to {serial}, then: holdfast state push {stack} "
+        "FILE. Each command is in docs/state.md, Rollback of an encrypted state.",
+    )
 
 
 def _managed_now(store: RunStore, stack: Stack) -> CurrentState:

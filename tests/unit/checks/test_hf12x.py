@@ -352,6 +352,23 @@ def test_a_copied_backend_block_is_found() -> None:
     assert [one.waived for one in of(check(TWICE, files, config=config), TWICE)] == [True]
 
 
+def test_a_place_that_opentofu_computes_is_evaluated() -> None:
+    """From the variables of each stack; a value that is not known has a reason."""
+    config = """
+version: 1
+stacks:
+  - { name: a, module: net, variables: { key: one } }
+  - { name: b, module: net, variables: { key: one } }
+  - { name: c, module: net, variables: { key: two } }
+"""
+    code = 'variable "key" {}\n' + block("s3", 'bucket = "b"\n    key = "net/${var.key}"')
+    report = check(TWICE, {"net/main.tofu": code}, config=config)
+    assert messages(report, TWICE) == ["`b` uses the state of `a` (s3 backend: bucket b, key net/one)"]
+    assert skips(report, TWICE) == []
+    report = check(TWICE, {"net/main.tofu": code}, config=config.replace("{ key: two }", "{}"))
+    assert skips(report, TWICE) == ["the location of its state is not known"]
+
+
 TWO = """
 version: 1
 stacks:

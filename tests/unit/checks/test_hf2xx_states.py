@@ -80,7 +80,7 @@ def test_a_secret_in_a_state_is_reported_by_path_and_never_shown() -> None:
     (found,) = of(state("aws_db_instance", {"id": "x", "password": SECRET}), HELD)
     assert (found.address, found.message) == (
         "aws_db_instance.a",
-        "the state contains `password` in plain text",
+        "the state contains `password`",
     )
     assert "`password_wo`" in (found.hint or "")
     assert "manage_master_user_password" in (found.hint or "")
@@ -113,7 +113,7 @@ def test_a_secret_that_nothing_marks_is_an_error() -> None:
     attributes = {"environment": [{"variables": {"API_TOKEN": SECRET, "URL": "https://x"}}]}
     (found,) = of(state("aws_lambda_function", attributes), HELD)
     path = "`environment.variables.API_TOKEN`"
-    assert found.message == f"the state contains {path} in plain text; not marked sensitive: {path}"
+    assert found.message == f"the state contains {path}; not marked sensitive: {path}"
     assert found.severity is Severity.ERROR
     token = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"
     (other,) = of(state("x_thing", {"notes": [{"text": f"use {token}"}]}), HELD)
@@ -125,7 +125,7 @@ def test_what_a_state_marks_itself_counts_for_types_no_table_lists() -> None:
     """A mark is the word of a provider or of whoever wrote the code."""
     marked = [[{"type": "get_attr", "value": "pin"}], [{"type": "get_attr", "value": "empty"}]]
     report = state("x_thing", {"pin": "1234", "empty": None, "name": "n"}, marked=marked)
-    assert said(report) == [("x_thing.a", "the state contains `pin` in plain text")]
+    assert said(report) == [("x_thing.a", "the state contains `pin`")]
 
 
 def test_a_data_source_has_its_ephemeral_twin_for_a_remedy() -> None:
@@ -159,7 +159,7 @@ def test_without_a_plan_or_a_state_the_rule_is_skipped() -> None:
 def test_secrets_that_a_plan_adds_to_the_state_are_reported(change: dict[str, Any]) -> None:
     """A value that is only known after apply ends in the state as well."""
     assert said(plan("aws_db_instance", change)) == [
-        ("aws_db_instance.a", "the plan and the next state contain `password` in plain text")
+        ("aws_db_instance.a", "the plan and the next state contain `password`")
     ]
 
 
@@ -207,7 +207,7 @@ def test_only_new_secrets_of_a_plan_are_reported(change: dict[str, Any]) -> None
     """Another value, a new object in the place of the old, one that is taken over."""
     marks = {"before_sensitive": MARK, "after_sensitive": MARK}
     (found,) = said(plan("aws_db_instance", {"before": OLD, **marks, **change}))
-    assert found == ("aws_db_instance.a", "the plan and the next state contain `password` in plain text")
+    assert found == ("aws_db_instance.a", "the plan and the next state contain `password`")
 
 
 def test_a_secret_that_loses_its_mark_is_reported_again() -> None:

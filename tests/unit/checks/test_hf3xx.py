@@ -576,6 +576,14 @@ def test_too_few_hashes_are_found(hashes: str, severity: Severity) -> None:
     assert [(one.file, one.line, one.severity) for one in of(report, HF308)] == [(PATH, 1, severity)]
 
 
+def test_the_hint_names_the_program_of_the_lock_file() -> None:
+    """Providers of OpenTofu's registry were locked by OpenTofu."""
+    lock = LOCK % ("5.1.0", ONE)
+    for text, program in ((lock, "terraform"), (lock.replace("terraform.io", "opentofu.org"), "tofu")):
+        (found,) = of(check(HF308, {"main.tf": CODE, PATH: text}, config=PLATFORMS), HF308)
+        assert f"Run `{program} providers lock -platform=linux_amd64" in (found.hint or "")
+
+
 def test_a_hash_for_each_platform_passes() -> None:
     """Hashes do not say whose they are: as many as there are platforms are enough."""
     report = check(HF308, {"main.tf": CODE, PATH: LOCK % ("5.1.0", f'{ONE}, "h1:b="')}, config=PLATFORMS)

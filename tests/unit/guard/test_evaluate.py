@@ -296,6 +296,10 @@ def test_a_plan_of_a_part_needs_an_approval_in_production() -> None:
     targeted = evaluate_plan(made, IN_PRODUCTION, structs.replace(PROD, targeted=True))
     assert isinstance(targeted, NeedApproval)
     assert codes(targeted) == ["HF-GUARD-11"]
+    for excludes, option in ((False, "--target"), (True, "--exclude")):
+        context = structs.replace(PROD, targeted=True, excludes=excludes)
+        (reason,) = evaluate_plan(made, IN_PRODUCTION, context).reasons
+        assert f"made with {option} and" in reason.message
     assert isinstance(production(plan(resource("x.y", "create"), complete=False)), NeedApproval)
     assert isinstance(elsewhere(plan(resource("x.y", "create"), complete=False)), Allow)
     assert evaluate_plan(plan(KEPT), IN_PRODUCTION, structs.replace(PROD, targeted=True)) == Allow()

@@ -117,3 +117,41 @@ def test_a_module_that_cannot_be_downloaded_is_one_error() -> None:
 
     assert problems(*calls, cause) == ["Failed to download module: no route to host"]
     assert len(problems(*calls)) == 2
+
+
+@pytest.mark.parametrize(
+    ("cause", "hinted"),
+    [
+        ("decryption failed for all provided methods", "Check the passphrase"),
+        ("encountered unencrypted payload without unencrypted method configured", "method.unencrypted.old"),
+        (
+            "This state file is encrypted and can not be read without an encryption configuration",
+            "restore its `encryption` block",
+        ),
+    ],
+)
+def test_a_state_that_opentofu_cannot_decrypt_is_not_locked(cause: str, hinted: str) -> None:
+    """With a local backend OpenTofu says so as an error of the lock; some commands print text only."""
+    target = cast("CommandTarget", SimpleNamespace(stack=SimpleNamespace(name="dev/app")))
+    lock = Diagnostic(
+        severity="error", summary="Error acquiring the state lock", detail=f"failed to write backup: {cause}"
+    )
+    text = f"╷\n│ Error: Failed to refresh state: {cause.replace(' ', chr(10) + '│ ', 3)}\n╵\n"
+    answers = (
+        (CommandResult(code=1), CommandOutput(diagnostics=[lock])),
+        (CommandResult(code=1, err=text.encode()), CommandOutput()),
+    )
+    for answer, output in answers:
+        problem = terraform_error(target, "plan", answer, output).problem
+        assert problem.code == "HF-TF-6"
+        assert hinted in (problem.hint or "")
+
+
+def test_the_frame_around_an_error_is_not_shown() -> None:
+    """Commands without JSON output draw it."""
+    err = "╷\n│ Error: no key\n│ \n│ Set a passphrase.\n╵\n".encode()
+    answer = cast("CommandResult", SimpleNamespace(code=1, err=err, out=b""))
+    output = cast("CommandOutput", SimpleNamespace(diagnostics=(), noise=()))
+    target = cast("CommandTarget", SimpleNamespace(stack=SimpleNamespace(name="dev/app")))
+    error = terraform_error(target, "state", answer, output)
+    assert error.problem.message == "Error: no key\n\nSet a passphrase."

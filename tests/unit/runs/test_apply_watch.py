@@ -49,6 +49,7 @@ def test_each_change_has_its_outcome() -> None:
         "a.open": "unknown",
     }
     assert outcomes == expected
+    assert watch.applied == "2 of 6 changes", "as many as are listed"
     assert known_outcomes(outcomes, unknown=False) == expected
     assert known_outcomes(outcomes, unknown=True) == {**expected, "a.failed": "unknown"}
 

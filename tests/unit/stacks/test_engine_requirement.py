@@ -9,7 +9,7 @@ from checkouts import MemoryCode
 
 from holdfast.config.engine import EnginePin
 from holdfast.config.stack_rules import RuleKind
-from holdfast.kernel.errors import Place
+from holdfast.kernel.errors import Place, UsageError
 from holdfast.stacks.engine_requirement import engine_requirement
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.engine.interface import Product
@@ -60,15 +60,28 @@ def test_code_that_terraform_would_misread(files: Mapping[str, str], reason: str
         ({"env": {"TF_ENCRYPTION": "x"}}, {}, True),
         ({"pass_env": ("TF_ENCRYPTION",)}, {"TF_ENCRYPTION": "x"}, True),
         ({"pass_env": ("TF_ENCRYPTION",)}, {}, False),
-        ({}, {"TF_ENCRYPTION": "x"}, False),
+        ({"env": {"TF_ENCRYPTION": ""}}, {"TF_ENCRYPTION": "x"}, False),
+        ({}, {"TF_ENCRYPTION": ""}, False),
     ],
 )
 def test_encryption_by_environment(
     settings: Mapping[str, object], caller: Mapping[str, str], *, needed: bool
 ) -> None:
-    """Terraform would store the state in plain text; a variable that it does not get does not count."""
+    """Terraform would store the state in plain text; an empty value sets no encryption."""
     known = requirement({"s/main.tf": ""}, caller=caller, **settings)
     assert known.tofu_reason == ("TF_ENCRYPTION encrypts the state" if needed else None)
+
+
+def test_encryption_of_the_caller_is_never_dropped() -> None:
+    """A stack that does not get it would store its state in plain text: the error has both recipes."""
+    with pytest.raises(UsageError) as error:
+        requirement({"s/main.tf": ""}, caller={"TF_ENCRYPTION": "x"})
+    problem = error.value.problem
+    assert (problem.code, error.value.exit) == ("HF-ENG-25", 64)
+    hint = problem.hint or ""
+    assert all(
+        recipe in hint for recipe in ("pass_env: [TF_ENCRYPTION]", "env: {TF_ENCRYPTION: {secret: …}}")
+    )
 
 
 def test_files_that_opentofu_does_not_read() -> None:

@@ -20,6 +20,7 @@ from holdfast.hcl.nodes import Block, Body, File
 from holdfast.hcl.reader import COMPUTED, UNKNOWN, constant, values
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.values import MaskedStruct
+from holdfast.stacks.reads.remote_states import stack_backend
 from holdfast.stacks.reads.walk import ModuleInstance, module_instances
 from holdfast.stacks.stack import Stack
 from holdfast.terraform.plan.model import Plan
@@ -235,6 +236,8 @@ def _backend(checked: CheckedStack) -> BackendSettings:
     stack, code = checked.stack, checked.module.code
     configured = stack.backend
     in_code = dict(code.backend.settings) if code.backend is not None else {}
+    if UNKNOWN in in_code.values() and (evaluated := stack_backend(checked.checkout.code, stack)) is not None:
+        in_code.update(evaluated.settings)
     from_configuration = dict(configured.settings) if configured is not None else {}
     type_ = code.backend.type if code.backend is not None else ("cloud" if code.cloud is not None else None)
     place = code.backend.place if code.backend is not None else code.cloud

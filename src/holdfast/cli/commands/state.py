@@ -67,19 +67,17 @@ def list_(invocation: Invocation, name: MaybeStack = None, state: StateName = No
         from holdfast.cli.states.on_server import run_list
 
         return run_list(invocation)
+    from holdfast.cli.views.state import named
+
     subject: Stack | ServerState
     if state is not None:
         subject = _on_server(invocation, state, name)
-        content = subject.load(None).content
+        hint = f"Save it (holdfast state pull --state {state}) and list it with OpenTofu, which has its key."
+        resources = operations.require_resources(subject.load(None).content, state, hint=hint)
     else:
-        subject, content = _on_stack(invocation, name, operations.pull)
-    resources = operations.resources_of(content)
-    if resources is None and not invocation.as_json:
-        invocation.console.say(" The state is encrypted or cannot be read.")
-    from holdfast.cli.views.state import named
-
+        subject, resources = _on_stack(invocation, name, operations.list_resources)
     document = {"version": 1, **named(subject), "resources": resources}
-    return invocation.answer(document, *(resources or ()))
+    return invocation.answer(document, *resources)
 
 
 def versions(invocation: Invocation, name: MaybeStack = None, state: StateName = None) -> Exit:

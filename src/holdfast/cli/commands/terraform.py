@@ -35,7 +35,10 @@ def terraform(
         ),
     ],
 ) -> Exit:
-    """Run a read-only Terraform command on stacks. Examples: output, show, state list, providers."""
+    """Run a read-only Terraform command on stacks. Examples: output, show, state list, providers.
+
+    `holdfast tofu` is the same command. The engine of each stack runs it.
+    """
     from holdfast.changes.change import gather_all
     from holdfast.cli.context import CommandContext
     from holdfast.plans.terraform import run_read_only

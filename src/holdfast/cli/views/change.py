@@ -157,7 +157,8 @@ def show_details(
             continue
         outputs = result.outputs if with_outputs else {}
         reasons = result.decision.reasons if shows_decision(result) else ()
-        notes = [note for note in result.notes if note != result.remark]
+        in_table = _short_reason(console, result)
+        notes = [note for note in result.notes if note != in_table]
         if not (plan or notes or result.problems or outputs or result.error or reasons):
             continue
         console.line("")

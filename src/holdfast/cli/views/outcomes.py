@@ -48,4 +48,5 @@ def show_outcomes(
         what = "replace" if change.replaces else " ".join(change.actions)
         text = f"{what}: {_TEXTS.get(outcome, outcome)}"
         console.line((f"   {mark} ", style), f"{change.address:<{width}}  {text}")
-    console.line((f"     everything that Terraform printed: holdfast runs log {result.run}", "dim"))
+    product = result.engine.product.shown if result.engine is not None else "Terraform"
+    console.line((f"     everything that {product} printed: holdfast runs log {result.run}", "dim"))

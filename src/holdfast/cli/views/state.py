@@ -145,6 +145,7 @@ def show_content(console: Console, stack: Subject, loaded: LoadedVersion) -> Non
     console.say(f" {stack.name}: {loaded.entry.shown}, lineage {state.lineage or 'none'}{written_by}")
     if state.resources is None or state.outputs is None:
         console.say("   It is encrypted or cannot be read; its contents are not shown.")
+        console.say(f"   If OpenTofu encrypted the current one: holdfast terraform {stack.name} -- show")
         return
     console.say(f"   {resources_text(state.managed)}, {plural(len(state.outputs), 'output')}")
     for resource in sorted(

@@ -126,6 +126,8 @@ class ModuleCode(Struct, frozen=True, kw_only=True):
     """Name to `{source, version}` (or a version), as constants."""
     backend: BackendCode | None
     cloud: Place | None
+    encryption: Place | None
+    """The `encryption` block of OpenTofu."""
     tofu: tuple[str, ...]
     """Why only OpenTofu can run this code; empty if Terraform may run it."""
     terraform_version: Pin | None
@@ -251,6 +253,7 @@ class Code:
             required_providers=settings.providers,
             backend=settings.backend,
             cloud=settings.cloud,
+            encryption=settings.encryption,
             tofu=tuple(_tofu_reasons(files, settings.encryption, tofu_pin)),
             terraform_version=self._pin(folder, TERRAFORM_VERSION),
             opentofu_version=tofu_pin,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.config.secret_refs import SecretRef, Value
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.secret import Secret, reveal_all
 from holdfast.plans.context import ChangeContext, Project
 from holdfast.plans.environment.backend_config import StateHome
 from holdfast.plans.environment.destination import AwsProfile, aws_profile, variables_destination
 from holdfast.plans.environment.outside_content import clusters
 from holdfast.secrets.entropy import is_secret_name
+from holdfast.stacks.engine_requirement import ENCRYPTION
 from holdfast.stacks.stack import Stack
 from holdfast.system import files
 from holdfast.terraform.engine.credentials import Caller, build_identity, profile_settings
@@ -25,6 +27,8 @@ from holdfast.terraform.engine.environment import (
     with_mirror,
 )
 from holdfast.terraform.engine.interface import Product
+
+_ASSIGNED = pattern(r'(\w+)"?\s*[=:]\s*"((?:[^"\\]|\\.)+)"')
 
 
 def stack_environment(
@@ -44,6 +48,7 @@ def stack_environment(
         credentials=identity,
         scratch=str(context.engines.scratch),
     )
+    context.redactor.register_all(_encryption_keys(environment.get(ENCRYPTION, "")))
     references = (value for value in stack.env.values() if isinstance(value, SecretRef))
     destination = variables_destination(
         environment,
@@ -64,8 +69,13 @@ def _passed_variables(context: ChangeContext, stack: Stack, identity: Mapping[st
 
 
 def _says_where(name: str) -> bool:
-    """Credentials, and what a stack without its own inherits anyway, are no part of a destination."""
-    return not is_secret_name(name) and not name.startswith(INHERITED_PREFIXES)
+    """Keys, credentials and what a stack without its own inherits anyway are no part of a destination."""
+    return name != ENCRYPTION and not is_secret_name(name) and not name.startswith(INHERITED_PREFIXES)
+
+
+def _encryption_keys(settings: str) -> Iterator[str]:
+    """Keys and passphrases in OpenTofu's encryption settings, which are HCL or JSON."""
+    return (text for name, text in _ASSIGNED.findall(settings) if name == "key" or is_secret_name(name))
 
 
 def _profile(project: Project, environment: Mapping[str, str]) -> AwsProfile:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.config.secret_refs import SecretRef
 from holdfast.hcl.eval.code import Code, ModuleCall, ModuleCode, auto_loaded
 from holdfast.hcl.eval.evaluate import Scope, evaluate
-from holdfast.hcl.eval.values import convert, number_of, pairs, same, strings
+from holdfast.hcl.eval.values import convert, number_of, pairs, strings
 from holdfast.hcl.nodes import Expression
 from holdfast.hcl.reader import UNKNOWN, Unknown, values
 from holdfast.stacks.generated import code_of
@@ -175,8 +175,7 @@ def _assigned_values(
     for name, value in inline.items():
         plain = _plain(value)
         collector.add_names(strings(plain), (module, "."), folders=False)
-        # Which of the two wins depends on how Terraform is called, so it is not decided here.
-        assigned[name] = plain if name not in assigned or same(assigned[name], plain) else UNKNOWN
+        assigned[name] = plain  # Holdfast passes it last, so it wins.
     return assigned
 
 

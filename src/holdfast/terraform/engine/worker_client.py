@@ -25,7 +25,7 @@ from holdfast.terraform.engine.interface import (
 CRASHED = 11
 """Terraform's exit code after a panic that it recovers from."""
 _GO_PANIC = 2
-"""Go's own exit code after any other panic. Of Terraform it means that a plan has changes."""
+"""Go's own exit code after any other panic. Terraform uses it too, but never for an apply."""
 _CAUSE = re.compile(r"^(?:(?:panic|fatal error|runtime error): |.+\ngoroutine \d)", re.MULTILINE)
 _CHUNK = 1 << 18
 _LOG = 4000
@@ -104,7 +104,7 @@ class WorkerClient:
                 return await self._crashed(cancel, err.content())
             self.served += 1
             self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-            return _answer(done, cancel, out.content(), err.content(), plan=command.phase == "plan")
+            return _answer(done, cancel, out.content(), err.content(), apply=command.phase == "apply")
 
     async def _send(self, message: bytes, descriptors: tuple[int, int]) -> None:
         """Descriptors go with the first bytes; what does not fit into the socket follows."""
@@ -152,10 +152,10 @@ class WorkerClient:
 
 
 def _answer(
-    done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes, *, plan: bool
+    done: dict[str, object], cancel: CancelSequence, out: bytes, err: bytes, *, apply: bool
 ) -> CommandResult:
     code = int(str(done["code"]))
-    crashed = code < 0 or code == CRASHED or (code == _GO_PANIC and (not plan or b"\ngoroutine " in err))
+    crashed = code < 0 or code == CRASHED or (code == _GO_PANIC and (apply or b"\ngoroutine " in err))
     return CommandResult(
         code=code,
         out=out,

@@ -122,3 +122,8 @@ class Configuration(msgspec.Struct, frozen=True, gc=False):
             for name, call in (module.module_calls or {}).items():
                 if call.module is not None:
                     modules.append((f"{prefix}module.{name}.", call.module))
+
+    def addresses(self) -> Iterator[str]:
+        """Of every resource, without instance keys."""
+        for prefix, module in self.modules():
+            yield from (f"{prefix}{resource.address}" for resource in module.resources or ())

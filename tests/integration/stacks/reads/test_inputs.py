@@ -46,6 +46,23 @@ def reason(reached: StackInputs, path: str) -> str | None:
     return reason_text(*touch, (path,)) if touch else None
 
 
+def test_a_value_of_the_entry_wins_over_its_variables_files(tmp_path: Path) -> None:
+    """As in Terraform, which gets it last; so does a value of the command line."""
+    code = repository(
+        tmp_path,
+        {
+            "live/main.tf": 'variable "kind" {}\nmodule "m" {\n  source = "../modules/${var.kind}"\n}\n',
+            "live/terraform.tfvars": 'kind = "one"\n',
+            "modules/one/main.tf": "",
+            "modules/two/main.tf": "",
+        },
+    )
+    reached = module_inputs(code, "live", inline={"kind": "two"})
+    assert (reached.everything, reached.reasons) == (False, ())
+    assert affecting_change(reached, "modules/two/main.tf")
+    assert not affecting_change(reached, "modules/one/main.tf")
+
+
 def test_the_root_module_and_the_files_beside_it(tmp_path: Path) -> None:
     """A stack is decided by its own code, variables, lock and version files; not by a README."""
     code = repository(
@@ -444,7 +461,7 @@ def test_the_environment_counts_for_less_than_files(tmp_path: Path) -> None:
     assert module_inputs(code, ".").reads == {"a"}
     assert module_inputs(code, ".", env_variables=frozenset(("f",))).everything
     assert module_inputs(code, ".", ("v.tfvars",), env_variables=frozenset(("f",))).reads == {"b"}
-    assert module_inputs(code, ".", ("v.tfvars",), {"f": "c"}).everything
+    assert module_inputs(code, ".", ("v.tfvars",), {"f": "c"}).reads == {"c"}
 
 
 def test_what_is_outside_the_repository_is_noted(tmp_path: Path) -> None:

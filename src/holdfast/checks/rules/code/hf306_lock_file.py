@@ -124,8 +124,8 @@ def _external_modules(module: Module) -> Iterator[CheckResult]:
 HF306 = Rule(
     id="HF306",
     title="No lock file",
-    fix="Create it with `holdfast plan --lockfile update`, or with `terraform providers lock "
-    "-platform=…` for every platform, and commit it.",
+    fix="Create it with `holdfast plan --lockfile update`, or with `providers lock -platform=…` of "
+    "Terraform or OpenTofu for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_check_exists,
 )
@@ -213,12 +213,13 @@ def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[s
     packages = plural(len(provider.package_hashes), "package") if provider.package_hashes else "no packages"
     outcome = f"on the others `init` fails{' with a mirror or cache' if from_registry else ''}"
     flags = " ".join(f"-platform={platform}" for platform in platforms)
+    program = "tofu" if provider.address.startswith("registry.opentofu.org/") else "terraform"
     return finding(
         lock.place_of(provider),
         f"{lock.path} has hashes for {packages} of {provider.address}, but {len(platforms)} "
         f"platforms are used ({', '.join(platforms)}): {outcome}",
         address=provider.address,
-        hint=f"Run `terraform providers lock {flags}` and commit it.",
+        hint=f"Run `{program} providers lock {flags}` and commit it.",
         severity=Severity.NOTE if from_registry else None,
     )
 
@@ -226,7 +227,7 @@ def _missing_hashes(lock: LockFile, provider: LockedProvider, platforms: tuple[s
 HF308 = Rule(
     id="HF308",
     title="Lock file without all platforms",
-    fix="Run `terraform providers lock` with one `-platform=` for every platform, and commit it.",
+    fix="Run `providers lock` of Terraform or OpenTofu with `-platform=` for every platform, and commit it.",
     severity=Severity.WARNING,
     source=_check_platforms,
 )

@@ -44,7 +44,7 @@ def _stored(secrets: StoredSecrets, where: str) -> Finding:
         else ""
     )
     return Finding(
-        message=f"{where} {listed}{more} in plain text{also}",
+        message=f"{where} {listed}{more}{also}",
         address=secrets.address,
         hint=secret_facts.remedy(secrets.mode, secrets.type, secrets.paths),
         severity=Severity.ERROR if secrets.unmarked else None,

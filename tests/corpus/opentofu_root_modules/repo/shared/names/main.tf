@@ -1,0 +1,7 @@
+variable "value" {
+  type = string
+}
+
+resource "terraform_data" "names" {
+  input = var.value
+}
