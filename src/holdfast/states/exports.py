@@ -88,17 +88,8 @@ def _write(
             content = encrypt(_cipher_key(key), content, context=_context(state.name, entry.number))
         files.private_folder(folder / home)
         files.write(folder / file, content)
-    return ExportedVersion(
-        number=entry.number,
-        serial=entry.serial,
-        lineage=entry.lineage,
-        digest=entry.digest,
-        resources=entry.resources,
-        written=entry.at,
-        who=entry.who,
-        why=entry.why,
-        file=file,
-    )
+    same = ("number", "serial", "lineage", "digest", "resources", "who", "why")
+    return ExportedVersion(**{name: getattr(entry, name) for name in same}, written=entry.at, file=file)
 
 
 def read_export(folder: Path) -> Export:

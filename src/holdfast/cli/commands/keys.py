@@ -139,7 +139,8 @@ def _open(invocation: Invocation) -> Repository:
         raise UsageError(
             "HF-STORE-27",
             f"the run store is the server {repository.store.blobs.shown}, which holds the key",
-            hint="Plan jobs get a token instead of a key: holdfast token create --role planner",
+            hint="On its machine: holdfast keys status --data DIR. "
+            "Plan jobs get a token instead of a key: holdfast token create --role planner",
         )
     return repository
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.audit.actor import current_actor
-from holdfast.cli.command import Invocation
+from holdfast.cli.command import Invocation, fields
 from holdfast.cli.confirmation import confirm_at_once
 from holdfast.cli.context import run_on_stack
 from holdfast.cli.states.on_server import open_client, open_state
@@ -45,9 +45,7 @@ def run_push_to_server(invocation: Invocation, state: ServerState, file: Path, *
         {
             "version": 1,
             **named(state),
-            "lineage": written.lineage,
-            "serial": written.serial,
-            "resources": written.resources,
+            **fields(written, "lineage", "serial", "resources"),
             "removed": removed,
         },
         f" {state.name}: pushed {resources_text(written.resources)} as serial {written.serial}",
@@ -113,21 +111,13 @@ def run_import(invocation: Invocation, source: str | None, name: str | None, sta
             contents = (_read_state_file(str(source)),)
         state = open_state(invocation, name)
         imported = [(state, write_versions(state, contents, who=_who(invocation)))]
-    lines = []
+    lines, documents = [], []
     for state, new in imported:
         now = state.version(None)
         what = f"imported and verified {plural(len(new), 'version')}" if new else "the server has it already"
         lines.append(f" {state.name}: {what}; now serial {now.serial}, {resources_text(now.resources)}")
-    documents = [
-        {
-            "name": state.name,
-            "versions": len(new),
-            "serial": state.version(None).serial,
-            "lineage": state.version(None).lineage,
-            "digest": state.version(None).digest,
-        }
-        for state, new in imported
-    ]
+        document = {"name": state.name, "versions": len(new), **fields(now, "serial", "lineage", "digest")}
+        documents.append(document)
     return invocation.answer({"version": 1, "states": documents}, *lines)
 
 
