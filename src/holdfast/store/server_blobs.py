@@ -38,7 +38,9 @@ CHANGED = "HF-STORE-21"
 """The condition of a write is not met."""
 _NO_ROUTE = "HF-SRV-11"
 _API = "/api/v1/store"
-_TRIES = 5
+_TRIES = 7
+_FIRST_TRIES = 3
+"""Until the server has answered once: its address may be wrong."""
 _PAUSE = 0.2
 _RETRIED = frozenset({429, 502, 503, 504})
 _NOT_FOUND, _PRECONDITION_FAILED = 404, 412
@@ -60,6 +62,7 @@ class ServerBlobs:
         self._read_token = token
         self._token: str | None = None
         self._tries = tries
+        self._reached = False
         try:
             self._session = HttpSession(self.shown, Environment(variables=self._variables))
         except HttpError as error:
@@ -159,11 +162,13 @@ class ServerBlobs:
             try:
                 response = self._session.request(method, _API + path, headers=fields, body=body)
             except HttpError as error:
-                if error.final or (tries >= self._tries and not error.stale):
+                most = self._tries if self._reached else min(self._tries, _FIRST_TRIES)
+                if error.final or (tries >= most and not error.stale):
                     raise self._unreachable(error.reason, tries) from None
                 if not error.stale:
                     clock.pause(_PAUSE * 2**tries * clock.chance())
                 continue
+            self._reached = True
             if response.status in _RETRIED and tries < self._tries:
                 clock.pause(max(_PAUSE * 2**tries * clock.chance(), _retry_after(response)))
                 continue

@@ -340,3 +340,20 @@ def test_a_bundle_is_opened_by_the_server_only(server: MadeServer) -> None:
     assert unseal(store_of(server, CI).key, sealed, context="c") == b"plan"
     with refused("HF-TOK-2", Refused):
         unseal(store.key, sealed, context="c")
+
+
+def test_only_an_admin_accepts_that_entries_are_missing(server: MadeServer) -> None:
+    store = store_of(server, ADMIN)
+    audit = Audit(store, actor_from(store.server_actor()), redactor=Redactor())
+    for _ in range(2):
+        audit.record(Entry(what="apply", stack="a", outcome="applied"))
+    with server.database.transaction() as connection:
+        connection.execute("delete from blobs where name = 'audit/lines/000000000002'")
+    with refused("HF-AUDIT-8"):
+        audit.record(Entry(what="apply", stack="a", outcome="applied"))
+    operator = store_of(server, OPERATOR)
+    with refused("HF-TOK-2"):
+        Audit(operator, actor_from(operator.server_actor()), redactor=Redactor()).accept_loss("a test")
+    Audit(store, actor_from(store.server_actor()), redactor=Redactor()).accept_loss("a test")
+    Audit(store, actor_from(store.server_actor()), redactor=Redactor()).record(Entry(what="apply", stack="a"))
+    assert [json.loads(line)["seq"] for line in all_lines(store)] == [1, 3, 4]

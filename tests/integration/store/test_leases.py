@@ -12,12 +12,16 @@ import pytest
 from ciphers import encrypted_on
 from flaky_s3 import Fault, FlakyS3, LostAnswer, Twice
 from memory_blobs import MemoryBlobs
+from server_made import made_server
 
+from holdfast.identity.roles import Role
 from holdfast.kernel.errors import Exit, UnknownOutcome
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.leases import HeldByOther, Holder, Lease, LeaseLost, Leases
 from holdfast.store.place import FolderBlobs
 from holdfast.store.s3_blobs import S3Blobs
+from holdfast.store.server_blobs import ServerBlobs
+from holdfast.store.server_store import ServerRunStore
 from holdfast.system import process_table
 from holdfast.system.aws import S3Timeouts
 from holdfast.system.process_table import Liveness, ProcessId
@@ -26,9 +30,14 @@ LANE = "lanes/aws"
 SOMEWHERE_ELSE = ProcessId(host="another", boot="b", pid=1, started="1")
 
 
-@pytest.fixture
-def encrypted(tmp_path: Path) -> EncryptedBlobs:
-    return encrypted_on(FolderBlobs(tmp_path / "store"))
+@pytest.fixture(params=["folder", "server"])
+def encrypted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EncryptedBlobs]:
+    if request.param == "folder":
+        yield encrypted_on(FolderBlobs(tmp_path / "store"))
+        return
+    with made_server(request.getfixturevalue("database")) as server:
+        token = server.token(Role.OPERATOR)
+        yield ServerRunStore(ServerBlobs(server.url, lambda: token, {})).encrypted
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import base64
 import re
 import threading
 from bisect import bisect_right
+from collections.abc import Mapping
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -17,10 +18,11 @@ from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
 from litestar.params import FromQuery, JSONBody, RawBody
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict
 
 from holdfast import __version__
-from holdfast.audit.entry import PLAN_ACTS, What
+from holdfast.audit.entry import ACCEPT_LOSS, PLAN_ACTS, Entry
 from holdfast.audit.layout import piece_seqs, read_piece
 from holdfast.audit.log import append_lines
 from holdfast.identity.principal import Principal
@@ -112,19 +114,8 @@ class NewAuthor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: Id
 
 
-class NewLine(Struct, frozen=True, kw_only=True):
-    what: What
-    stack: str | None = None
-    run: str | None = None
-    digest: str | None = None
-    decision: str | None = None
-    rules: tuple[str, ...] = ()
-    reason: str | None = None
-    outcome: str | None = None
-    error: str | None = None
-    break_glass: bool = False
-    until: str | None = None
-    details: dict[str, str | int | None] = {}
+class NewLine(Entry, frozen=True, kw_only=True):
+    details: Mapping[str, str | int | None] = field(default_factory=dict)
     change: str | None = None
 
 
@@ -312,7 +303,7 @@ def append_audit(request: AnyRequest, principal: Who, stores: Stores, data: JSON
     store = stores.of(principal.tenant)
     who, at = actor_of(principal, address_of(request.scope)).document(), clock.now().isoformat()
     documents: list[dict[str, object]] = [
-        {"at": at, **_fields(line), "who": who, "batch": data.batch} for line in data.entries
+        {"at": at, **asdict(line), "who": who, "batch": data.batch} for line in data.entries
     ]
     with _LOG:
         if request.headers.get(ATTEMPT_FIELD, "1") != "1":
@@ -377,6 +368,8 @@ def _match(request: AnyRequest) -> str | None:
 def _permission_to_record(what: str) -> Permission:
     if what in PLAN_ACTS:
         return Permission.READ
+    if what == ACCEPT_LOSS:
+        return Permission.ADMINISTER
     return Permission.APPROVE if what in _DECISIONS else Permission.RUN
 
 
@@ -395,10 +388,6 @@ def _require_grant(principal: Principal, data: NewGrant) -> None:
         or ((data.reads_state or data.writes_state) and not state(data.stack))
     ):
         raise problem(not_permitted(principal, permission))
-
-
-def _fields(line: NewLine) -> dict[str, object]:
-    return {name: getattr(line, name) for name in line.__struct_fields__}
 
 
 def _text(data: bytes) -> str:
