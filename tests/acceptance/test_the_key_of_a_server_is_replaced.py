@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from program import Program, eventually
 from served import serving
 from state_backend_made import state
 
 
+@pytest.mark.long
 def test_the_key_of_a_server_is_replaced(holdfast: Program, tmp_path: Path) -> None:
     """States are readable before, meanwhile and after; the old key can then be removed."""
     data, file = tmp_path / "data", tmp_path / "net.tfstate"
