@@ -22,6 +22,9 @@ _FILE = "100"
 """The prefix of file modes; links and submodules have others."""
 _LINK = "120"
 _SUBMODULE = "160"
+_BOT = pattern(rb"\[bot\]|\0no-?reply@|renovate bot|-(?:updater|bot)(?:[@\0]|$)")
+_SHARED_ACCOUNTS = b"admin contact dev git github hello hi info mail me root".split()
+"""The first part of the addresses of many people."""
 _AMBIGUOUS = b"is ambiguous"
 """In a warning of `git rev-parse`."""
 
@@ -175,8 +178,14 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         answer = self._run("log", "-500", "--format=%aN%x00%aE")
         if answer.code != 0 or self.shallow():
             return None
-        people = [line.lower().split(b"\0") for line in answer.out.splitlines() if b"[bot]" not in line]
-        return min(len(set(values)) for values in zip(*people, strict=True)) if people else None
+        people: list[set[bytes]] = []
+        for line in filter(lambda line: not _BOT.search(line), set(answer.out.lower().splitlines())):
+            name, _, mail = line.partition(b"\0")
+            account = mail.partition(b"@")[0].rpartition(b"+")[2]
+            same = {name, mail, *(() if account in _SHARED_ACCOUNTS else (account,))}
+            known = [person for person in people if person & same]
+            people = [person for person in people if person not in known] + [same.union(*known)]
+        return len(people) or None
 
     def untracked(self) -> tuple[str, ...]:
         """Every path that git would add; empty if git fails."""

@@ -119,3 +119,19 @@ def test_contents_are_complete_or_have_a_reason(tmp_path: Path) -> None:
         ids["large"]: (None, "it is larger than 0 MB"),
         gone: (None, "it is not in this clone"),
     }
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        (["N <other@acme.io>", "Nora <n@acme.io>", "Nora Ek <12+n@users.noreply.github.com>"], 1),
+        (["Renovate Bot <renovate@acme.io>", "dependabot[bot] <d@acme.io>", "flux-updater <f@acme.io>"], 1),
+        (["release-bot <r@acme.io>", "GitHub <noreply@github.com>"], 1),
+        (["Mia Abbot <mia@acme.io>"], 2),
+        (["Ida <me@ida.dev>", "Tom <me@tom.dev>"], 3),
+    ],
+)
+def test_people_with_several_names_and_bots(repository: Path, others: list[str], expected: int) -> None:
+    for author in others:
+        run(repository, "commit", "-qm", "more", "--allow-empty", f"--author={author}")
+    assert found(repository).authors() == expected

@@ -14,6 +14,8 @@ from holdfast.checks.model.subjects import nested
 from holdfast.hcl.nodes import Body, Call, Conditional, Expression, Literal, Object, Traversal, Tuple
 from holdfast.kernel.errors import Place
 
+LOGIN = frozenset(("user", "username", "user_name", "login"))
+"""Beside one of these, `pass` is a password; alone, it may be an action or where something is passed to."""
 _PASSES = frozenset(
     (
         "base64encode", "coalesce", "concat", "jsonencode", "merge", "nonsensitive", "sensitive", "tolist",
@@ -102,6 +104,8 @@ def _within(expression: Expression, above: tuple[str, ...]) -> Iterator[tuple[tu
             yield from ((above, argument) for argument in expression.arguments)
         case Object():
             keys = {name: value for key, value in expression.items if (name := _key(key))}
+            if LOGIN.isdisjoint(keys):
+                keys.pop("pass", None)
             entry = literal_text(keys.get("name")) or literal_text(keys.get("key"))
             if entry is not None and "value" in keys and not names_a_store(keys.get("type")):
                 yield (*above, entry), keys["value"]

@@ -149,20 +149,22 @@ def may_run(module: Module, engine: Version) -> bool:
 
     Pins decide, and syntax that only Terraform 0.11 reads.
     """
-    old = module.checkout.code.once(("old syntax",), lambda: _old_folders(module.checkout))
+    old = old_folders(module.checkout)
     in_use = ({module.folder}, *(stack.folders for stack in module.stacks)) if old else ()
     pins = module.checkout.code.once(("engine pins", id(module)), lambda: frozenset(_engine_pins(module)))
     return all(_reaches(pin, engine) for pin in pins) and all(map(old.isdisjoint, in_use))
 
 
-def _old_folders(checkout: Checkout) -> frozenset[str]:
-    return frozenset(
-        module.folder
-        for module in checkout.modules
-        for file in module.files
-        for problem in file.problems
-        if problem.code == OLD_SYNTAX
-    )
+def old_folders(checkout: Checkout) -> frozenset[str]:
+    """Folders with code that only Terraform 0.11 reads."""
+
+    def find() -> frozenset[str]:
+        files = ((module.folder, file) for module in checkout.modules for file in module.files)
+        return frozenset(
+            folder for folder, file in files if any(one.code == OLD_SYNTAX for one in file.problems)
+        )
+
+    return checkout.code.once(("old syntax",), find)
 
 
 def _engine_pins(module: Module) -> Iterator[str | None]:

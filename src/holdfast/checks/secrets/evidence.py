@@ -23,11 +23,12 @@ _MADE_UP = pattern(
     r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
     r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
     r"|(?:^|/)test/(?:[^/]+/)*[^/]+\.(?:sh|bash|bats|ps1|py|js|ts|rb|http)$"
+    r"|(?:^|/)[^/]+[-_]tests?/(?:[^/]+/)*[^/]+\.(?:tf|tofu|sh|bash|py|go|json|tpl|ya?ml)$"
     r"|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
-    r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|\btbd\b|\bfake|\bmock|populated?\b"
+    r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|sample|\btbd\b|fake|\bmock|populated?\b"
     r"|set[-_ ]?(?:me|manually|later)\b|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]"
     r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|^Eby8vdM02xNOcqFlq"
     r"|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.checks.code.argument_values import literal_text, named_texts, names_a_store, texts_in, values_at
+from holdfast.checks.code.argument_values import (
+    LOGIN,
+    literal_text,
+    named_texts,
+    names_a_store,
+    texts_in,
+    values_at,
+)
 from holdfast.checks.model.interface import Severity, place_of
 from holdfast.checks.model.subjects import Checkout, Module, Resource, VariablesFile, bodies, value
 from holdfast.checks.secrets import secret_facts, texts
@@ -141,11 +148,12 @@ def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:
 def _in_block(block: Block, top: Block) -> Iterator[tuple[str, Literal, str]]:
     body = block.body
     yield from _pair(body)
+    names = {attribute.name for attribute in body.attributes}
     for attribute in body.attributes:
         name = attribute.name
         if block is top and top.labels and (top.type, name) in (("variable", "default"), ("output", "value")):
             name = top.labels[0]
-        if name not in _PUBLIC:
+        if name not in _PUBLIC and (attribute.name != "pass" or LOGIN & names):
             yield from _named_texts(name, attribute.expression)
     for inner in body.blocks:
         yield from _in_block(inner, top)

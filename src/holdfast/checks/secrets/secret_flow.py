@@ -104,6 +104,17 @@ def secret_in(expression: Expression, module: Module, file: str) -> CarriedSecre
         raise TooComplexError from None
 
 
+def variables_in(expression: Expression, module: Module, file: str) -> frozenset[str]:
+    """The variables of a module whose value an expression reveals; all in it if it is too complex."""
+    try:
+        carried = _flow_of(module).carried(expression, file)
+    except (RecursionError, TooComplexError):
+        return frozenset(
+            one.names[1] for one in references(expression) if one.root == "var" and len(one.names) > 1
+        )
+    return frozenset(part.name for part in carried if isinstance(part, VariableUse) and not part.mark_only)
+
+
 def _secret(carried: Carried) -> CarriedSecret | None:
     return carried[-1] if carried and isinstance(carried[-1], CarriedSecret) else None
 

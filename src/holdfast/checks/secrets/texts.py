@@ -103,6 +103,12 @@ def may_name(path: str, checkout: Checkout) -> bool:
     return checkout.code.once(key, lambda: may_name_secrets(checkout.text(path) or "", words))
 
 
+def may_hold_secrets(text: str) -> bool:
+    """Whether anything in a text looks like a secret: a known format, a random text, a password."""
+    found = (known_in(text), entropy.spans(text, lower_case(text), (), entropy.BITS), inline_passwords(text))
+    return any(next(iter(each), None) is not None for each in found)
+
+
 def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS

@@ -3,7 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES, MANAGED, REMOVED
-from holdfast.checks.backends.backends import BackendView, backend_of_stack, for_backends, why_shared
+from holdfast.checks.backends.backends import (
+    BackendView,
+    backend_of_stack,
+    for_backends,
+    is_alone,
+    why_shared,
+)
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
 from holdfast.config.problems import did_you_mean
@@ -41,13 +47,16 @@ def _check_local(stack: CheckedStack) -> Iterator[Finding]:
     backend = backend_of_stack(stack)
     where = _WHERE.get(backend.type)
     why = why_shared(stack)
-    if where is not None and (why is not None or backend.type == "inmem"):
+    if where is not None and backend.written_by is None and (why is not None or backend.type == "inmem"):
         because = f", but {why}" if why is not None else ""
         unclear = backend.type == "local" and stack.stack.environment_unclear
+        target = stack.stack.target
+        in_ci = backend.type == "inmem" or (target is not None and target.owner is Owner.CI)
+        alone = not in_ci and is_alone(stack.checkout)
         yield finding(
             backend.where,
             f"with the {backend.type} backend the state {where}{because}",
-            severity=Severity.NOTE if unclear else None,
+            severity=Severity.NOTE if unclear else Severity.WARNING if alone else None,
         )
 
 

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checks.backends.backends import PIPELINE, BackendView, backend_of_stack, for_backends
+from holdfast.checks.backends.backends import BackendView, backend_of_stack, for_backends, is_alone
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
-from holdfast.checks.model.subjects import CheckedStack, Checkout
-from holdfast.kernel.patterns import pattern
+from holdfast.checks.model.subjects import CheckedStack
 
 _FILE = ("use_lockfile = true", "Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).")
-_APPLIES = pattern(r"\bapply\b|\bautoplan\b|terragrunt[-_ ]run|(?i:atlantis|spacelift|digger|env0|scalr)")
 _TABLE = ("dynamodb_table", "Set `dynamodb_table` to a table with the key `LockID`, or upgrade to 1.10.")
 
 
@@ -63,20 +61,9 @@ def _unlocked_everywhere(stack: CheckedStack) -> BackendView | None:
 
 def _severity(backend: BackendView) -> Severity | None:
     """An error where two runs may really meet: S3-compatible stores often cannot lock at all."""
-    if backend.is_other_store:
+    if backend.is_other_store or (backend.checkout is not None and is_alone(backend.checkout)):
         return Severity.NOTE
-    meet = backend.stack is None or (backend.stack.stack.production and not _is_alone(backend.stack.checkout))
-    return None if meet else Severity.WARNING
-
-
-def _is_alone(checkout: Checkout) -> bool:
-    """Whether one person wrote the repository, and no pipeline in it applies."""
-
-    def find() -> bool:
-        texts = (checkout.text(path) or "" for path in filter(PIPELINE.search, checkout.files))
-        return not any(map(_APPLIES.search, texts)) and checkout.count_authors() == 1
-
-    return checkout.code.once(("one author", id(checkout)), find)
+    return None if backend.stack is None or backend.stack.stack.production else Severity.WARNING
 
 
 def _http(backend: BackendView) -> Iterator[CheckResult]:

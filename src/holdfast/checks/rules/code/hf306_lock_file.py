@@ -9,6 +9,7 @@ from holdfast.checks.code.required import (
     lock_file_of,
     lock_path,
     may_run,
+    old_folders,
     required_by_root,
 )
 from holdfast.checks.model.globs import is_path
@@ -30,6 +31,8 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
     if not module.roots or lock_file_of(module) is not None or not may_run(module, _LOCKS):
         return
     if all(_is_locked_by_terragrunt(stack) for stack in module.roots):
+        return
+    if old_folders(module.checkout) and not _says_version(module):
         return
     required = tuple(required_by_root(module))
     if not required:
@@ -78,6 +81,12 @@ def _is_locked_by_terragrunt(stack: CheckedStack) -> bool:
     )
 
 
+def _says_version(module: Module) -> bool:
+    """Whether the code says that it is newer than other code here, which only Terraform 0.11 reads."""
+    blocks = (block.body.blocks_of("required_providers") for block in module.blocks("terraform"))
+    return bool(module.code.required_versions) or any(map(any, blocks))
+
+
 def _is_lock_file(path: str) -> bool:
     return path.rpartition("/")[2] == LOCK_FILE
 
@@ -93,19 +102,22 @@ def _ignored(module: Module) -> Place | None:
     folder = home = "" if module.folder == "." else module.folder
     while True:
         path = f"{folder}/.gitignore".removeprefix("/")
+        found = None
         for number, line in enumerate(module.checkout.lines(path), start=1):
-            if not line.startswith(("!", "#")) and _ignores(line.strip(), home[len(folder) :]):
-                return Place(file=path, line=number)
-        if not folder:
-            return None
+            if _ignores(line.strip().removeprefix("!"), home[len(folder) :]):
+                found = None if line.startswith("!") else Place(file=path, line=number)
+        if found is not None or not folder:
+            return found
         folder = folder.rpartition("/")[0]
 
 
 def _ignores(pattern: str, folder: str) -> bool:
     """Whether a line of a `.gitignore` ignores the lock file of a folder below it."""
-    if not pattern.endswith(LOCK_FILE):
+    if not any(word in pattern for word in (".lock", ".terraform")):
         return False
-    return "/" not in pattern or is_path(pattern.removeprefix("/"), f"{folder}/{LOCK_FILE}".removeprefix("/"))
+    if "/" not in pattern:
+        return is_path(pattern, LOCK_FILE)
+    return is_path(pattern.removeprefix("/"), f"{folder}/{LOCK_FILE}".removeprefix("/"))
 
 
 def _external_modules(module: Module) -> Iterator[CheckResult]:

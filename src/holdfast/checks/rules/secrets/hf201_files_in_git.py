@@ -6,6 +6,7 @@ from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_pla
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
 from holdfast.checks.secrets.evidence import holds_usable_key, is_for_localhost, is_made_up
+from holdfast.checks.secrets.texts import may_hold_secrets
 from holdfast.kernel.patterns import pattern
 
 _STATE_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
@@ -127,9 +128,10 @@ def _classify_log(path: str, content: Content | None) -> Suspect | None:
     name = name_of(path).lower()
     if not name.endswith((".log", ".tflog")):
         return None
-    if _CRASH.match(name):
-        return Suspect("a crash log")
     inside = content() or b"" if content is not None else b""
+    if _CRASH.match(name):
+        harmless = inside and not may_hold_secrets(inside.decode(errors="replace"))
+        return Suspect("a crash log", severity=Severity.WARNING if harmless else None)
     logged = any(level in inside for level in _LOG_LEVELS) and _LOGGER.search(inside)
     return Suspect("a Terraform debug log") if logged else None
 
@@ -152,6 +154,8 @@ _KEY_STORE = pattern(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
 _FOR_TESTS = pattern(
     r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
 )
+_ENVIRONMENT = pattern(r"(?i)(?:^|/)(?:environments?|envs?|stages?|accounts?|live)/[^/]+/")
+"""`environments/dev/`: what runs there is not on a developer's machine."""
 _NOT_LIVE = pattern(r"(?i)\bkeys?\b[^.]{0,80}\btesting\b|\bnot\b[^.]{0,40}\bproduction\b")
 """What a README says of the keys beside it."""
 _CERTIFICATES = (".pem", ".crt", ".cer", ".cert")
@@ -181,7 +185,7 @@ def _severity_of_key(content: Content | None) -> Severity | None:
     if any(map(is_for_localhost, content.beside(_CERTIFICATES))):
         return Severity.NOTE
     readme = b"\n".join(content.beside(("/README.md", "/README"))).decode(errors="replace")
-    for_tests = _FOR_TESTS.search(content.path) or _NOT_LIVE.search(readme)
+    for_tests = _FOR_TESTS.search(_ENVIRONMENT.sub("/", content.path)) or _NOT_LIVE.search(readme)
     if for_tests or _KEY_STORE.search(content.path) or not holds_usable_key(content() or b""):
         return Severity.WARNING
     return None

@@ -23,6 +23,9 @@ _LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
 _HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
 _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
 
+_HOST = pattern(r"(?m)^\s*host\s*=\s*(\S+)|\bmachine\s+(\S+)|^([^:#\s]+):")
+_MADE_UP_BY_PEOPLE = ("a MySQL password", "host passwords", "PostgreSQL passwords")
+
 
 class _Known(Struct, frozen=True):
     path: re.Pattern[str]
@@ -95,8 +98,13 @@ def _program_file(known: _Known, content: Content | None) -> Suspect | None:
         return Suspect(known.what)
     text = (content() or b"").decode(errors="replace") if content is not None else ""
     secrets = [match[match.lastindex or 0] for match in known.inside.finditer(text)]
-    is_weak = all(quality_of(secret) is Quality.WEAK for secret in secrets)
-    return Suspect(known.what, severity=Severity.NOTE if is_weak else None) if secrets else None
+    strong = [secret for secret in secrets if quality_of(secret) is not Quality.WEAK]
+    if not strong:
+        return Suspect(known.what, severity=Severity.NOTE) if secrets else None
+    hosts = [match[match.lastindex or 0] for match in _HOST.finditer(text)]
+    near = bool(hosts) and all(host != "*" and "." not in host for host in hosts)
+    mild = known.what in _MADE_UP_BY_PEOPLE and (near or all(map(str.isalpha, strong)))
+    return Suspect(known.what, severity=Severity.WARNING if mild else None)
 
 
 def _environment(name: str, inside: bytes) -> Suspect | None:

@@ -4,13 +4,21 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
-from holdfast.checks.secrets.secret_flow import CarriedSecret, TooComplexError, is_marked, secret_in
+from holdfast.checks.secrets.secret_flow import (
+    CarriedSecret,
+    TooComplexError,
+    is_marked,
+    secret_in,
+    variables_in,
+)
+from holdfast.checks.secrets.secret_variables import secret_variables
 from holdfast.checks.secrets.stored_secrets import outputs_in_plan, outputs_in_state
-from holdfast.hcl.nodes import Opaque, walk
+from holdfast.hcl.nodes import Expression, Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
 
 
 def _module(module: Module) -> Iterator[CheckResult]:
+    root = bool(module.roots) or module.folder not in module.checkout.called
     for block in module.blocks("output"):
         name = block.labels[0] if block.labels else ""
         value, mark = block.body.attribute("value"), block.body.attribute("sensitive")
@@ -28,10 +36,17 @@ def _module(module: Module) -> Iterator[CheckResult]:
             yield Skipped(reason=f"the value of `{name}` is too complex to follow", file=block.place.file)
             continue
         if secret is not None:
-            message, severity = _message_and_severity(
-                name, secret, root=bool(module.roots) or module.folder not in module.checkout.called
-            )
+            message, severity = _message_and_severity(name, secret, root=root)
             yield finding(block, message, address=f"output.{name}", severity=severity)
+        elif root and (plain := _unmarked_in(value.expression, module, block.file)) is not None:
+            message = f"`{name}` shows var.{plain} in plain text: neither is marked `sensitive`"
+            yield finding(block, message, address=f"output.{name}", severity=Severity.WARNING)
+
+
+def _unmarked_in(expression: Expression, module: Module, file: str) -> str | None:
+    """The first variable in it that sounds like a secret."""
+    secrets = {block.labels[0] for block in secret_variables(module)}
+    return min(secrets & variables_in(expression, module, file), default=None) if secrets else None
 
 
 def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:
