@@ -364,6 +364,14 @@ def test_a_variable_is_followed_into_modules(module: str, code: str, expected: S
     assert levels("HF211", files, STACK) == [expected]
 
 
+def test_only_the_part_that_a_module_shows_counts() -> None:
+    module = 'variable "login" {}\nresource "aws_db_instance" "a" {\n  password = var.login.secret\n  %s = var.login["%s"]\n}\n'
+    call = 'module "m" {\n  source = "./m"\n  login = { user = "app", secret = var.db_password }\n}\n'
+    for names, expected in ((("username", "user"), NOTE), (("identifier", "secret"), WARNING)):
+        files = {"main.tf": VARIABLE + call, "m/main.tf": module % names}
+        assert levels("HF211", files, STACK) == [expected]
+
+
 def test_an_output_of_an_unmarked_variable() -> None:
     shown = 'output "a" {\n  value = var.%s\n%s}\n'
     assert levels("HF210", {"main.tf": VARIABLE + shown % ("db_password", "")}, STACK) == [WARNING]

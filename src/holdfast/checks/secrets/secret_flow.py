@@ -104,15 +104,17 @@ def secret_in(expression: Expression, module: Module, file: str) -> CarriedSecre
         raise TooComplexError from None
 
 
-def variables_in(expression: Expression, module: Module, file: str) -> frozenset[str]:
-    """The variables of a module whose value an expression reveals; all in it if it is too complex."""
+def variables_in(
+    expression: Expression, module: Module, file: str, steps: Steps = ()
+) -> frozenset[tuple[str, Steps]]:
+    """The parts of variables that (a part of) an expression reveals; all in it if it is too complex."""
     try:
-        carried = _flow_of(module).carried(expression, file)
+        carried = _flow_of(module).carried(expression, file, steps)
     except (RecursionError, TooComplexError):
-        return frozenset(
-            one.names[1] for one in references(expression) if one.root == "var" and len(one.names) > 1
-        )
-    return frozenset(part.name for part in carried if isinstance(part, VariableUse) and not part.mark_only)
+        found = (one.names for one in references(expression) if one.root == "var")
+        return frozenset((name, ()) for _, name, *_ in (names for names in found if len(names) > 1))
+    uses = (part for part in carried if isinstance(part, VariableUse) and not part.mark_only)
+    return frozenset((use.name, use.steps) for use in uses)
 
 
 def _secret(carried: Carried) -> CarriedSecret | None:

@@ -63,8 +63,8 @@ def _uses(module: Module) -> dict[str, set[str]]:
     return uses
 
 
-def shown_variables(module: Module, callers: Steps = ()) -> frozenset[str]:
-    """Those whose value a plan or an output shows if they are not marked, as far as the code is there.
+def shown_variables(module: Module, callers: Steps = ()) -> frozenset[tuple[str, Steps]]:
+    """The parts of variables that a plan or an output shows if they are not marked, as far as code is there.
 
     An argument that its provider marks is never shown; nor is a connection or a remote state.
     """
@@ -74,7 +74,7 @@ def shown_variables(module: Module, callers: Steps = ()) -> frozenset[str]:
     return module.checkout.code.once(key, lambda: frozenset(_shown(module, within)))
 
 
-def _shown(module: Module, callers: Steps) -> Iterator[str]:
+def _shown(module: Module, callers: Steps) -> Iterator[tuple[str, Steps]]:
     printed = bool(module.roots) or module.folder not in module.checkout.called
     for block in module.blocks("resource", "data", "module", "check", *(("output",) if printed else ())):
         if block.type == "output" and block.labels and is_marked(module, "output", block.labels[0]):
@@ -82,8 +82,9 @@ def _shown(module: Module, callers: Steps) -> Iterator[str]:
         called = _called(module, block)
         inside = shown_variables(called, callers) if called is not None else None
         for steps, attribute in _arguments(block.body):
-            if not _is_hidden(block, steps) and (inside is None or attribute.name in inside):
-                yield from variables_in(attribute.expression, module, attribute.file)
+            parts = [()] if inside is None else [part for name, part in inside if name == attribute.name]
+            for part in parts if not _is_hidden(block, steps) else ():
+                yield from variables_in(attribute.expression, module, attribute.file, part)
 
 
 def _is_hidden(block: Block, steps: Steps) -> bool:

@@ -46,7 +46,8 @@ def _module(module: Module) -> Iterator[CheckResult]:
 def _unmarked_in(expression: Expression, module: Module, file: str) -> str | None:
     """The first variable in it that sounds like a secret."""
     secrets = {block.labels[0] for block in secret_variables(module)}
-    return min(secrets & variables_in(expression, module, file), default=None) if secrets else None
+    shown = variables_in(expression, module, file) if secrets else ()
+    return min((name for name, _ in shown if name in secrets), default=None)
 
 
 def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tuple[str, Severity | None]:

@@ -26,7 +26,9 @@ def _check(module: Module) -> Iterator[CheckResult]:
         if mark is not None and constant(mark.expression) is UNKNOWN:
             yield Skipped(reason=f"`sensitive` of `{name}` is computed", file=block.place.file)
             continue
-        shown = (module.roots or not module.stacks) and name in shown_variables(module)
+        shown = (module.roots or not module.stacks) and any(
+            name == shown for shown, _ in shown_variables(module)
+        )
         yield finding(
             block,
             f"`{name}` sounds like a secret and is not marked `sensitive`",
