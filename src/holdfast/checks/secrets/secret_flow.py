@@ -8,10 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from holdfast.checks.model.subjects import Module
 from holdfast.checks.secrets import secret_facts
+from holdfast.checks.secrets.carried_secrets import (
+    Carried,
+    CarriedSecret,
+    Steps,
+    VariableUse,
+    mark_only,
+    merged,
+    secret_of,
+    unmask,
+    up_to_first_secret,
+)
 from holdfast.checks.secrets.known_secrets import is_about
 from holdfast.hcl.eval.code import ModuleCall
 from holdfast.hcl.nodes import (
@@ -58,38 +68,8 @@ _BLOCK = pattern(
 )
 """Block names for paths of the provider table that start with `*`."""
 
-Steps = tuple[str, ...]
-
-
 _PASSED_ON = frozenset(("merge", "try", "coalesce", "tomap", "one", "element", "values"))
 """Functions whose result has the parts of their arguments."""
-
-
-class CarriedSecret(NamedTuple):
-    source: str
-    """`var.password`, `aws_db_instance.main.password`."""
-    unmasked: bool = False
-    """`nonsensitive` removed the mark: Terraform shows it without an error."""
-    masked: bool = True
-    """Terraform knows that it is a secret."""
-    within: bool = False
-    """It is part of a larger value, such as a whole resource, which has no mark of its own."""
-
-
-class VariableUse(NamedTuple):
-    """A part of a variable, which carries a secret if the argument of a module call does."""
-
-    name: str
-    steps: Steps
-    source: str | None = None
-    """The output that passes it on."""
-    unmasked: bool = False
-    mark_only: bool = False
-    """Only Terraform's mark is passed on."""
-
-
-Carried = tuple[CarriedSecret | VariableUse, ...]
-"""Each once, in source order, up to the first secret."""
 
 
 class TooComplexError(Exception):
@@ -99,7 +79,7 @@ class TooComplexError(Exception):
 def secret_in(expression: Expression, module: Module, file: str) -> CarriedSecret | None:
     """The first secret in an expression of a module. Raises `TooComplexError`."""
     try:
-        return _secret(_flow_of(module).carried(expression, file))
+        return secret_of(_flow_of(module).carried(expression, file))
     except RecursionError:
         raise TooComplexError from None
 
@@ -115,10 +95,6 @@ def variables_in(
         return frozenset((name, ()) for _, name, *_ in (names for names in found if len(names) > 1))
     uses = (part for part in carried if isinstance(part, VariableUse) and not part.mark_only)
     return frozenset((use.name, use.steps) for use in uses)
-
-
-def _secret(carried: Carried) -> CarriedSecret | None:
-    return carried[-1] if carried and isinstance(carried[-1], CarriedSecret) else None
 
 
 def _flow_of(module: Module) -> _Flow:
@@ -149,15 +125,17 @@ class _Flow:
             case Access():
                 return self.carried(expression.base, file, (*_names(expression.steps), *steps))
             case Object():
-                return _first(self.carried(value, file, rest) for value, rest in _values(expression, steps))
+                return up_to_first_secret(
+                    self.carried(value, file, rest) for value, rest in _values(expression, steps)
+                )
             case Call():
                 return self._call(expression, file, steps)
             case Conditional():
                 values = self._all((expression.yes, expression.no), file, steps)
-                return _first((values, _mark_only(self.carried(expression.condition, file))))
+                return up_to_first_secret((values, mark_only(self.carried(expression.condition, file))))
             case Binary() | Unary():
                 operands = self._all(expression.parts(), file, ())
-                return _mark_only(operands) if expression.operator in (*_BOOLEAN, "!") else operands
+                return mark_only(operands) if expression.operator in (*_BOOLEAN, "!") else operands
             case For():
                 inner = steps[1:] if expression.key is not None else _without_key(steps)
                 inner = _without_key(inner) if expression.grouped else inner
@@ -183,7 +161,7 @@ class _Flow:
         return self._known[key, steps]
 
     def _all(self, expressions: Iterable[Expression], file: str, steps: Steps) -> Carried:
-        return _first(self.carried(expression, file, steps) for expression in expressions)
+        return up_to_first_secret(self.carried(expression, file, steps) for expression in expressions)
 
     def _call(self, call: Call, file: str, steps: Steps) -> Carried:
         if call.name == "sensitive":
@@ -191,12 +169,14 @@ class _Flow:
         if call.name in _UNMASKED:
             return ()
         if call.name == "nonsensitive":
-            return _unmask(_first(self._revealed(argument, file, steps) for argument in call.arguments))
+            return unmask(
+                up_to_first_secret(self._revealed(argument, file, steps) for argument in call.arguments)
+            )
         through = steps if call.name in _PASSED_ON else ()
         carried = self._all(call.arguments, file, through)
         if call.name in _TELLS_NOTHING:
-            return _mark_only(carried)
-        return carried if call.name in _PASSED_ON else _merged(carried)
+            return mark_only(carried)
+        return carried if call.name in _PASSED_ON else merged(carried)
 
     def _revealed(self, expression: Expression, file: str, steps: Steps) -> Carried:
         """What a value reveals."""
@@ -206,7 +186,7 @@ class _Flow:
             case Conditional():
                 return self._all((expression.yes, expression.no), file, steps)
             case Template():
-                return _first(self._revealed(piece, file, ()) for piece in expression.pieces)
+                return up_to_first_secret(self._revealed(piece, file, ()) for piece in expression.pieces)
             case _:
                 return self.carried(expression, file, steps)
 
@@ -225,7 +205,7 @@ class _Flow:
             paths = dict.fromkeys((*_names(reference.steps), *more) for reference in roots) if some else ()
             results += (self.carried(collection, file, (_ANY, *path)) for path in paths)
             results.append(self.carried(part, file, steps))
-        return _first(results)
+        return up_to_first_secret(results)
 
     def _splat(self, expression: Opaque, file: str, steps: Steps) -> Carried:
         """The parser does not keep the attribute after a splat, so it is read from the text."""
@@ -303,7 +283,7 @@ class _Flow:
             return ()
         inside = _flow_of(module).carried(value.expression, value.file, steps)
         source = f"module.{call.name}.{output}"
-        return _first(self._argument(call, part, source) for part in inside)
+        return up_to_first_secret(self._argument(call, part, source) for part in inside)
 
     def _argument(self, call: ModuleCall, part: CarriedSecret | VariableUse, source: str) -> Carried:
         if isinstance(part, CarriedSecret):
@@ -311,8 +291,8 @@ class _Flow:
         if part.name not in call.arguments:
             return ()
         carried = self.carried(call.arguments[part.name], call.place.file, part.steps)
-        carried = _mark_only(carried) if part.mark_only else carried
-        carried = _unmask(carried) if part.unmasked else carried
+        carried = mark_only(carried) if part.mark_only else carried
+        carried = unmask(carried) if part.unmasked else carried
         return tuple(other._replace(source=source) for other in carried)
 
 
@@ -327,40 +307,6 @@ def _reveals_nothing(expression: Expression) -> bool:
             return is_about(last)
         case _:
             return False
-
-
-def _first(several: Iterable[Carried]) -> Carried:
-    """All of them, up to the first secret."""
-    carried: dict[CarriedSecret | VariableUse, None] = {}
-    for part in several:
-        carried.update(dict.fromkeys(part))
-        if _secret(part) is not None:
-            break
-    return tuple(carried)
-
-
-def _mark_only(carried: Carried) -> Carried:
-    """It is not revealed: only Terraform's mark is passed on, unless `nonsensitive` removed it."""
-    return tuple(
-        part._replace(mark_only=True) if isinstance(part, VariableUse) else part
-        for part in carried
-        if not part.unmasked and (isinstance(part, VariableUse) or (part.masked and not part.within))
-    )
-
-
-def _merged(carried: Carried) -> Carried:
-    """The result of a function such as `jsonencode` has the marks of all parts of its arguments."""
-    return tuple(part._replace(within=False) if isinstance(part, CarriedSecret) else part for part in carried)
-
-
-def _unmask(carried: Carried) -> Carried:
-    return tuple(
-        part._replace(unmasked=True)
-        if isinstance(part, VariableUse)
-        else part._replace(unmasked=True, masked=False)
-        for part in carried
-        if isinstance(part, VariableUse) or not _plain_parameter(part.source)
-    )
 
 
 def _names(steps: tuple[str | Expression, ...]) -> Steps:
@@ -380,11 +326,6 @@ def _values(expression: Object, steps: Steps) -> Iterator[tuple[Expression, Step
         name = key.root if isinstance(key, Traversal) and not key.steps else _text(key)
         if not steps or name is None or steps[0] in (_ANY, name):
             yield value, steps[1:]
-
-
-def _plain_parameter(source: str) -> bool:
-    """The provider marks every SSM parameter, but most are settings: image ids, host names."""
-    return "aws_ssm_parameter." in source and not is_secret_name(source)
 
 
 def _steps_after_reference(own: tuple[str | Expression, ...], named: int, steps: Steps) -> Steps:

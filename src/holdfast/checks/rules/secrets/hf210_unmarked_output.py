@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
+from holdfast.checks.secrets.carried_secrets import CarriedSecret
 from holdfast.checks.secrets.secret_flow import (
-    CarriedSecret,
     TooComplexError,
     is_marked,
     secret_in,
