@@ -64,7 +64,8 @@ def test_the_blocks_and_the_whole_carry_their_secrets(value: str) -> None:
      "auth_token_update_strategy", "session_token_duration", "external_secrets_kms_key_arns",
      "api_key_required", "private_key_fingerprint", "creation_token", "image_pull_secret",
      "auth.existingSecret", "disk_encryption_key_sha256", "secret_rotation_interval",
-     "password_reuse_prevention", "iam_password_policy_param_require_lowercase_characters"],
+     "password_reuse_prevention", "iam_password_policy_param_require_lowercase_characters",
+     "expired_token", "EMPTY_HEADER_TOKEN", "fake_jwt_secret", "weak_password"],
 )  # fmt: skip
 def test_a_name_that_is_only_about_a_secret_sounds_like_none(name: str) -> None:
     """Arguments of well-known resources, and variables that are called after them."""

@@ -58,6 +58,10 @@ _SAMPLE_CLAIM = pattern(
     r"|^\s*\{\s*\}"
 )
 """Of the usual sample tokens, and of those that every client has."""
+_TIME = pattern(r"\"(exp|iat)\"\s*:\s*(\d{1,11})")
+_DAY = 24 * 3600
+_LONG_AGO = 1_700_000_000
+"""In 2023."""
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
      "x-oauth-basic", "x-access-token", "none", "unset", "header")
@@ -123,14 +127,17 @@ def is_sealed(inside: bytes) -> bool:
 
 
 def is_sample_token(text: str) -> bool:
-    """A JSON Web Token that everybody has: its claims are those of a tutorial."""
+    """A JSON Web Token that everybody has, or that was valid for a day at most: it expired in Git."""
     parts = text.split(".")
     claims = (
         _decode(parts[1].replace("-", "+").replace("_", "/")).decode(errors="replace")
         if len(parts) > 1
         else ""
     )
-    return _SAMPLE_CLAIM.search(claims) is not None or is_placeholder(claims)
+    times = {name: int(value) for name, value in _TIME.findall(claims)}
+    expires = times.get("exp")
+    is_over = expires is not None and expires < max(_LONG_AGO, times.get("iat", 0) + _DAY)
+    return is_over or _SAMPLE_CLAIM.search(claims) is not None or is_placeholder(claims)
 
 
 def quality_of(text: str) -> Quality:

@@ -51,9 +51,11 @@ _NO_SECRETS = pattern(
     r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:page|continuation)[_.-]?tokens?$|^(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
+    r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
-password rules, users, positions in a list, what is compiled into a page."""
+password rules, users, positions in a list, what is compiled into a page, and what is no secret any more or
+never was one."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 from checkouts import check, of
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.model.interface import Severity
-from holdfast.checks.secrets.evidence import Quality, is_made_up, quality_of, quality_of_key
+from holdfast.checks.secrets.evidence import (
+    Quality,
+    is_made_up,
+    is_sample_token,
+    quality_of,
+    quality_of_key,
+)
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 RANDOM = "q7Zk2mXw9TpL4rVb8sNd"
@@ -279,3 +286,18 @@ def test_names_of_secrets_need_no_mark(
     code += 'variable "secret_name" {}\nprovider "x" {}\n'
     code += f'resource "x_y" "a" {{\n  {use} = var.{name}\n}}\n'
     assert levels("HF211", {"main.tf": code}, None) == expected
+
+
+@pytest.mark.parametrize(
+    ("claims", "over"),
+    [
+        ({"iat": 1_790_000_000, "exp": 1_790_003_600}, True),
+        ({"exp": 1_599_636_643}, True),
+        ({"iat": 1_790_000_000, "exp": 1_999_000_000}, False),
+        ({"exp": 1_999_000_000}, False),
+        ({"iat": 1_790_000_000}, False),
+    ],
+)
+def test_a_token_that_expired_in_git_is_no_error(claims: dict[str, int], *, over: bool) -> None:
+    payload = base64.urlsafe_b64encode(json.dumps({"sub": "deployer", **claims}).encode()).decode()
+    assert is_sample_token(f"eyJhbGciOiJIUzI1NiJ9.{payload.rstrip('=')}.c2lnbmF0dXJl") is over
