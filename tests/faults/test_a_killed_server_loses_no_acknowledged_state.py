@@ -25,9 +25,10 @@ from holdfast.store.state_cipher import StateCipher
 from holdfast.store.state_rows import StateKey, StateRows
 from holdfast.store.state_versions import StateVersions
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 _KILLS = max(3, int(os.environ.get("FAULTS", "0")) // 20)
 _CLIENTS = 3
+_STARTS = 60
 
 
 class Server:
@@ -39,10 +40,13 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """As often as it takes: the database may be recovering."""
-        while not (port := self._start()):
+        """Again and again for a while: the database may be recovering."""
+        for _ in range(_STARTS):
+            if port := self._start():
+                self.port = int(port)
+                return
             self.kill()
-        self.port = int(port)
+        pytest.fail("the server does not start: its database does not answer")
 
     def _start(self) -> bytes:
         script = Path(__file__).parents[1] / "support" / "state_backend_process.py"
