@@ -43,7 +43,7 @@ def _answer(
         raise UsageError(
             "HF-STATE-63",
             f"{subject.name}: its state is encrypted by OpenTofu or cannot be read, so it was not scanned",
-            hint="What OpenTofu encrypts, nobody else can read: keep its key safe instead.",
+            hint="Only OpenTofu can read what it encrypted: keep its key safe.",
         )
     count = sum(len(row["paths"]) for row in secrets)
 
