@@ -21,9 +21,9 @@ from state_backend_made import KEY, StateBackend, state
 from holdfast.database.database import Database, DatabaseAddress
 from holdfast.database.migrations import migrate
 from holdfast.database.postgres import hold_cluster
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateKey, StateRows
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateKey, StateRows
+from holdfast.store.server_states.versions import StateVersions
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]
 _KILLS = max(3, int(os.environ.get("FAULTS", "0")) // 20)

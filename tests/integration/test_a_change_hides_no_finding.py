@@ -10,7 +10,7 @@ import pytest
 
 import corpus
 from holdfast.checks.engine.limits import RuleLimit
-from holdfast.cli.commands import check_run
+from holdfast.cli.checks import run as check_run
 
 CONFIG = (
     "version: 1\nstacks: [{ name: a, module: a, environment: dev }]\nchecks: { rules: { HF302: error } }\n"

@@ -19,9 +19,9 @@ from postgres_made import MadePostgres
 from state_backend_made import KEY, envelope, lock_info, state
 
 from holdfast.database.database import Database
-from holdfast.store.state_cipher import StateCipher, VersionPlace
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import (
+from holdfast.store.server_states.cipher import StateCipher, VersionPlace
+from holdfast.store.server_states.rows import Author, StateKey, StateRows
+from holdfast.store.server_states.rules import (
     LEASE,
     Caller,
     HolderKind,

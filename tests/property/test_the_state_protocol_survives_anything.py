@@ -15,9 +15,9 @@ from state_backend_made import KEY, authenticate, lock_info, state
 
 from holdfast.database.database import Database
 from holdfast.server.state_protocol import StateProtocol
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import Caller, lock_request, read_new_state
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import Author, StateKey, StateRows
+from holdfast.store.server_states.rules import Caller, lock_request, read_new_state
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

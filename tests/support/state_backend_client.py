@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from program import eventually
 from state_backend_made import ME, StateBackend
 
-from holdfast.store.state_rows import StateKey
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.rows import StateKey
+from holdfast.store.server_states.versions import StateVersions
 
 STATE = StateKey("default", "net")
 _CODE = """

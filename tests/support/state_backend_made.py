@@ -20,9 +20,9 @@ from holdfast.identity.roles import Role
 from holdfast.secrets.keys import Key
 from holdfast.server.problems import Denial
 from holdfast.server.state_protocol import Scope, StateLimits, StateProtocol
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import Caller, lock_request, read_new_state
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import Author, StateKey, StateRows
+from holdfast.store.server_states.rules import Caller, lock_request, read_new_state
 
 ME = "me"
 CALLER = Caller(who=ME)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
@@ -37,6 +37,9 @@ from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.redact import Redactor
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
+
+if TYPE_CHECKING:
+    from holdfast.store.server_store import ServerRunStore
 
 Document = dict[str, object]
 
@@ -264,6 +267,8 @@ class _Chain:
 
 class _ServerChain(_Chain):
     """The server writes the log: it adds who acts and when, and checks that nothing is missing."""
+
+    _store: ServerRunStore
 
     def append(self, documents: Sequence[Document]) -> None:
         answer = self._store.append_audit(documents)

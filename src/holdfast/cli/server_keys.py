@@ -23,9 +23,9 @@ from holdfast.secrets.server_key import OLD_VARIABLE, load_older_keys, load_serv
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.rotation import count_keys
 from holdfast.store.run_store import IDENTITY, read_identity
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.versions import StateVersions
 from holdfast.system.environment import Environment
 
 

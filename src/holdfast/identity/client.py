@@ -80,7 +80,7 @@ def token_for(environment: Environment, address: str) -> str:
     """For the server that the configuration names as run store.
 
     A change of the configuration must not send the token elsewhere: `HOLDFAST_URL`, if it is set, names the
-    only server that gets it, and a CI job must set it, because it may run a configuration that was not reviewed.
+    only server that gets it. A CI job must set it, because it may run a configuration without a review.
     """
     url, token = (environment.get(URL_VARIABLE) or "").rstrip("/"), given_token(environment)
     if token is None:

@@ -21,9 +21,8 @@ from holdfast.plans.hooks import Hooks
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
-from holdfast.plans.workdir import StackWorkdir, open_workdir
+from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
-from holdfast.stacks.stack import Stack
 from holdfast.supervisor.request import StateWriter, supervision_request
 from holdfast.system import files
 from holdfast.terraform import argv
@@ -33,8 +32,7 @@ from holdfast.terraform.engine.environment import cli_config
 from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
-from holdfast.terraform.statefile.model import is_blank_state, read_state
-from holdfast.terraform.statefile.sensitive import sensitive_in_state
+from holdfast.terraform.statefile.model import is_blank_state
 from holdfast.terraform.stream import CommandOutput
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
@@ -50,9 +48,6 @@ _IMPORTS = "zz_holdfast_imports.tf"
 _TARGETING = "Resource targeting is in effect"
 """A warning that says nothing new: the result names the targets, and the guard has a rule for them."""
 _EDITED = "holdfast.states"
-
-_SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
-"""Commands that print values of the state, also sensitive ones."""
 
 T = TypeVar("T")
 
@@ -392,13 +387,3 @@ class Terraform:
 
     async def read(self, words: argv.Argv) -> CommandResult:
         return await self._run("read", words, providers=self.providers)
-
-
-async def run_read_only(context: ChangeContext, stack: Stack, words: tuple[str, ...]) -> CommandResult:
-    """Run any read-only command on a stack, with its files, environment and backend."""
-    async with open_workdir(context, stack, for_state=True) as workdir:
-        terraform = Terraform(context, workdir)
-        await terraform.init()
-        if words[:1] in _SHOW_VALUES:
-            context.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
-        return await terraform.read(words)

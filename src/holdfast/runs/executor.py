@@ -371,9 +371,8 @@ class RunExecutor:
 
     def decline(self) -> None:
         """The user declined the plan."""
-        error = Problem(
-            code="HF-RUN-4", message=f"{self.stack.name}: you did not confirm, so nothing was changed"
-        )
+        message = f"{self.stack.name}: you did not confirm, so nothing was changed"
+        error = Problem(code="HF-RUN-4", message=message)
         self._set(structs.replace(self.result, status=Status.CANCELLED, error=error))
 
     def _refuse_when_stopping(self) -> None:
@@ -388,6 +387,7 @@ class RunExecutor:
 
     def _failed(self, fault: HoldfastError | OSError) -> StackResult:
         error = file_error(fault) if isinstance(fault, OSError) else fault
+        notes = self.plan_file.notes if self.plan_file is not None else self._notes
         return StackResult(
             stack=self.stack,
             status=status_of(error),
@@ -395,9 +395,5 @@ class RunExecutor:
             run=self.run.id,
             error=error.problem,
             problems=error.problems,
-            notes=(
-                *self._previous,
-                *(self.plan_file.notes if self.plan_file is not None else self._notes),
-                *self._retrying.notes,
-            ),
+            notes=(*self._previous, *notes, *self._retrying.notes),
         )

@@ -37,9 +37,9 @@ from holdfast.server.routes.store import store_router
 from holdfast.server.routes.tokens import tokens_router
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.versions import StateVersions
 
 STATE_PATH = "/state"
 

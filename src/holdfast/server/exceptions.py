@@ -15,7 +15,7 @@ from litestar.plugins.problem_details import (
 
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import Denial, FieldProblem, denial_from
-from holdfast.store.state_rules import StateRefusal
+from holdfast.store.server_states.rules import StateRefusal
 
 _CODES = {
     400: ("HF-SRV-10", "the request is malformed", None),

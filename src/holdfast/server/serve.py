@@ -41,8 +41,8 @@ from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock, files
 from holdfast.system.environment import Environment
 

@@ -23,9 +23,15 @@ from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
-from holdfast.store.state_cipher import VersionPlace
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import LONGEST_INFO, Caller, StateRefusal, lock_request, read_new_state
+from holdfast.store.server_states.cipher import VersionPlace
+from holdfast.store.server_states.rows import Author, StateKey, StateRows
+from holdfast.store.server_states.rules import (
+    LONGEST_INFO,
+    Caller,
+    StateRefusal,
+    lock_request,
+    read_new_state,
+)
 from holdfast.terraform.backend.rules import lock_id
 
 Scope = MutableMapping[str, Any]

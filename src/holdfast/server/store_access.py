@@ -25,9 +25,9 @@ from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_records import HEARTBEAT
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ABSENT, CHANGED
-from holdfast.store.state_blobs import LOCKS, VERSIONS, StateBlobs
-from holdfast.store.state_rows import StateKey, StateRows
-from holdfast.store.state_rules import Caller, HolderKind, StateLock, StateRefusal, run_lease
+from holdfast.store.server_states.blobs import LOCKS, VERSIONS, StateBlobs
+from holdfast.store.server_states.rows import StateKey, StateRows
+from holdfast.store.server_states.rules import Caller, HolderKind, StateLock, StateRefusal, run_lease
 from holdfast.system import clock
 
 CLAIMS: Final = "claims"

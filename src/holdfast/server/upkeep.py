@@ -18,9 +18,9 @@ from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.states.server_versions import scan_version
-from holdfast.store.state_cipher import VersionPlace
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.cipher import VersionPlace
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.versions import StateVersions
 
 INTERVAL = 300.0
 """Seconds."""

@@ -25,6 +25,7 @@ from holdfast.states.surgery import Override, StateChange
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.supervisor.request import StateWriter
 from holdfast.system import clock, files
+from holdfast.terraform.engine.interface import CommandResult
 from holdfast.terraform.statefile.edit import blank_state, raise_serial, with_lineage
 from holdfast.terraform.statefile.losses import lost_resources
 from holdfast.terraform.statefile.model import State, StateFile, UnreadableState, read_state
@@ -32,6 +33,8 @@ from holdfast.terraform.statefile.sensitive import sensitive_in_outputs, sensiti
 from holdfast.terraform.workdirs.workdir import remove_files
 
 _PUSHED = "holdfast.pushed.tfstate"
+_SHOW_VALUES = (("console",), ("output",), ("show",), ("state",))
+"""Commands that print values of the state, also sensitive ones."""
 
 
 async def pull(context: ChangeContext, stack: Stack) -> bytes:
@@ -380,3 +383,13 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
             context.identity, context.control.tell, stack.name, what="unlock", reason=reason, lock=lock
         ):
             await terraform.force_unlock(lock)
+
+
+async def run_read_only(context: ChangeContext, stack: Stack, words: tuple[str, ...]) -> CommandResult:
+    """Run any read-only command on a stack, with its files, environment and backend."""
+    async with open_workdir(context, stack, for_state=True) as workdir:
+        terraform = Terraform(context, workdir)
+        await terraform.init()
+        if words[:1] in _SHOW_VALUES:
+            context.redactor.register_all(sensitive_in_state(read_state(await terraform.state_pull())))
+        return await terraform.read(words)

@@ -11,10 +11,10 @@ from holdfast.secrets.redact import Redactor
 from holdfast.states.rollback import CurrentState, content_to_restore
 from holdfast.states.versions import LoadedVersion, VersionInfo
 from holdfast.store.run_store import StateRecord
-from holdfast.store.state_cipher import VersionPlace
-from holdfast.store.state_rows import Author, StateKey, StateRows
-from holdfast.store.state_rules import Caller, read_new_state, refuse_locked
-from holdfast.store.state_versions import StateVersion, StateVersions
+from holdfast.store.server_states.cipher import VersionPlace
+from holdfast.store.server_states.rows import Author, StateKey, StateRows
+from holdfast.store.server_states.rules import Caller, read_new_state, refuse_locked
+from holdfast.store.server_states.versions import StateVersion, StateVersions
 from holdfast.terraform.statefile.diff import StateDiff, diff_states
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state

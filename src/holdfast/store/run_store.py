@@ -7,9 +7,9 @@ refuses any other key.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -240,10 +240,6 @@ class RunStore:
     def server_actor(self) -> dict[str, object] | None:
         """Whom the server verified; None without one."""
         return None
-
-    def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
-        """Where a server writes the audit log: the end of the log afterwards."""
-        raise NotImplementedError
 
     def id(self) -> str:
         """Written on first use; a bundle names it."""

@@ -18,9 +18,9 @@ from holdfast.identity.roles import Permission, Role
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.problems import MEDIA_TYPE, denial_from
 from holdfast.server.routes.states import ROUTES, states_router
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_rules import StateRefusal, lock_request
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import StateRefusal, lock_request
 
 
 def _principal(request: Request[Any, Any, Any]) -> Principal:

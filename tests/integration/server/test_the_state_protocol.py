@@ -19,8 +19,8 @@ from state_backend_made import StateBackend, envelope, lock_info, state, state_b
 from holdfast.database.database import Database
 from holdfast.database.postgres import programs
 from holdfast.server.state_protocol import StateLimits
-from holdfast.store.state_rows import Author, StateKey
-from holdfast.store.state_rules import Caller, StateRefusal, read_new_state, run_lease
+from holdfast.store.server_states.rows import Author, StateKey
+from holdfast.store.server_states.rules import Caller, StateRefusal, read_new_state, run_lease
 
 
 @pytest.fixture(scope="module")

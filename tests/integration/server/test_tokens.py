@@ -13,9 +13,9 @@ from holdfast.audit.reader import all_lines, verify
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.server.audit_log import TenantStores
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateKey, StateRows
-from holdfast.store.state_rules import Caller, run_lease
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateKey, StateRows
+from holdfast.store.server_states.rules import Caller, run_lease
 
 TOKENS = "/api/v1/tokens"
 CURRENT = f"{TOKENS}/current"

@@ -15,9 +15,9 @@ from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.secrets.keys import Key
 from holdfast.server.upkeep import Upkeep, hold_upkeep
-from holdfast.store.state_cipher import StateCipher
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.versions import StateVersions
 from holdfast.system import clock
 
 SECRET = {

@@ -15,11 +15,11 @@ from holdfast.database.database import Database
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.secrets.keys import Key
 from holdfast.states.server_versions import diff, find_secrets, rollback, scan_version
-from holdfast.store.state_blobs import StateBlobs
-from holdfast.store.state_cipher import StateCipher, VersionPlace
-from holdfast.store.state_rows import StateRows
-from holdfast.store.state_rules import Caller, StateRefusal, lock_request
-from holdfast.store.state_versions import StateVersions
+from holdfast.store.server_states.blobs import StateBlobs
+from holdfast.store.server_states.cipher import StateCipher, VersionPlace
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import Caller, StateRefusal, lock_request
+from holdfast.store.server_states.versions import StateVersions
 from holdfast.store.states import ManagedStates, StateSnapshot
 
 

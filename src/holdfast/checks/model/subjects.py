@@ -387,21 +387,7 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 __all__ = [
-    "ABSENT",
-    "COMPUTED",
-    "MODES",
-    "UNKNOWN",
-    "Absent",
-    "BackendSettings",
-    "CheckedPlan",
-    "CheckedStack",
-    "CheckedState",
-    "Checkout",
-    "EngineOutput",
-    "Module",
-    "Resource",
-    "VariablesFile",
-    "bodies",
-    "nested",
-    "value",
-]
+    "ABSENT", "COMPUTED", "MODES", "UNKNOWN", "Absent", "BackendSettings", "CheckedPlan", "CheckedStack",
+    "CheckedState", "Checkout", "EngineOutput", "Module", "Resource", "VariablesFile", "bodies",
+    "nested", "value",
+]  # fmt: skip

@@ -52,7 +52,7 @@ def check(  # noqa: PLR0917 - one parameter per option
     ] = None,
 ) -> Exit:
     """Check code, variables and repository without running a plan."""
-    from holdfast.cli.commands import check_run
+    from holdfast.cli.checks import run as check_run
 
     wanted = check_run.chosen_format(invocation, format_)
     invocation.as_json = wanted == "json"  # So that an error is a JSON document, too.

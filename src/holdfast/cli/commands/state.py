@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from holdfast.cli.command import Argument, Invocation, Option
-from holdfast.cli.commands import state_adopt, state_server
-from holdfast.cli.commands.state_adopt import AcceptLoss
-from holdfast.cli.commands.state_server import StateName, no_more, require_argument, require_stack
 from holdfast.cli.parameters import OneStack, Reason, Yes
+from holdfast.cli.states import adopt as adopting
+from holdfast.cli.states import server_commands
+from holdfast.cli.states.adopt import AcceptLoss
+from holdfast.cli.states.server_commands import StateName, no_more, require_argument, require_stack
 from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ COMMANDS = (
     "rename", "retire", "locks", "set", "pin", "purge", "scan", "export", "import",
 )  # fmt: skip
 
-locks, set_, pin, purge = state_server.locks, state_server.set_, state_server.pin, state_server.purge
-scan, export, import_ = state_server.scan, state_server.export, state_server.import_
-adopt, rename, retire = state_adopt.adopt, state_adopt.rename, state_adopt.retire
+locks, set_, pin, purge = (
+    server_commands.locks,
+    server_commands.set_,
+    server_commands.pin,
+    server_commands.purge,
+)
+scan, export, import_ = server_commands.scan, server_commands.export, server_commands.import_
+adopt, rename, retire = adopting.adopt, adopting.rename, adopting.retire
 
 
 def _on_stack(

@@ -41,7 +41,7 @@ def terraform(
     """
     from holdfast.changes.change import gather_all
     from holdfast.cli.context import CommandContext
-    from holdfast.plans.terraform import run_read_only
+    from holdfast.states.operations import run_read_only
 
     names, command_line = _split(words)
     if not names or not command_line:

@@ -19,9 +19,9 @@ from holdfast.kernel.errors import UsageError
 from holdfast.server.state_protocol import valid_name
 from holdfast.states import server_versions
 from holdfast.states.server_versions import SecretsFound
-from holdfast.store.state_rows import StateKey, StateRows, Waiting
-from holdfast.store.state_rules import Caller, HolderKind
-from holdfast.store.state_versions import StateInfo, StateVersion, StateVersions
+from holdfast.store.server_states.rows import StateKey, StateRows, Waiting
+from holdfast.store.server_states.rules import Caller, HolderKind
+from holdfast.store.server_states.versions import StateInfo, StateVersion, StateVersions
 from holdfast.terraform.statefile.diff import OutputDiff, ResourceDiff
 
 Rows = NamedDependency[StateRows]

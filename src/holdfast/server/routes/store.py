@@ -38,8 +38,8 @@ from holdfast.server.problems import Denial
 from holdfast.server.store_access import StoreAccess, require_name
 from holdfast.store.approvals import Approval, ApprovalKind, is_author
 from holdfast.store.server_blobs import ATTEMPT_FIELD, PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
+from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_store import RUN_KEY
-from holdfast.store.state_rows import StateRows
 from holdfast.system import clock
 
 Who = NamedDependency[Principal]

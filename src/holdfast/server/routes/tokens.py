@@ -23,8 +23,8 @@ from holdfast.server.audit_log import ServerAudit
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import OPEN, Authenticator, address_of, not_permitted
 from holdfast.server.problems import Denial, FieldProblem
-from holdfast.store.state_rows import StateKey, StateRows
-from holdfast.store.state_rules import HolderKind
+from holdfast.store.server_states.rows import StateKey, StateRows
+from holdfast.store.server_states.rules import HolderKind
 from holdfast.system import clock
 
 Who = NamedDependency[Principal]

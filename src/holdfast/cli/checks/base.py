@@ -15,7 +15,7 @@ from holdfast.checks.engine.running import Available, CheckInputs, run_checks
 from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.report import Report
 from holdfast.checks.model.subjects import Checkout, EngineOutput, VariablesFile
-from holdfast.cli.commands import check_inputs as inputs
+from holdfast.cli.checks import inputs
 from holdfast.config.checks import CheckSettings
 from holdfast.config.settings import Config
 from holdfast.config.stack_rules import RuleKind

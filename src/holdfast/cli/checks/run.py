@@ -25,9 +25,9 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import BaselineUse, Novelty, Report, redact_report
 from holdfast.checks.model.subjects import Checkout, EngineOutput
 from holdfast.checks.tools.interface import all_tools
+from holdfast.cli.checks import inputs
+from holdfast.cli.checks.base import BaseChecks
 from holdfast.cli.command import Invocation
-from holdfast.cli.commands import check_inputs as inputs
-from holdfast.cli.commands.check_base import BaseChecks
 from holdfast.config.problems import did_you_mean, listed
 from holdfast.hcl.eval.code import is_code
 from holdfast.kernel.errors import ConfigError, Exit, Problem, UsageError

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.store.state_rules import (
+from holdfast.store.server_states.rules import (
     LEASE,
     Caller,
     HolderKind,

@@ -1,7 +1,7 @@
 """States in the database: every change is one transaction under the lock of the state's row.
 
 A version and the pointer to it are written together, so a reader sees both or neither. What a method returns
-is committed. The rules are in `state_rules.py`.
+is committed. The rules are in `rules.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.encryption import Damaged, WrongKey
-from holdfast.store.state_cipher import StateCipher, VersionPlace
-from holdfast.store.state_rules import (
+from holdfast.store.server_states.cipher import StateCipher, VersionPlace
+from holdfast.store.server_states.rules import (
     Caller,
     CurrentVersion,
     HolderKind,

@@ -13,9 +13,9 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.store.blobs import StoredBlob, decode_name, encode_name
-from holdfast.store.state_cipher import VersionPlace
-from holdfast.store.state_rows import Author, StateKey, StateRows, run
-from holdfast.store.state_rules import (
+from holdfast.store.server_states.cipher import VersionPlace
+from holdfast.store.server_states.rows import Author, StateKey, StateRows, run
+from holdfast.store.server_states.rules import (
     Caller,
     LockRequest,
     StateRefusal,

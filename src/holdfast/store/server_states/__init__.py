@@ -1,0 +1,1 @@
+"""States on the server: rules, rows, versions and locks, and their blobs."""
