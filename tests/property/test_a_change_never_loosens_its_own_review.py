@@ -171,6 +171,7 @@ def decided(
             targeted=False,
             options=PlanOptions(),
             changes=True,
+            product_change=None,
         ),
     )
     judged = stack if base is None else base.stricter(stack)

@@ -44,6 +44,7 @@ from holdfast.runs import audit_trail, lanes
 from holdfast.runs.executor import RunExecutor
 from holdfast.stacks.order import waves
 from holdfast.stacks.stack import Stack
+from holdfast.store.place import folders_of
 from holdfast.store.retention import prune_runs, remove_orphaned_output
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock, files
@@ -312,10 +313,12 @@ def _tell_unreachable(context: ChangeContext) -> None:
 
 
 def _clean_up(store: RunStore) -> None:
-    """Old runs are pruned now and then only: searching for them costs more than keeping them."""
+    """Searching for old runs costs more than keeping them; a store elsewhere is asked about each buffer."""
+    now_and_then = clock.chance() < _PRUNE_PROBABILITY
     with contextlib.suppress(HoldfastError, OSError):
-        remove_orphaned_output(store)
-        if clock.chance() < _PRUNE_PROBABILITY:
+        if now_and_then or folders_of(store.blobs):
+            remove_orphaned_output(store)
+        if now_and_then:
             prune_runs(store)
 
 

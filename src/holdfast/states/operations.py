@@ -18,6 +18,7 @@ from holdfast.plans.workdir import StackWorkdir, home_of, open_workdir, state_at
 from holdfast.runs import audit_trail
 from holdfast.runs.claims import Claim, claim_on, hold_claim, is_working, stack_busy
 from holdfast.runs.outcome import close_run, exited_by_itself, require_ended
+from holdfast.runs.record import register_run_secrets
 from holdfast.stacks.stack import Stack
 from holdfast.stacks.unreadable import require_readable
 from holdfast.states import surgery
@@ -345,7 +346,12 @@ def resources_of(state: bytes) -> tuple[str, ...] | None:
 
 async def list_resources(context: ChangeContext, stack: Stack) -> tuple[str, ...]:
     hint = f"OpenTofu can: holdfast terraform {stack.name} -- state list"
-    return require_resources(await pull(context, stack), stack.name, hint=hint)
+    content = await pull(context, stack)
+    if home_of(context.project, stack).managed and not context.store.empty:
+        # No work directory was opened, which would have read its secrets: keys may contain them.
+        now = context.store.states.current(stack.name)
+        register_run_secrets(context, now.run if now else None, stack.name)
+    return require_resources(content, stack.name, hint=hint)
 
 
 def require_resources(content: bytes, name: str, *, hint: str) -> tuple[str, ...]:
@@ -374,9 +380,8 @@ async def unlock(context: ChangeContext, stack: Stack, lock: str, *, reason: str
         )
     async with open_workdir(context, stack, for_state=True) as workdir:
         if workdir.home.managed:
-            raise Refused(
-                "HF-LOCK-6", f"{stack.name}: its state is managed by Holdfast; there is no lock to release"
-            )
+            managed = f"{stack.name}: its state is managed by Holdfast; there is no lock to release"
+            raise Refused("HF-LOCK-6", managed)
         terraform = Terraform(context, workdir)
         await terraform.init()
         with audit_trail.audited(

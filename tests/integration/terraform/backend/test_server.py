@@ -73,7 +73,7 @@ class Terraform:
 
 @pytest.fixture(scope="module")
 def terraform(workplace: Path, quiet_path: str) -> Iterator[Terraform]:
-    scratch = workplace / "server"
+    scratch = workplace / "backend-server"
     scratch.mkdir(mode=0o700)
     with ExitStack() as stack:
         yield Terraform(stack, scratch, quiet_path)
