@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
-import hashlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
@@ -32,7 +30,7 @@ from holdfast.store.server_states.rules import (
     lock_request,
     read_new_state,
 )
-from holdfast.terraform.backend.rules import lock_id
+from holdfast.terraform.backend.rules import lock_id, matches_md5
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,7 +38,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LONGEST_NAME = 500
 _READS = ("GET", "HEAD")
-_WRITES = ("POST", "LOCK", "UNLOCK", "DELETE")
+_WRITES = ("POST", "PUT", "LOCK", "UNLOCK", "DELETE")
+"""PUT is POST: `update_method` of the backend chooses."""
 _NOT_ALLOWED = 405
 _OPERATIONS = ("push", "import")
 """What `holdfast state` does with a state; anything else is Terraform."""
@@ -150,7 +149,7 @@ class StateProtocol:
         _require_permission(principal, method, name)
         fields = {key.lower(): value for key, value in scope["headers"]}
         lock, number, why = _parameters(scope["query_string"])
-        longest = self._limits.body if method == "POST" else LONGEST_INFO
+        longest = self._limits.body if method in ("POST", "PUT") else LONGEST_INFO
         length = fields.get(b"content-length", b"0")
         if length.isdigit() and int(length) > longest:
             raise _too_large(longest)
@@ -167,7 +166,7 @@ class StateProtocol:
             lock=lock,
             number=number,
             why=why,
-            md5=_md5_field(fields.get(b"content-md5")),
+            md5=fields.get(b"content-md5"),
         )
 
     async def _receive(self, receive: Receive, body: _Body, longest: int) -> None:
@@ -189,7 +188,7 @@ class StateProtocol:
     def _answer(self, request: _Request) -> _Reply:
         """In a thread. What it returns is committed."""
         match request.method:
-            case "POST":
+            case "POST" | "PUT":
                 return self._write(request)
             case "LOCK":
                 _require_md5(request)
@@ -289,22 +288,9 @@ def _parameters(query: bytes) -> tuple[str | None, int | None, str]:
     return id_ or None, number, why if why in _OPERATIONS else "terraform"
 
 
-def _md5(data: bytes) -> bytes:
-    return hashlib.md5(data, usedforsecurity=False).digest()
-
-
-def _md5_field(field: bytes | None) -> bytes | None:
-    """Empty where it is not an MD5 sum."""
-    try:
-        return base64.b64decode(field, validate=True) if field is not None else None
-    except binascii.Error:
-        return b""
-
-
 def _require_md5(request: _Request, *, required: bool = False) -> None:
-    if request.md5 is None and not required:
-        return
-    if request.md5 != _md5(request.body):
+    matches = not required if request.md5 is None else matches_md5(request.body, request.md5)
+    if not matches:
         wrong = "has no Content-MD5" if request.md5 is None else "does not match its Content-MD5"
         raise StateRefusal(
             400,

@@ -61,13 +61,14 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/state"): Permission.READ_STATE,
     ("HEAD", "/state"): Permission.READ_STATE,
     ("POST", "/state"): Permission.WRITE_STATE,
+    ("PUT", "/state"): Permission.WRITE_STATE,
     ("LOCK", "/state"): Permission.WRITE_STATE,
     ("UNLOCK", "/state"): Permission.WRITE_STATE,
     ("DELETE", "/state"): Permission.WRITE_STATE,
 }
 OF_LITESTAR = ("/openapi.json/{path:str}", "/openapi.json/openapi.json")
 """Below the description, always 404."""
-STATE_METHODS = ("GET", "HEAD", "POST", "LOCK", "UNLOCK", "DELETE")
+STATE_METHODS = ("GET", "HEAD", "POST", "PUT", "LOCK", "UNLOCK", "DELETE")
 
 
 class Tokens(NamedTuple):

@@ -8,6 +8,8 @@ Plain classes and few imports, for the reason given in `backend/http.py`.
 
 from __future__ import annotations
 
+import binascii
+import hashlib
 import json
 
 from holdfast.terraform.backend.http import Refusal, Response
@@ -216,6 +218,15 @@ def _objects(value: object) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise ValueError("its resources cannot be read")
     return value
+
+
+def matches_md5(body: bytes, checksum: bytes) -> bool:
+    """Whether the body is the one that its Content-MD5 is of."""
+    try:
+        expected = binascii.a2b_base64(checksum, strict_mode=True)
+    except ValueError:
+        return False
+    return hashlib.md5(body, usedforsecurity=False).digest() == expected
 
 
 def lock_id(info: bytes) -> str | None:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import _thread
 import binascii
-import hashlib
 import socket
 import threading
 from hmac import compare_digest
 
 from holdfast.terraform.backend.http import Connection, ConnectionLost, Limits, Refusal, RequestHead, Response
-from holdfast.terraform.backend.rules import StateBackend, StateRules
+from holdfast.terraform.backend.rules import StateBackend, StateRules, matches_md5
 
 __all__ = ["Limits", "Refusal", "StateBackend", "StateServer", "variables"]
 
@@ -252,13 +251,7 @@ class StateServer:
 def _check_sum(head: RequestHead, body: bytes) -> None:
     """Compare the body with its Content-MD5, where there is one."""
     checksum = head.fields.get(b"content-md5")
-    if checksum is None:
-        return
-    try:
-        expected = binascii.a2b_base64(checksum, strict_mode=True)
-    except ValueError:
-        expected = b""
-    if hashlib.md5(body, usedforsecurity=False).digest() != expected:
+    if checksum is not None and not matches_md5(body, checksum):
         raise Refusal(400, "the request body does not match its Content-MD5")
 
 
