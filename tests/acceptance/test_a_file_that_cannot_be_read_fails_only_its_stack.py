@@ -84,7 +84,8 @@ def test_selection_and_checks_report_it_too(holdfast: Program) -> None:
     assert {stack["name"] for stack in affected["stacks"]} == {*CAUSES, "live/good"}
     assert causes(affected) == CAUSES
     findings = holdfast.json("check", code=3)["findings"]
-    files = {finding["file"] for finding in findings if finding["rule"] in {"HF904", "HF307"}}
+    unread = [finding for finding in findings if finding["rule"] in {"HF904", "HF307"}]
+    files = {place["file"] for finding in unread for place in (finding, *finding["also"])}
     assert files == {file for _, file in CAUSES.values()}
 
 

@@ -22,8 +22,10 @@ _FILE = "100"
 """The prefix of file modes; links and submodules have others."""
 _LINK = "120"
 _SUBMODULE = "160"
-_BOT = pattern(rb"\[bot\]|\0no-?reply@|renovate bot|-(?:updater|bot)(?:[@\0]|$)")
-_SHARED_ACCOUNTS = b"admin contact dev git github hello hi info mail me root".split()
+_BOT = pattern(r"\[bot\]|\0no-?reply@|renovate bot|-(?:updater|bot)(?:[@\0]|$)")
+_SHARED_ACCOUNTS = frozenset(
+    ("admin", "contact", "dev", "git", "github", "hello", "hi", "info", "mail", "me", "root")
+)
 """The first part of the addresses of many people."""
 _AMBIGUOUS = b"is ambiguous"
 """In a warning of `git rev-parse`."""
@@ -174,15 +176,16 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         return self._list_files()
 
     def authors(self) -> int | None:
-        """How many people the latest commits have; None if the history is cut off, or git fails."""
+        """How many people the latest commits have, as far as this clone has them; None if git fails."""
         answer = self._run("log", "-500", "--format=%aN%x00%aE")
-        if answer.code != 0 or self.shallow():
+        if answer.code != 0:
             return None
-        people: list[set[bytes]] = []
-        for line in filter(lambda line: not _BOT.search(line), set(answer.out.lower().splitlines())):
-            name, _, mail = line.partition(b"\0")
-            account = mail.partition(b"@")[0].rpartition(b"+")[2]
-            same = {name, mail, *(() if account in _SHARED_ACCOUNTS else (account,))}
+        people: list[set[str]] = []
+        lines = set(answer.out.decode(errors="replace").casefold().split("\n")) - {""}
+        for line in filter(lambda line: not _BOT.search(line), lines):
+            name, _, mail = line.partition("\0")
+            account = _spelling(mail.partition("@")[0].rpartition("+")[2])
+            same = {_spelling(name), mail, *(() if account in _SHARED_ACCOUNTS else (account,))}
             known = [person for person in people if person & same]
             people = [person for person in people if person not in known] + [same.union(*known)]
         return len(people) or None
@@ -271,6 +274,13 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
     def head(self) -> str | None:
         answer = self._run("rev-parse", "--verify", "--quiet", "HEAD")
         return answer.out.decode().strip() if answer.code == 0 else None
+
+
+def _spelling(name: str) -> str:
+    """Without accents, dots, spaces and hyphens: `ida.ek` and `Ida Ek` are the same person."""
+    import unicodedata  # noqa: PLC0415 - only needed here
+
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name))) or name
 
 
 def _missing_hint(reference: str) -> str:

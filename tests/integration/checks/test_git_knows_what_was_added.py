@@ -129,9 +129,17 @@ def test_contents_are_complete_or_have_a_reason(tmp_path: Path) -> None:
         (["release-bot <r@acme.io>", "GitHub <noreply@github.com>"], 1),
         (["Mia Abbot <mia@acme.io>"], 2),
         (["Ida <me@ida.dev>", "Tom <me@tom.dev>"], 3),
+        (["Ida Ék <Ida.Ek@acme.io>", "idaek <ida@home.dev>", "I. E. <ida-ek@ACME.io>"], 2),
     ],
 )
 def test_people_with_several_names_and_bots(repository: Path, others: list[str], expected: int) -> None:
     for author in others:
         run(repository, "commit", "-qm", "more", "--allow-empty", f"--author={author}")
     assert found(repository).authors() == expected
+
+
+def test_a_shallow_clone_counts_the_people_it_has(repository: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    run(tmp_path, "clone", "-q", "--depth=1", f"file://{repository}", str(clone))
+    assert found(clone).shallow()
+    assert found(clone).authors() == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 
 import pytest
 from checkouts import check, checkout, of
@@ -25,7 +26,7 @@ def the(id_: str) -> Rule:
     return found
 
 
-def levels(id_: str, files: dict[str, str], config: str | None = None) -> list[Severity]:
+def levels(id_: str, files: Mapping[str, str | bytes], config: str | None = None) -> list[Severity]:
     return [one.severity for one in of(check(the(id_), {"main.tf": "", **files}, config=config), the(id_))]
 
 
@@ -438,3 +439,65 @@ def test_code_beside_old_code_needs_no_lock_file() -> None:
     assert levels("HF306", plain, config) == []
     new = 'terraform {\n  required_providers {\n    aws = { source = "hashicorp/aws" }\n  }\n}\n'
     assert levels("HF306", {**plain, "a/main.tf": new}, config) == [WARNING]
+
+
+def requires(version: str) -> str:
+    return f'terraform {{\n  required_providers {{\n    aws = {{ source = "hashicorp/aws"{version} }}\n  }}\n}}\n'
+
+
+@pytest.mark.parametrize(
+    ("root", "state", "expected"),
+    [
+        (requires(""), "", WARNING),
+        (requires(', version = "~> 5.1"'), "", NOTE),
+        (requires(""), '{"version": 4, "terraform_version": "0.12.31"}', NOTE),
+        (requires(""), '{"version": 4, "terraform_version": "1.9.0"}', WARNING),
+    ],
+)
+def test_what_a_missing_lock_file_would_lock(root: str, state: str, expected: Severity) -> None:
+    """HF306: a constraint of the root module counts for all modules; old versions write no lock file."""
+    call = root + 'module "a" {\n  source = "./a"\n}\n'
+    files = {"main.tf": call, "a/main.tf": 'resource "aws_vpc" "a" {}\n', "terraform.tfstate": state}
+    assert levels("HF306", files) == [expected]
+
+
+FOLDER = "live/.terraform"
+
+
+def test_the_name_of_a_workspace_is_little() -> None:
+    """HF203; with more of the folder it is one finding, as severe as the rest."""
+    name = {f"{FOLDER}/environment": "dev"}
+    assert levels("HF203", name) == [NOTE]
+    assert levels("HF203", {**name, f"{FOLDER}/terraform.tfstate": "{}"}) == [ERROR]
+    assert levels("HF203", {"environment/.terraform/providers/a": ""}) == [ERROR]
+
+
+GOOGLE = "AI" + "zaSyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f'google_maps_api_key: "{GOOGLE}"', WARNING),
+        (f'googleMapsKey: "{GOOGLE}"', WARNING),
+        (f"src: https://maps.googleapis.com/api/js?key={GOOGLE}&v=3", WARNING),
+        (f'- name: FIREBASE_KEY\n  value: "{GOOGLE}"', WARNING),
+        (f'gemini_api_key: "{GOOGLE}"', ERROR),
+        (f'google_maps_api_key: ""\na: 1\ngemini_api_key: "{GOOGLE}"', ERROR),
+        (f'configmaps: a\nkey: "{GOOGLE}"', ERROR),
+    ],
+)
+def test_a_google_key_that_every_browser_has(text: str, expected: Severity) -> None:
+    assert levels("HF207", {"a.yaml": f"{text}\n"}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("id_", "code"), [("HF111", ""), ("HF112", 'terraform {\n  backend "local" {}\n}\n')]
+)
+def test_a_state_in_git_is_not_on_one_machine(id_: str, code: str) -> None:
+    files = {"live/main.tf": code, "live/terraform.tfstate": "{}"}
+    config = "version: 1\nstacks: [{ name: a, module: live, environment: prod }]\n"
+    (found,) = of(check(the(id_), files, config=config), the(id_))
+    assert "in Git (live/terraform.tfstate), where nothing locks or encrypts it, but" in found.message
+    (other,) = of(check(the(id_), checkout(files, config=config, tracked=["live/main.tf"])), the(id_))
+    assert "on one machine, but" in other.message

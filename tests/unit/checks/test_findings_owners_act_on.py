@@ -137,12 +137,18 @@ def backend(settings: str, type_: str = "s3") -> str:
         ('bucket = "s"\n    key = "k"\n    encrypt = true', []),
         ('bucket = "s"\n    key = "k"\n    encrypt = false', [ERROR]),
         ('bucket = "s"\n    key = "k"', [NOTE]),
-        ('bucket = "s"\n    key = "k"\n    endpoint = "https://s3.acme.internal"', [WARNING]),
+        ('bucket = "s"\n    key = "k"\n    endpoint = "https://s3.acme.internal"', [NOTE]),
+        ('bucket = "s"\n    key = "k"\n    encrypt = false\n    endpoint = "https://s3.acme.io"', [NOTE]),
+        ('bucket = "s"\n    key = "k"\n    encrypt = true\n    endpoint = "http://s3.acme.io"', [ERROR]),
+        (
+            'bucket = "s"\n    key = "k"\n    encrypt = true\n    endpoint = "http://minio.lan:9000"',
+            [WARNING],
+        ),
         ("", []),
     ],
 )
 def test_s3_encrypts_by_default(settings: str, expected: list[Severity]) -> None:
-    """Only other servers may not. An empty block is completed elsewhere."""
+    """Other servers often cannot. An empty block is completed elsewhere."""
     assert levels("HF116", {"main.tf": backend(settings)}) == expected
 
 

@@ -14,6 +14,7 @@ from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
+from holdfast.terraform.tables.stateful_types import stateful_types
 
 
 def the(id_: str) -> Rule:
@@ -61,6 +62,27 @@ def test_a_file_of_no_stack_and_code_that_cannot_be_read_are_skips() -> None:
 
 
 # What nothing keeps from being deleted.
+
+
+@pytest.mark.parametrize("type_", ["google_storage_bucket", "google_bigquery_dataset"])
+def test_a_provider_that_refuses_to_delete_what_is_not_empty_is_enough(type_: str) -> None:
+    assert not unplanned({"main.tf": f'resource "{type_}" "a" {{}}\n'}).findings
+    off = {"google_storage_bucket": "force_destroy", "google_bigquery_dataset": "delete_contents_on_destroy"}
+    (found,) = unplanned({"main.tf": f'resource "{type_}" "a" {{\n  {off[type_]} = true\n}}\n'}).findings
+    assert f"`{off[type_]} = false`" in str(found.hint)
+
+
+def test_each_setting_in_a_hint_is_enough() -> None:
+    """Of every type: what the hint says must clear the finding."""
+    for type_, row in stateful_types().items():
+        for name, safe in row.sufficient.items():
+            least = safe["min"] if isinstance(safe, dict) else safe[0] if isinstance(safe, list) else safe
+            *blocks, last = name.split(".")
+            written = f"{last} = {json.dumps(least)}"
+            for block in reversed(blocks):
+                written = f"{block} {{\n{written}\n}}"
+            report = unplanned({"main.tf": f'resource "{type_}" "a" {{\n{written}\n}}\n'})
+            assert not of(report, HF708), (type_, name)
 
 
 def unplanned(files: dict[str, str], config: str | None = None) -> Report:

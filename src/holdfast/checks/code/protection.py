@@ -78,7 +78,7 @@ def protection_of(
     if prevented is True or _is_lock_table(body, scope, planned):
         return Protection.YES
     best = Protection.UNKNOWN if isinstance(prevented, Unknown) else Protection.NO
-    for name, safe in _effective_settings(row):
+    for name, safe in row.sufficient.items():
         best = max(
             best, _protection_by(row, name, safe, body if planned is None else planned, scope), key=_rank
         )
@@ -102,19 +102,6 @@ def _is_lock_table(body: Body | None, scope: Scope, planned: Mapping[str, object
 
 def _rank(protection: Protection) -> int:
     return int(protection.value)
-
-
-def _effective_settings(row: Stateful) -> Iterator[tuple[str, Any]]:
-    """Settings that refuse a deletion; for types without one, settings that limit the loss.
-
-    A final snapshot or a recovery window is not enough if the type supports real protection.
-    """
-    strong = {name: safe for name, safe in row.protect.items() if _prevents_deletion(safe)}
-    yield from (strong or row.protect).items()
-
-
-def _prevents_deletion(safe: Any) -> bool:
-    return safe is True or isinstance(safe, list) or (isinstance(safe, str) and safe != "set")
 
 
 def _protection_by(row: Stateful, name: str, safe: Any, body: object, scope: Scope) -> Protection:

@@ -161,6 +161,7 @@ class _ReportBuilder:
             stacks=(finding.stack,) if finding.stack else tuple(stack_.name for stack_ in evaluation.stacks),
             id=finding_id(rule.id, finding, stack),
             paths=(path,) if path is not None else (),
+            group=finding.group,
         )
         yield path, reported
 

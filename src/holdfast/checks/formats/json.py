@@ -71,6 +71,7 @@ def _finding(finding: ReportedFinding) -> dict[str, object]:
             "file": waiver.place.file,
             "line": waiver.place.line,
         },
+        "also": [{"file": place.file, "line": place.line} for place in finding.also],
     }
 
 

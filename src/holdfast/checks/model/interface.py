@@ -89,6 +89,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     """Only needed for rules about the whole repository; otherwise it is known."""
     severity: Severity | None = None
     """If it differs from the rule's."""
+    group: str | None = None
+    """Those of a rule with the same one are shown as one. It may be the digest of a secret: never shown."""
 
 
 class Skipped(Struct, frozen=True, kw_only=True):
@@ -178,6 +180,7 @@ def finding(
     severity: Severity | None = None,
     stack: str | None = None,
     end_line: int | None = None,
+    group: str | None = None,
 ) -> Finding:
     """At a block (all its lines), an attribute, a place, or a whole file."""
     place, last = _place_and_end(where)
@@ -189,6 +192,7 @@ def finding(
         hint=hint,
         severity=severity,
         stack=stack,
+        group=group,
     )
 
 

@@ -15,6 +15,8 @@ from holdfast.checks.model.baseline import BaselineEntry
 from holdfast.checks.model.interface import Finding, Rule, Severity
 from holdfast.kernel.errors import Exit, Place
 
+_FEW = 3
+
 
 class Waiver(Struct, frozen=True, kw_only=True):
     """Accepts findings of `rule` until a date."""
@@ -61,6 +63,10 @@ class ReportedFinding(Struct, frozen=True, kw_only=True):
     """Its file, and links to it, as far as it was found under them."""
     novelty: Novelty | None = None
     """None: it was compared with nothing."""
+    group: str | None = None
+    """Those of a rule with the same one are shown as one finding."""
+    also: tuple[Place, ...] = ()
+    """The places of the others."""
 
     @property
     def waived(self) -> bool:
@@ -171,7 +177,7 @@ def finding_id(rule: str, finding: Finding, stack: str | None) -> str:
 
 
 def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
-    """The report without secrets, ready for any output."""
+    """The report without secrets, ready for any output; findings of one group are one."""
     # The same files and hints occur in thousands of findings.
     once = functools.cache(clean)
 
@@ -191,13 +197,33 @@ def redact_report(report: Report, clean: Callable[[str], str]) -> Report:
             address=maybe(finding.address),
             source=maybe(finding.source),
             waiver=without(finding.waiver) if finding.waiver else None,
+            also=tuple(place._replace(file=once(place.file)) for place in finding.also),
         )
-        for finding in report.findings
+        for finding in join_groups(report.findings)
     )
     skipped = tuple(
         replace(finding, reason=once(finding.reason), file=maybe(finding.file)) for finding in report.skipped
     )
     return replace(report, findings=findings, skipped=skipped)
+
+
+def join_groups(findings: Iterable[ReportedFinding]) -> tuple[ReportedFinding, ...]:
+    """One finding for each group, as far as all in it count alike; it names the places of the others."""
+    groups: dict[object, list[ReportedFinding]] = {}
+    for number, finding in enumerate(findings):
+        alike = (finding.rule.id, finding.group, finding.severity, finding.novelty, finding.waiver)
+        groups.setdefault(number if finding.group is None else alike, []).append(finding)
+    return tuple(_join(*group) for group in groups.values())
+
+
+def _join(first: ReportedFinding, *others: ReportedFinding) -> ReportedFinding:
+    if not others:
+        return first
+    also = tuple(dict.fromkeys(Place(file=other.file or "", line=other.line) for other in others))
+    texts = [f"line {place.line}" if place.file == first.file else str(place) for place in also[:_FEW]]
+    listed = ", ".join(texts) + (f" and {len(also) - _FEW} more" if len(also) > _FEW else "")
+    stacks = tuple(dict.fromkeys(name for finding in (first, *others) for name in finding.stacks))
+    return replace(first, message=f"{first.message} (also {listed})", stacks=stacks, also=also)
 
 
 def sort_findings(findings: Iterable[ReportedFinding]) -> tuple[ReportedFinding, ...]:

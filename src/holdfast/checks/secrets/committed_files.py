@@ -89,9 +89,12 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
         suspect = classify(path, content)
         if suspect is None or (suspect.folder is None and is_sealed(content() or b"")):
             continue
-        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked, suspect.severity)
+        whole = suspect.folder is not None  # The most severe of its files counts.
+        severity = None if whole else suspect.severity
+        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked, severity)
         found.setdefault(key, []).append((path, suspect))
-    for (_, tracked, _), ((path, suspect), *others) in found.items():
+    for (_, tracked, _), suspects in found.items():
+        (path, suspect), *others = sorted(suspects, key=lambda found: found[1].severity is not None)
         names = () if suspect.folder else tuple(f", `{name_of(other)}`" for other, _ in others)
         yield _committed(path, suspect, "".join(names)) if tracked else _not_ignored(path, suspect)
 

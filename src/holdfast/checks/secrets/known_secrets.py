@@ -92,6 +92,11 @@ _EXPIRES = frozenset(("aws-presigned-url", "aws-session-token"))
 """Within days, so that a committed one is hardly ever valid."""
 _FOR_TESTS = pattern(r"[sr]k_test_|ya29\.")
 """Keys of a test mode, and tokens that are valid for an hour."""
+_IN_BROWSERS = pattern(
+    r"(?i)(?<!config)(?<!config[_-])maps|map[_-]?(?:api[_-]?)?key|places|geocod|firebase|browser|front[_-]?end"
+    r"|current_key"
+)
+"""Around a Google key that every visitor of a page or user of an app has; referrers and APIs restrict it."""
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -173,7 +178,10 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
         return Severity.NOTE
     if format_ == "jwt" and not ((name := NAME_BEFORE.search(before)) and names_secret(name[1])):
         return Severity.WARNING  # Any signed data may be one.
-    return Severity.WARNING if format_ in _EXPIRES or _FOR_TESTS.match(secret) else Severity.ERROR
+    lines = "\n".join(before.split("\n")[-2:]) + after.partition("\n")[0]
+    in_browsers = format_ == "google-api-key" and _IN_BROWSERS.search(lines)
+    mild = format_ in _EXPIRES or _FOR_TESTS.match(secret) or in_browsers
+    return Severity.WARNING if mild else Severity.ERROR
 
 
 def _counts(text: str, start: int, end: int) -> bool:

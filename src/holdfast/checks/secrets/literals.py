@@ -25,6 +25,7 @@ from holdfast.checks.secrets.suspicion import (
     SecretKind,
     SuspiciousText,
     classify_text,
+    digest_of,
     ends_as_password,
     is_harmless,
     names_a_secret,
@@ -126,7 +127,8 @@ def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
             if suspicion is not None:
                 kind, severity = suspicion
                 severity = Severity.NOTE if _is_key_id(name, text, beside) else severity
-                yield SuspiciousText(kind, name, place_of(literal, file.path), severity, address)
+                place, digest = place_of(literal, file.path), digest_of(text)
+                yield SuspiciousText(kind, name, place, severity, address, digest=digest)
 
 
 def _is_key_id(name: str, text: str, beside: set[str]) -> bool:
@@ -248,6 +250,7 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
                 _severity(text),
                 resource.address,
                 resource.type,
+                digest_of(text.text),
             )
             yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
 

@@ -10,6 +10,7 @@ The first one that fits applies. Secrets of known formats have their own rule.
 from __future__ import annotations
 
 import base64
+import hashlib
 from enum import Enum
 
 from msgspec import Struct
@@ -66,6 +67,12 @@ class SuspiciousText(Struct, frozen=True):
     address: str | None = None
     type: str | None = None
     """The type of the resource, for `KNOWN`."""
+    digest: str | None = None
+    """Tells whether two are the same; never shown."""
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 def is_harmless(text: str) -> bool:

@@ -24,6 +24,7 @@ from holdfast.checks.secrets.suspicion import (
     SecretKind,
     SuspiciousText,
     classify_text,
+    digest_of,
     ends_as_password,
     is_command,
     is_identifier,
@@ -53,8 +54,8 @@ _NOT_BLANK = pattern(r"[^\n]")
 _DESCRIBES = pattern(r"(?:^|[\s{,])(?:description|error_message)\s*=\s*(?:<<[-~]?\w+\s*)?$")
 _LONGEST_ARGUMENT = 80
 
-_Suspicion = tuple[SecretKind, Severity, str]
-"""Last: its name."""
+_Suspicion = tuple[SecretKind, Severity, str, str]
+"""Last: its name and its digest."""
 
 
 def in_documents(checkout: Checkout) -> tuple[SuspiciousText | Skipped, ...]:
@@ -125,12 +126,12 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
     # Secrets of known formats have their own rule.
     reported = {secret.line for secret in known_in(text)}
     starts = line_starts(text)
-    for at, (kind, severity, name) in suspects:
+    for at, (kind, severity, name, digest) in suspects:
         line = bisect.bisect_right(starts, at)
         if line not in reported:
             reported.add(line)
             place = Place(file=path, line=line, column=at - starts[line - 1] + 1)
-            yield SuspiciousText(kind, name, place, severity)
+            yield SuspiciousText(kind, name, place, severity, digest=digest)
 
 
 def _embedded_texts(text: str) -> str:
@@ -187,7 +188,7 @@ def _random_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
             and not is_known(secret)
             and not _PUBLIC_KEY.search(text, max(start - 1200, 0), start)
         ):
-            yield start, (SecretKind.RANDOM, severity_of(quality_of(secret)), "")
+            yield start, (SecretKind.RANDOM, severity_of(quality_of(secret)), "", digest_of(secret))
 
 
 def _is_public(text: str, at: int, secret: str, words: tuple[str, ...]) -> bool:
@@ -204,7 +205,7 @@ def _inline_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
             if suspicion is None:
                 continue
             if suspicion[0] is SecretKind.RANDOM or not _is_comment(text, password_.start):
-                yield password_.start, (*suspicion, password_.name)
+                yield password_.start, (*suspicion, password_.name, digest_of(password_.text))
 
 
 def _is_comment(text: str, at: int) -> bool:

@@ -27,6 +27,8 @@ class Stateful(msgspec.Struct, frozen=True):
     """The same, in the `features` block of the provider."""
     unwritten: tuple[str, ...] = ()
     """Those of both whose default is the safe value."""
+    refuses: tuple[str, ...] = ()
+    """Those that refuse the deletion as long as it holds data."""
     note: str | None = None
     transient: bool = False
     """Its data passes through or is a copy (machines, queues, caches, logs), or it is part of a resource that
@@ -37,10 +39,34 @@ class Stateful(msgspec.Struct, frozen=True):
         return _HOLDS[self.holds] + (f" ({self.note})" if self.note else "")
 
     @property
+    def sufficient(self) -> dict[str, Any]:
+        """Settings that refuse a deletion; for types without one, settings that limit the loss.
+
+        A final snapshot or a recovery window is not enough if the type supports real protection.
+        """
+        strong = {
+            name: safe
+            for name, safe in self.protect.items()
+            if safe is True
+            or isinstance(safe, list)
+            or (isinstance(safe, str) and safe != "set")
+            or name in self.refuses
+        }
+        return strong or self.protect
+
+    @property
     def protections(self) -> tuple[str, ...]:
         """`deletion_protection = true`: what protects the resource outside of Holdfast too."""
+        return self._described(self.protect)
+
+    @property
+    def sufficient_protections(self) -> tuple[str, ...]:
+        """Those of which one is enough."""
+        return self._described(self.sufficient)
+
+    def _described(self, settings: dict[str, Any]) -> tuple[str, ...]:
         return (
-            *(f"`{_written(name, safe)}`" for name, safe in self.protect.items()),
+            *(f"`{_written(name, safe)}`" for name, safe in settings.items()),
             *(f"`{_written(name, safe)}` in the provider's features" for name, safe in self.features.items()),
         )
 

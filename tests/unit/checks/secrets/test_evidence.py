@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 
 import pytest
 from checkouts import check, of
@@ -40,7 +41,7 @@ ENCRYPTED = pem("ENCRYPTED PRIVATE KEY", der(BODY))
 FOR_LOCALHOST = pem("CERTIFICATE", der(BODY[:40] + b"localhost" + BODY))
 
 
-def levels(id_: str, files: dict[str, str], config: str | None = "") -> list[Severity]:
+def levels(id_: str, files: Mapping[str, str | bytes], config: str | None = "") -> list[Severity]:
     the = rule(id_)
     assert the is not None
     return [finding.severity for finding in of(check(the, files, config=config), the)]
@@ -242,7 +243,10 @@ def test_a_state_without_resources_is_a_warning() -> None:
     files = {"terraform.tfstate": state % "", "terraform.tfstate.backup": state % '{"mode": "managed"}'}
     assert levels("HF201", files) == [WARNING, ERROR]
     assert levels("HF201", {"terraform.tfstate": "not JSON"}) == [WARNING]
-    assert levels("HF201", {"terraform.tfstate": ""}) == [ERROR]
+    assert levels("HF201", {"terraform.tfstate": b"\xff\xfe"}) == [WARNING]
+    assert levels("HF201", {"terraform.tfstate": (state % "").encode("utf-16")}) == [WARNING]
+    assert levels("HF201", {"terraform.tfstate": (state % '{"mode": "managed"}').encode("utf-16")}) == [ERROR]
+    assert levels("HF201", {"terraform.tfstate": b" " * 5_000_001}) == [ERROR], "too large to be read"
 
 
 PAIR = 'resource "tls_private_key" "a" {\n  count = 1\n}\noutput "o" {\n  value = %s\n}\n'

@@ -23,11 +23,20 @@ def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI
     unclear = Severity.NOTE if stack.stack.environment_unclear else None
+    where = f"so the state is in the folder {store} on one machine"
+    if (path := _state_in_git(stack)) is not None:
+        where = f"and its state is in Git ({path}), where nothing locks or encrypts it"
     yield finding(
         stack.stack.place,
-        f"no backend is configured, so the state is in the folder {store} on one machine, but {why}",
+        f"no backend is configured, {where}, but {why}",
         severity=Severity.ERROR if lost else unclear,
     )
+
+
+def _state_in_git(stack: CheckedStack) -> str | None:
+    """The state beside the code, if it is committed."""
+    path = stack.checkout.code.tree.join(stack.stack.module, "terraform.tfstate")
+    return path if path in (stack.checkout.tracked or ()) else None
 
 
 HF111 = Rule(
@@ -49,6 +58,8 @@ def _check_local(stack: CheckedStack) -> Iterator[Finding]:
     why = why_shared(stack)
     if where is not None and backend.written_by is None and (why is not None or backend.type == "inmem"):
         because = f", but {why}" if why is not None else ""
+        if backend.type == "local" and (path := _state_in_git(stack)) is not None:
+            where = f"is a file in Git ({path}), where nothing locks or encrypts it"
         unclear = backend.type == "local" and stack.stack.environment_unclear
         target = stack.stack.target
         in_ci = backend.type == "inmem" or (target is not None and target.owner is Owner.CI)

@@ -14,6 +14,10 @@ from holdfast.stacks.backend import parse_address
 
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
 _HOST = pattern(r"\bhost\s*=\s*'?(?P<host>[^\s']+)")
+_PRIVATE = pattern(
+    r"10\..*|192\.168\..*|172\.(?:1[6-9]|2\d|3[01])\..*|[^.:]+|.*\.(?:local|lan|home|internal|svc(?:\..*)?|home\.arpa)"
+)
+"""Hosts of a private network."""
 _DEFAULTS = {"s3": False, "oss": False, "cos": True}
 """The default of `encrypt`."""
 _ADDRESSES = {
@@ -42,12 +46,13 @@ def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
     encrypt = backend.flag("encrypt", default=_DEFAULTS[backend.type])
     if encrypt is None:
         yield backend.unknown("encrypt")
-    elif not encrypt and backend.type == "s3" and not backend.has("encrypt"):
-        elsewhere = backend.has("endpoint") or backend.has("endpoints")
+    elif not encrypt and backend.type == "s3" and (backend.is_other_store or not backend.has("encrypt")):
+        # Many S3-compatible stores cannot encrypt at all.
         yield finding(
             backend.place_of("encrypt"),
             "without `encrypt = true` only the default encryption of the bucket protects the state",
-            severity=Severity.WARNING if elsewhere else Severity.NOTE,
+            severity=Severity.NOTE,
+            group="encrypt",
         )
     elif not encrypt:
         yield finding(
@@ -71,6 +76,8 @@ def _in_transit(backend: BackendView) -> Iterator[CheckResult]:
                 backend.place_of(name),
                 f"`{name}` has no TLS: the state is sent unencrypted",
                 hint="Use an `https://` address.",
+                severity=Severity.WARNING if _PRIVATE.fullmatch(parts.hostname or "") else None,
+                group=parts.hostname,
             )
     if backend.type == "consul":
         yield from _consul(backend)

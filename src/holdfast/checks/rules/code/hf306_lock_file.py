@@ -19,12 +19,14 @@ from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.reader import Unknown
 from holdfast.kernel.errors import Place, UsageError
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 from holdfast.terraform.lock_file import LockedProvider
 from holdfast.terraform.versions import Version
 
 _LOCKS = Version.parse("0.14")
 """The first version with lock files."""
+_APPLIED_BY = pattern(r'"terraform_version"\s*:\s*"(\d+\.\d+\.\d+)"')
 
 
 def _check_exists(module: Module) -> Iterator[CheckResult]:
@@ -38,9 +40,10 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
     if not required:
         yield from _external_modules(module)
         return
-    loose = next(filter(_is_loose, required), None)
+    pinned = {provider.source for provider in required if not _is_loose(provider)}
+    loose = next((provider for provider in required if provider.source not in pinned), None)
     first = loose or required[0]
-    severity = None if loose is not None else Severity.NOTE
+    severity = None if loose is not None and not _was_applied_by_old(module) else Severity.NOTE
     ignored = _ignored(module)
     if ignored is not None:
         yield finding(
@@ -79,6 +82,18 @@ def _is_locked_by_terragrunt(stack: CheckedStack) -> bool:
         for folder, _, name in (path.rpartition("/"),)
         if name == "terragrunt.hcl"
     )
+
+
+def _was_applied_by_old(module: Module) -> bool:
+    """Whether a state in Git shows that a version without lock files is in use."""
+    folder = "" if module.folder == "." else f"{module.folder}/"
+    states = (
+        module.checkout.text(path) or ""
+        for path in module.checkout.files
+        if path.startswith(folder) and path.endswith(".tfstate") and "/" not in path[len(folder) :]
+    )
+    versions = (match for match in map(_APPLIED_BY.search, states) if match is not None)
+    return any(Version.parse(match[1]) < _LOCKS for match in versions)
 
 
 def _says_version(module: Module) -> bool:

@@ -158,7 +158,7 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
 def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
     emptied = resource.body.attribute("force_destroy")
     intended = emptied is not None and constant(emptied.expression) is True
-    ways = ("`prevent_destroy = true` in `lifecycle`", *row.protections)
+    ways = ("`prevent_destroy = true` in `lifecycle`", *row.sufficient_protections)
     return finding(
         resource.block,
         f"`{resource.address}` {row.loss}, and its code does not protect it from deletion",

@@ -8,6 +8,7 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import OLD_SYNTAX, File
+from holdfast.hcl.reader import ENCRYPTED
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
@@ -91,7 +92,8 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
         more = f" (and {plural(others, 'more problem')})" if others else ""
         severity = Severity.WARNING if problem.code == OLD_SYNTAX else None
         what = f"{problem.message}{more}"
-        yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity)
+        group = problem.message if problem.code == ENCRYPTED else None
+        yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity, group=group)
 
 
 def _line(problem: Problem) -> int:

@@ -11,8 +11,8 @@ from holdfast.kernel.patterns import pattern
 
 _STATE_NAME = pattern(r"\.tfstate(?:$|[^A-Za-z])", re.IGNORECASE)
 _POSSIBLE_STATE_NAME = pattern(r"^[^.]+$|\.(?:json|bak|backup|old|orig|save|state|txt)$", re.IGNORECASE)
-_RESOURCES = pattern(rb'"(?:resources|primary)"\s*:\s*[\[{]\s*[{"]|"sensitive"\s*:\s*true|^\s*\Z')
-"""Of any version; a file that cannot be read may contain everything."""
+_RESOURCES = pattern(rb'"(?:resources|primary)"\s*:\s*[\[{]\s*[{"]|"sensitive"\s*:\s*true')
+"""Of any version."""
 _TYPES = pattern(rb'"type"\s*:\s*"([a-z0-9]+_\w+)"')
 _STORE = pattern(
     rb"aws_(?:s3_bucket\w*|s3_account_public_access_block|dynamodb_table|kms_(?:key|alias|key_policy)"
@@ -31,8 +31,9 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
     if _ELSEWHERE.search(path) or is_source_or_document(name):
         return None
     if _STATE_NAME.search(name):
-        inside = (content() or b"") if content is not None else None
-        harmless = _holds_little(inside) if inside is not None else _ENCRYPTED_NAME.search(name) is not None
+        harmless = (
+            _holds_little(content()) if content is not None else _ENCRYPTED_NAME.search(name) is not None
+        )
         first = _STATE_FILE.match(path)
         severity = Severity.WARNING if harmless else None
         return Suspect("a state file", severity=severity, belongs_to=first[0] if first is not None else None)
@@ -41,8 +42,10 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
     return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
 
 
-def _holds_little(inside: bytes) -> bool:
-    """Nothing, or only the bucket and the lock of the other states."""
+def _holds_little(inside: bytes | None) -> bool:
+    """Nothing, or only the bucket and the lock of the other states. What cannot be read may hold anything."""
+    if inside is None:
+        return False
     if not _RESOURCES.search(inside):
         return True
     types = _TYPES.findall(inside)
@@ -98,13 +101,19 @@ HF202 = Rule(
 _FOLDERS = (".terraform", ".terragrunt-cache")
 
 
-def _classify_folder(path: str, _content: Content | None) -> Suspect | None:
+def _classify_folder(path: str, content: Content | None) -> Suspect | None:
     if ".terra" not in path:
+        return None
+    # The name of a workspace. It does not appear in the history.
+    is_name = path.endswith("/.terraform/environment") or path == ".terraform/environment"
+    if is_name and content is None:
         return None
     parts = path.split("/")
     for at, part in enumerate(parts[:-1]):
         if part in _FOLDERS:
-            return Suspect("a working directory of Terraform", folder="/".join(parts[: at + 1]))
+            folder = "/".join(parts[: at + 1])
+            severity = Severity.NOTE if is_name else None
+            return Suspect("a working directory of Terraform", folder=folder, severity=severity)
     return None
 
 

@@ -47,9 +47,9 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             place = Place(file=path, line=secret.line, column=secret.column)
             severity = Severity.NOTE if described else secret.severity
             places.setdefault((secret.what, secret.digest, severity), []).append(place)
-    for (what, _, severity), (first, *others) in places.items():
+    for (what, digest, severity), (first, *others) in places.items():
         also = "".join(f", line {other.line}" for other in others).replace(",", ", also in", 1)
-        yield finding(first, f"secret in plain text ({what}){also}", severity=severity)
+        yield finding(first, f"secret in plain text ({what}){also}", severity=severity, group=digest)
 
 
 def _history(history: History) -> Iterator[CheckResult]:

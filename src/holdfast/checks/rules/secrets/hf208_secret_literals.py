@@ -36,20 +36,24 @@ def _random_text(text: SuspiciousText) -> Finding | None:
         return None
     name = f"`{text.name}`" if text.name else "a secret-looking name"
     message = f"{name} is set to a text that looks like a secret"
-    return finding(text.place, message, address=text.address, severity=text.severity)
+    return _finding(text, message)
+
+
+def _finding(text: SuspiciousText, message: str, hint: str | None = None) -> Finding:
+    address, severity = text.address, text.severity
+    return finding(text.place, message, address=address, hint=hint, severity=severity, group=text.digest)
 
 
 def _hard_coded(text: SuspiciousText) -> Finding | None:
     if text.kind is SecretKind.KNOWN:
         own = secret_facts.remedy("managed", text.type or "", (text.name,), otherwise="")
         message = f"`{text.name}` is a secret and is hard-coded here"
-        hint = f"{_FIX} {own}".rstrip()
-        return finding(text.place, message, address=text.address, hint=hint, severity=text.severity)
+        return _finding(text, message, hint=f"{_FIX} {own}".rstrip())
     if text.kind is not SecretKind.PASSWORD:
         return None
     inline = " " in text.name or text.name.startswith("-")
     message = f"the password of `{text.name}` is hard-coded" if inline else f"`{text.name}` is hard-coded"
-    return finding(text.place, message, address=text.address, severity=text.severity)
+    return _finding(text, message)
 
 
 HF208 = Rule(
