@@ -1,7 +1,8 @@
 """Locks, leases and versions of a state on the server against a model, with kills between any two statements.
 
 Whatever happens: a killed operation happened fully or not at all, an acknowledged version is present, only
-the holder of the lock adds versions, and fencing numbers only grow.
+the holder of the lock adds versions, and fencing numbers only grow. A lock that Terraform takes with the
+token of a run ends with the lease of that run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from holdfast.store.server_states.rules import (
     LEASE,
     Caller,
     HolderKind,
+    Lease,
     LockRequest,
     StateRefusal,
     read_new_state,
@@ -34,6 +36,8 @@ from holdfast.system import clock
 
 _POINTS = st.sampled_from([*[None] * 20, *range(10), *[-1] * 3])
 """Where a kill strikes: at a statement, after the commit, or nowhere."""
+_BEHIND = st.sampled_from([0, 0, 1])
+_NESTED = st.sampled_from([None, None, "nested-a", "nested-b"])
 _HOLDER = "holder"
 _CLIENTS = st.sampled_from([*[_HOLDER] * 4, "terraform-a", "terraform-b", "run-a", "run-b"])
 
@@ -54,6 +58,7 @@ class _Machine(RuleBasedStateMachine):
         self.rows = StateRows(self.database, StateCipher([KEY]))  # type: ignore[arg-type]
         # The model.
         self.holder: str | None = None
+        self.nested: str | None = None
         self.expired = False
         self.number = 0
         self.released: str | None = None
@@ -92,9 +97,21 @@ class _Machine(RuleBasedStateMachine):
         ahead=st.sampled_from([1, 1, 1, 2, 0, -1]),
         other=st.booleans(),
         behind=st.sampled_from([None, 0, 1]),
+        nested=_NESTED,
     )
-    def write(self, client: str, point: int | None, ahead: int, *, other: bool, behind: int | None) -> None:
-        """`ahead`: of the current serial. `behind`: how old its fencing number is, where it sends one."""
+    def write(
+        self,
+        client: str,
+        point: int | None,
+        ahead: int,
+        *,
+        other: bool,
+        behind: int | None,
+        nested: str | None,
+    ) -> None:
+        """`ahead`: of the current serial. `behind`: how old its fencing number is, where it sends one.
+        `nested`: the lock of Terraform with the token of the client.
+        """
         client, serial = self.client(client), max(self._serial() + ahead, 0)
         content = (envelope if other else state)(serial)
         number = self.number - behind if behind is not None else None
@@ -102,12 +119,15 @@ class _Machine(RuleBasedStateMachine):
         current = self.versions[-1] if self.versions else None
         repeated = current == content
         follows = current is None or serial > self._serial()
-        allowed = self.holder == client and not stale and (repeated or follows)
+        held = self.holder == client and self.nested == nested
+        allowed = held and not stale and (repeated or follows)
+        lease = Lease(client, self.number) if nested is not None else None
 
         def work() -> None:
             new = read_new_state(content)
             author = Author(who=client, why="test")
-            self.rows.write(self.key, new, author, lock=f"id-{client}", number=number)
+            lock = nested or f"id-{client}"
+            self.rows.write(self.key, new, author, lock=lock, number=number, lease=lease)
 
         if self.attempt(point, work, allowed=allowed) and allowed and not repeated:
             self.versions.append(content)
@@ -130,12 +150,32 @@ class _Machine(RuleBasedStateMachine):
     @rule(client=_CLIENTS, point=_POINTS)
     def unlock(self, client: str, point: int | None) -> None:
         client = self.client(client)
-        allowed = client in (self.holder, self.released)
+        allowed = client == self.holder or f"id-{client}" == self.released
         happened = self.attempt(
             point, lambda: self.rows.unlock(self.key, f"id-{client}", Caller(who=client)), allowed=allowed
         )
         if happened and self.holder == client:
             self._release()
+
+    @rule(client=_CLIENTS, id_=st.sampled_from(["nested-a", "nested-b"]), point=_POINTS, behind=_BEHIND)
+    def lock_within_a_lease(self, client: str, id_: str, point: int | None, behind: int) -> None:
+        """With a token of the client, perhaps of an earlier lease."""
+        client = self.client(client)
+        lease = Lease(client, self.number - behind)
+        allowed = self._holds(lease) and self.nested in (None, id_)
+        request = LockRequest(id=id_, info=lock_info(id_), who=client)
+        if self.attempt(point, lambda: self.rows.lock(self.key, request, lease=lease), allowed=allowed):
+            self.nested = id_ if allowed else self.nested
+
+    @rule(client=_CLIENTS, id_=st.sampled_from(["nested-a", "nested-b"]), point=_POINTS, behind=_BEHIND)
+    def unlock_within_a_lease(self, client: str, id_: str, point: int | None, behind: int) -> None:
+        client = self.client(client)
+        caller = Caller(who=client, lease=Lease(client, self.number - behind))
+        held = self._holds(caller.lease)
+        allowed = held and id_ in (self.nested, self.released)
+        happened = self.attempt(point, lambda: self.rows.unlock(self.key, id_, caller), allowed=allowed)
+        if happened and allowed and id_ == self.nested:
+            self.nested, self.released = None, id_
 
     @rule(admin=st.booleans(), point=_POINTS)
     def force_unlock(self, point: int | None, *, admin: bool) -> None:
@@ -143,7 +183,7 @@ class _Machine(RuleBasedStateMachine):
         if self.attempt(point, lambda: self.rows.force_unlock(self.key, caller), allowed=admin) and admin:
             self._release()
 
-    @rule(client=_CLIENTS, point=_POINTS, behind=st.sampled_from([0, 0, 1]))
+    @rule(client=_CLIENTS, point=_POINTS, behind=_BEHIND)
     def heartbeat(self, client: str, point: int | None, behind: int) -> None:
         client = self.client(client)
         number = self.number - behind
@@ -182,6 +222,7 @@ class _Machine(RuleBasedStateMachine):
     def delete(self, client: str, point: int | None) -> None:
         client = self.client(client)
         allowed = self.holder in (None, client)
+        allowed = allowed and self.nested is None
         happened = self.attempt(
             point,
             lambda: self.rows.delete(self.key, Caller(who=client), lock=f"id-{client}"),
@@ -208,7 +249,7 @@ class _Machine(RuleBasedStateMachine):
         assert row.fence == self.number
         assert (row.lock.who if row.lock is not None else None) == self.holder
         if row.lock is not None:
-            assert row.lock.number == self.number
+            assert (row.lock.number, row.lock.nested) == (self.number, self.nested)
             assert row.lock.expired(row.now) == self.expired
             assert (row.lock.kind is HolderKind.RUN) == row.lock.who.startswith("run")
         assert (stored.content if stored is not None else None) == (
@@ -232,12 +273,16 @@ class _Machine(RuleBasedStateMachine):
 
     def _hold(self, client: str) -> None:
         self.number += 1
-        self.holder, self.expired = client, False
+        self.holder, self.expired, self.nested = client, False, None
 
     def _release(self) -> None:
         if self.holder is not None:
-            self.released = self.holder
-        self.holder, self.expired = None, False
+            self.released = f"id-{self.holder}"
+        self.holder, self.expired, self.nested = None, False, None
+
+    def _holds(self, lease: Lease | None) -> bool:
+        run = self.holder if self.holder is not None and self.holder.startswith("run") else None
+        return run is not None and lease == (run, self.number)
 
 
 def test_leases_and_versions_hold(postgres: MadePostgres) -> None:

@@ -13,6 +13,8 @@ from holdfast.identity.roles import PERMISSIONS, Permission, Role
 ALL_TENANTS: Final = "*"
 DEFAULT_TENANT: Final = "default"
 _EVERYTHING: Final = ("*",)
+RUN: Final = "run"
+"""The kind of a token that belongs to one run."""
 
 
 class Principal(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from holdfast.database.database import Database
-from holdfast.identity.principal import Principal
+from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Role
 from holdfast.identity.tokens import GivenToken, NewToken, new_token
 from holdfast.system import clock
@@ -25,8 +25,6 @@ _NAMES: Final = (
     "expires", "last_used", "revoked",
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
-RUN: Final = "run"
-"""The kind of a token that belongs to one run."""
 _LEASE: Final = """
     select 1 from state_locks l join states s on s.id = l.state
     where s.tenant = %(tenant)s and s.name = %(state)s and s.deleted is null

@@ -14,9 +14,9 @@ from typing import Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
-from holdfast.identity.principal import Principal
+from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission
-from holdfast.identity.token_rows import RUN, TokenRows
+from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import parse_token
 from holdfast.server.exceptions import problem
 from holdfast.server.problems import Denial

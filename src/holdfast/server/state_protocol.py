@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.identity.principal import Principal
-from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
 from holdfast.store.server_states.cipher import VersionPlace
@@ -27,6 +26,7 @@ from holdfast.store.server_states.rules import (
     LONGEST_INFO,
     Caller,
     StateRefusal,
+    caller_of,
     lock_request,
     read_new_state,
 )
@@ -161,7 +161,7 @@ class StateProtocol:
         return _Request(
             method=method,
             key=StateKey(principal.home_tenant, name),
-            caller=Caller(who=principal.name, admin=principal.may(Permission.ADMINISTER)),
+            caller=caller_of(principal),
             body=b"".join(body.chunks),
             lock=lock,
             number=number,
@@ -192,7 +192,8 @@ class StateProtocol:
                 return self._write(request)
             case "LOCK":
                 _require_md5(request)
-                self._rows.lock(request.key, lock_request(request.body, request.caller))
+                info = lock_request(request.body, request.caller)
+                self._rows.lock(request.key, info, lease=request.caller.lease)
             case "UNLOCK":
                 self._unlock(request)
             case "DELETE":
@@ -212,8 +213,16 @@ class StateProtocol:
     def _write(self, request: _Request) -> _Reply:
         _require_md5(request, required=True)
         new = read_new_state(request.body)
-        author = Author(who=request.caller.who, why=request.why)
-        place = self._rows.write(request.key, new, author, lock=request.lock, number=request.number)
+        lease = request.caller.lease
+        author = Author(who=request.caller.who, why=request.why, run=lease.run if lease is not None else None)
+        place = self._rows.write(
+            request.key,
+            new,
+            author,
+            lock=request.lock,
+            number=request.number,
+            lease=lease,
+        )
         return _Reply(written=(place, request.body) if place is not None else None)
 
     def _unlock(self, request: _Request) -> None:

@@ -27,7 +27,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ABSENT, CHANGED
 from holdfast.store.server_states.blobs import LOCKS, VERSIONS, StateBlobs
 from holdfast.store.server_states.rows import StateKey, StateRows
-from holdfast.store.server_states.rules import Caller, HolderKind, StateLock, StateRefusal, run_lease
+from holdfast.store.server_states.rules import HolderKind, StateLock, StateRefusal, caller_of, run_lease
 from holdfast.system import clock
 
 CLAIMS: Final = "claims"
@@ -81,11 +81,7 @@ class StoreAccess:
         self._tag = tag or clock.random_token()
         blobs = DatabaseBlobs(rows.database, self._tenant, new_tag=lambda: self._tag)
         self._encrypted = EncryptedBlobs(blobs, lambda: self._cipher)
-        self._states = StateBlobs(
-            rows,
-            self._tenant,
-            Caller(who=principal.name, admin=principal.may(Permission.ADMINISTER)),
-        )
+        self._states = StateBlobs(rows, self._tenant, caller_of(principal))
 
     def read(self, name: str) -> StoredBlob:
         self._require(name, "read")

@@ -20,7 +20,7 @@ from holdfast.server.state_protocol import valid_name
 from holdfast.states import server_versions
 from holdfast.states.server_versions import SecretsFound
 from holdfast.store.server_states.rows import StateKey, StateRows, Waiting
-from holdfast.store.server_states.rules import Caller, HolderKind
+from holdfast.store.server_states.rules import HolderKind, caller_of
 from holdfast.store.server_states.versions import StateInfo, StateVersion, StateVersions
 from holdfast.terraform.statefile.diff import OutputDiff, ResourceDiff
 
@@ -175,7 +175,7 @@ def diff(
 def rollback(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Rollback]) -> StateVersion:
     _state(principal, rows, state_id)
     return server_versions.rollback(
-        rows, principal.home_tenant, state_id, data.version, _caller(principal), reason=data.reason
+        rows, principal.home_tenant, state_id, data.version, caller_of(principal), reason=data.reason
     )
 
 
@@ -183,7 +183,7 @@ def rollback(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Rollb
 def pin(principal: Who, rows: Rows, state_id: StateId, number: Number, data: JSONBody[Pin]) -> StateVersion:
     _state(principal, rows, state_id)
     versions = StateVersions(rows)
-    versions.pin(principal.home_tenant, state_id, number, _caller(principal), reason=data.reason)
+    versions.pin(principal.home_tenant, state_id, number, caller_of(principal), reason=data.reason)
     return versions.show(principal.home_tenant, state_id, number)
 
 
@@ -193,7 +193,7 @@ def purge(
 ) -> StateVersion:
     _state(principal, rows, state_id)
     versions = StateVersions(rows)
-    versions.purge(principal.home_tenant, state_id, number, _caller(principal), reason=data.reason)
+    versions.purge(principal.home_tenant, state_id, number, caller_of(principal), reason=data.reason)
     return versions.show(principal.home_tenant, state_id, number)
 
 
@@ -202,7 +202,7 @@ def change_settings(
     principal: Who, rows: Rows, state_id: StateId, data: JSONBody[StateSettings]
 ) -> StateInfo:
     key = StateKey(principal.home_tenant, _state(principal, rows, state_id).name)
-    rows.allow_unlocked_writes(key, _caller(principal), allowed=data.unlocked_writes)
+    rows.allow_unlocked_writes(key, caller_of(principal), allowed=data.unlocked_writes)
     return _state(principal, rows, state_id)
 
 
@@ -212,7 +212,7 @@ def change_settings_by_name(principal: Who, rows: Rows, data: JSONBody[NamedSett
     if not principal.covers_state(name):
         raise UsageError("HF-STATE-51", f"there is no state {name}")
     key = StateKey(principal.home_tenant, name)
-    rows.allow_unlocked_writes(key, _caller(principal), allowed=data.unlocked_writes)
+    rows.allow_unlocked_writes(key, caller_of(principal), allowed=data.unlocked_writes)
     return data
 
 
@@ -224,7 +224,7 @@ def show_lock(principal: Who, rows: Rows, state_id: StateId) -> LockDocument:
 @post("/{state_id:str}/unlock", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
 def unlock(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Unlock]) -> LockDocument:
     key = StateKey(principal.home_tenant, _state(principal, rows, state_id).name)
-    rows.force_unlock(key, Caller(who=principal.name, admin=True), id_=data.id, reason=data.reason)
+    rows.force_unlock(key, caller_of(principal), id_=data.id, reason=data.reason)
     return _lock_document(rows, key)
 
 
@@ -260,7 +260,3 @@ def _lock_document(rows: StateRows, key: StateKey) -> LockDocument:
         expired=lock is not None and row is not None and lock.expired(row.now),
         waiting=waiting,
     )
-
-
-def _caller(principal: Principal) -> Caller:
-    return Caller(who=principal.name, admin=principal.may(Permission.ADMINISTER))

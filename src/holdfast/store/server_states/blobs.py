@@ -78,7 +78,7 @@ class StateBlobs:
         author = Author(who=self._caller.who, why=described["why"], run=described["run"])
         compressed = self._rows.cipher.compress(content)
         with self._rows.change(key) as change:
-            is_new = accepts_run_write(change.row, new, run=author.run)
+            is_new = accepts_run_write(change.row, new, run=author.run, lease=self._caller.lease)
             if not is_new or change.next_number != number:
                 # The answer to the first attempt may have been lost.
                 return not is_new and change.next_number == number + 1

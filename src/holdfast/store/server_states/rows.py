@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
@@ -21,6 +22,7 @@ from holdfast.store.server_states.rules import (
     Caller,
     CurrentVersion,
     HolderKind,
+    Lease,
     LockRequest,
     NewState,
     StateLock,
@@ -48,19 +50,22 @@ _STATE = """
 _NEW_STATE = """
     insert into states (id, tenant, name) values (%(id)s, %(tenant)s, %(name)s) on conflict do nothing"""
 _LOCK = """
-    select id, info, kind, who, run, number, taken, beat, expires, taken_from from state_locks
+    select id, info, kind, who, run, number, taken, beat, expires, taken_from, nested, nested_info
+    from state_locks
     where state = %(state)s"""
 _CURRENT = """
     select number, serial, lineage, empty, resources is null as encrypted, digest from state_versions
     where state = %(state)s and number = %(number)s"""
 _HELD = """
     insert into state_locks
-      (state, tenant, id, info, kind, who, run, number, taken, beat, expires, taken_from)
+      (state, tenant, id, info, kind, who, run, number, taken, beat, expires, taken_from, nested,
+      nested_info)
     values (%(state)s, %(tenant)s, %(id)s, %(info)s, %(kind)s, %(who)s, %(run)s, %(number)s, %(taken)s,
-      %(beat)s, %(expires)s, %(taken_from)s)
+      %(beat)s, %(expires)s, %(taken_from)s, %(nested)s, %(nested_info)s)
     on conflict (state) do update set id = excluded.id, info = excluded.info, kind = excluded.kind,
       who = excluded.who, run = excluded.run, number = excluded.number, taken = excluded.taken,
-      beat = excluded.beat, expires = excluded.expires, taken_from = excluded.taken_from"""
+      beat = excluded.beat, expires = excluded.expires, taken_from = excluded.taken_from,
+      nested = excluded.nested, nested_info = excluded.nested_info"""
 _WAITING = """
     insert into state_lock_queue (state, tenant, id, who, run)
     values (%(state)s, %(tenant)s, %(id)s, %(who)s, %(run)s)
@@ -149,12 +154,16 @@ class StateChange(Statements):
         if lock != self.row.lock:
             self.run(_HELD, **{name: getattr(lock, name) for name in lock.__struct_fields__})
             self.run("update states set fence = %(number)s where id = %(state)s", number=lock.number)
-        self.run(_NOT_WAITING, id=lock.id)
+        self.run(_NOT_WAITING, id=lock.writer)
         return lock
 
-    def release(self, lock: StateLock) -> None:
-        self.run("delete from state_locks where state = %(state)s")
-        self.run("update states set released = %(id)s where id = %(state)s", id=lock.id)
+    def release(self, lock: StateLock, id_: str | None = None) -> None:
+        """With the id of the nested lock, only that one: the run keeps its lease."""
+        if id_ is not None and id_ == lock.nested:
+            self.hold(replace(lock, nested=None, nested_info=None))
+        else:
+            self.run("delete from state_locks where state = %(state)s")
+        self.run("update states set released = %(id)s where id = %(state)s", id=id_ or lock.id)
 
     def add(self, new: NewState, data: bytes, author: Author) -> None:
         """`data` is encrypted for the next number."""
@@ -210,12 +219,19 @@ class StateRows:
         )
 
     def write(
-        self, key: StateKey, new: NewState, author: Author, *, lock: str | None, number: int | None = None
+        self,
+        key: StateKey,
+        new: NewState,
+        author: Author,
+        *,
+        lock: str | None,
+        number: int | None = None,
+        lease: Lease | None = None,
     ) -> VersionPlace | None:
         """The new version; None where it is the current one, sent again."""
         compressed = self.cipher.compress(new.content)
         with self.change(key) as change:
-            if not accepts_write(change.row, new, lock=lock, number=number):
+            if not accepts_write(change.row, new, lock=lock, number=number, lease=lease):
                 return None
             return self.add(change, new, compressed, author)
 
@@ -224,11 +240,14 @@ class StateRows:
         change.add(new, self.cipher.encrypt(place, compressed), author)
         return place
 
-    def lock(self, key: StateKey, request: LockRequest) -> StateLock:
-        """For Terraform or a run. Who does not get it is put into the queue."""
+    def lock(self, key: StateKey, request: LockRequest, *, lease: Lease | None = None) -> StateLock:
+        """For Terraform or a run, or (within its lease) for Terraform with the token of a run.
+
+        Who does not get it is put into the queue.
+        """
         with self.change(key) as change:
             try:
-                return change.hold(granted_lock(change.row, request))
+                return change.hold(granted_lock(change.row, request, lease=lease))
             except StateRefusal as refusal:
                 refused = refusal
                 change.run(_WAITING, id=request.id, who=request.who, run=request.run)
@@ -238,7 +257,7 @@ class StateRows:
         with self.change(key) as change:
             lock = released_lock(change.row, id_, caller)
             if lock is not None:
-                change.release(lock)
+                change.release(lock, id_)
                 if lock.who != caller.who:
                     change.record(caller.who, "unlock", f"lock {lock.id} of {lock.who}")
 
@@ -261,7 +280,7 @@ class StateRows:
         with self.change_existing(key) as change:
             if change is None:
                 return False
-            require_deletable(change.row, lock=lock)
+            require_deletable(change.row, lock=lock, lease=caller.lease)
             if change.row.current is None:
                 return False
             id_ = clock.new_id()
@@ -364,4 +383,6 @@ def _locked_row(connection: Connection[Any], key: StateKey) -> StateRow | None:
 
 
 def _lock(row: Mapping[str, Any]) -> StateLock:
-    return StateLock(**{**row, "kind": HolderKind(row["kind"]), "info": bytes(row["info"])})
+    nested_info = bytes(row["nested_info"]) if row["nested_info"] is not None else None
+    known = {"kind": HolderKind(row["kind"]), "info": bytes(row["info"]), "nested_info": nested_info}
+    return StateLock(**{**row, **known})

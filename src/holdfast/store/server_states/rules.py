@@ -4,6 +4,9 @@ A lock belongs to plain Terraform, which holds it until it is released, or to a 
 shows that it is alive. Its fencing number grows with every holder and is never used twice. A lock changes
 hands when it is released; the lease of a run also when its heartbeat has stopped and its holder is proved or
 declared dead.
+
+Plain Terraform with the token of a run takes its lock within the lease of that run, and loses it with the
+lease.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import hashlib
 import json
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NoReturn, TypedDict
+from typing import NamedTuple, NoReturn, TypedDict
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.identity.principal import RUN, Principal
+from holdfast.identity.roles import Permission
 from holdfast.kernel.values import MaskedStruct
 from holdfast.terraform.backend.http import Refusal
 from holdfast.terraform.backend.rules import (
@@ -70,14 +75,39 @@ class StateLock(LockRequest, frozen=True, kw_only=True):
     """None: an ordinary lock, held until it is released."""
     taken_from: str | None = None
     """Whose lease it was, and why it was taken over."""
+    nested: str | None = None
+    """The id of the lock that Terraform holds within the lease."""
+    nested_info: bytes | None = None
+
+    @property
+    def writer(self) -> str:
+        """The id that a write must name."""
+        return self.nested or self.id
 
     def expired(self, now: datetime) -> bool:
         return self.expires is not None and now >= self.expires
 
 
+class Lease(NamedTuple):
+    """What the token of a run was created for."""
+
+    run: str
+    number: int
+
+
 class Caller(Struct, frozen=True, kw_only=True):
     who: str
     admin: bool = False
+    lease: Lease | None = None
+
+
+def caller_of(principal: Principal) -> Caller:
+    claims = principal.claims if principal.kind == RUN else {}
+    return Caller(
+        who=principal.name,
+        admin=principal.may(Permission.ADMINISTER),
+        lease=Lease(claims["run"], int(claims["fence"])) if "fence" in claims else None,
+    )
 
 
 class CurrentVersion(Struct, frozen=True, kw_only=True):
@@ -182,9 +212,16 @@ def run_lease(run: str, id_: str, *, who: str, created: str, version: str) -> Lo
     return LockRequest(id=id_, info=json.dumps(info).encode(), kind=HolderKind.RUN, who=who, run=run)
 
 
-def granted_lock(row: StateRow, request: LockRequest, *, taken_from: str | None = None) -> StateLock:
+def granted_lock(
+    row: StateRow, request: LockRequest, *, lease: Lease | None = None, taken_from: str | None = None
+) -> StateLock:
     """The lock that the request gets: its own one again, or a new one. Otherwise it is held by another."""
     lock = row.lock
+    if lease is not None:
+        lock = _require_lease(row, lease)
+        if lock.nested not in (None, request.id):
+            refuse_locked(lock, nested=True)
+        return replace(lock, nested=request.id, nested_info=request.info)
     if lock is not None and taken_from is None:
         if (lock.id, lock.kind, lock.run) == (request.id, request.kind, request.run):
             return lock
@@ -225,19 +262,15 @@ def renewed_lease(row: StateRow, id_: str, number: int) -> StateLock:
     """The heartbeat of the lease that a run believes to hold."""
     lock = row.lock
     if lock is None or (lock.id, lock.number) != (id_, number):
-        raise StateRefusal(
-            409,
-            "HF-STATE-49",
-            f"this run has lost its lease on {row.name}",
-            hint=f"Show who holds it: holdfast state locks --state {row.name}. Then plan again.",
-        )
+        raise _lost_lease(409, row.name)
     return replace(lock, beat=row.now, expires=row.now + LEASE if lock.expires is not None else None)
 
 
 def released_lock(row: StateRow, id_: str, caller: Caller) -> StateLock | None:
     """The lock to release; None where it was released before, and the response to that was lost."""
-    lock = row.lock
-    if lock is None or lock.id != id_:
+    lock = row.lock if caller.lease is None else _require_lease(row, caller.lease)
+    own = () if lock is None else (lock.nested,) if caller.lease is not None else (lock.nested, lock.id)
+    if lock is None or id_ not in own:
         if id_ == row.released:
             return None
         raise StateRefusal(
@@ -258,19 +291,30 @@ def forced_unlock(row: StateRow, caller: Caller) -> StateLock | None:
     return row.lock
 
 
-def accepts_write(row: StateRow, new: NewState, *, lock: str | None, number: int | None = None) -> bool:
+def accepts_write(
+    row: StateRow,
+    new: NewState,
+    *,
+    lock: str | None,
+    number: int | None = None,
+    lease: Lease | None = None,
+) -> bool:
     """Whether to store it; False where it is the stored one, sent again. Otherwise it is refused.
 
     `number` is the fencing number, where the writer knows it.
     """
+    if lease is not None:
+        _require_lease(row, lease)
     _require_lock(row, lock, number)
     return _follows(row, new)
 
 
-def accepts_run_write(row: StateRow, new: NewState, *, run: str | None) -> bool:
+def accepts_run_write(row: StateRow, new: NewState, *, run: str | None, lease: Lease | None = None) -> bool:
     """For a run: its claim on the stack is enough, unless plain Terraform or another run holds the lock."""
-    if row.lock is not None and (row.lock.run is None or row.lock.run != run):
-        refuse_locked(row.lock)
+    if lease is not None:
+        _require_lease(row, lease)
+    if row.lock is not None and (row.lock.run is None or row.lock.run != run or row.lock.nested):
+        refuse_locked(row.lock, nested=row.lock.run == run)
     return _follows(row, new)
 
 
@@ -297,7 +341,7 @@ def _follows(row: StateRow, new: NewState) -> bool:
 def _require_lock(row: StateRow, lock: str | None, number: int | None) -> None:
     held = row.lock
     if held is not None:
-        if held.id != lock:
+        if held.writer != lock:
             refuse_locked(held)
         if number is not None and number != held.number:
             renewed_lease(row, held.id, number)
@@ -312,14 +356,33 @@ def _require_lock(row: StateRow, lock: str | None, number: int | None) -> None:
         )
 
 
-def require_deletable(row: StateRow, *, lock: str | None) -> None:
-    if row.lock is not None and row.lock.id != lock:
+def _require_lease(row: StateRow, lease: Lease) -> StateLock:
+    """Also where the lease ended after the token was checked."""
+    if row.lock is None or (row.lock.run, row.lock.number) != lease:
+        raise _lost_lease(403, row.name)
+    return row.lock
+
+
+def require_deletable(row: StateRow, *, lock: str | None, lease: Lease | None = None) -> None:
+    if lease is not None:
+        _require_lease(row, lease)
+    if row.lock is not None and row.lock.writer != lock:
         refuse_locked(row.lock)
 
 
-def refuse_locked(lock: StateLock) -> NoReturn:
-    refusal = locked_by(lock.info)
+def refuse_locked(lock: StateLock, *, nested: bool = False) -> NoReturn:
+    """`nested`: to the run itself, which asks who holds the lock within its lease."""
+    refusal = locked_by(lock.nested_info or lock.info if nested else lock.info)
     raise StateRefusal(423, "HF-STATE-45", refusal.message, body=refusal.body)
+
+
+def _lost_lease(status: int, name: str) -> StateRefusal:
+    return StateRefusal(
+        status,
+        "HF-STATE-49",
+        f"this run has lost its lease on {name}",
+        hint=f"Show who holds it: holdfast state locks --state {name}. Then plan again.",
+    )
 
 
 def _admin_needed(name: str) -> StateRefusal:
