@@ -48,6 +48,8 @@ class Actor(Struct, frozen=True, kw_only=True):
     because: str
     """Why the identity is verified, or why not."""
     claims: Mapping[str, str]
+    subject: str = ""
+    """What a server compares: the same for all tokens of one person, and of no other."""
 
     @property
     def shown(self) -> str:
@@ -62,7 +64,7 @@ class Actor(Struct, frozen=True, kw_only=True):
 
 def actor_from(document: Mapping[str, object]) -> Actor:
     """As a server verified it."""
-    return convert({name: document[name] for name in Actor.__struct_fields__}, Actor)
+    return convert({name: document[name] for name in Actor.__struct_fields__ if name in document}, Actor)
 
 
 def current_actor(environment: Environment) -> Actor:

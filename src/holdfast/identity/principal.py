@@ -35,6 +35,19 @@ class Principal(Struct, frozen=True, kw_only=True):
     """What the issuer of a CI token verified."""
 
     @property
+    def subject(self) -> str:
+        """The same for all tokens of one person or CI job, and of no other: what identities are compared by.
+
+        The name of a token is that of its person in the tenant: only who may create all tokens with this name
+        may create another (`TokenRows.name_is_free`). Without a name of its own it stands for itself.
+        """
+        if self.kind == RUN:
+            return self.claims.get("subject", f"run:{self.id}")
+        if self.kind == "oidc":
+            return f"oidc:{self.claims.get('iss', '')} {self.name}"
+        return f"token:{self.id}" if self.name == self.role.value else f"name:{self.name}"
+
+    @property
     def home_tenant(self) -> str:
         """Of what it names without a tenant."""
         return DEFAULT_TENANT if self.tenant == ALL_TENANTS else self.tenant

@@ -50,6 +50,19 @@ class TokenInfo(Struct, frozen=True, kw_only=True):
     def active(self, now: datetime) -> bool:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
+    def is_within(self, grantor: Principal) -> bool:
+        """Whether `grantor` could have created it."""
+        own = Principal(
+            id=self.id,
+            name=self.name,
+            kind=self.kind,
+            role=self.role,
+            tenant=self.tenant,
+            stacks=self.stacks,
+            states=self.states,
+        )
+        return own.is_within(grantor)
+
 
 class CreatedToken(Struct, frozen=True, kw_only=True):
     info: TokenInfo
@@ -129,7 +142,7 @@ class TokenRows:
             stacks=(),
             states=tuple(map(_literal, states)),
             reads=tuple(map(_literal, reads)),
-            claims=claims,
+            claims={**claims, "subject": holder.subject},
         )
         return self.create(principal, created_by=holder.name, expires=expires)
 
@@ -160,16 +173,30 @@ class TokenRows:
             ).fetchall()
         return tuple(map(_info, rows))
 
-    def revoke(self, id_: str, tenant: str | None, *, by: str) -> TokenInfo | None:
-        """None: there is no such token in this tenant. Revoking twice changes nothing."""
+    def name_is_free(self, wanted: Principal, grantor: Principal) -> bool:
+        """A person's tokens share their name: only who may create all of them may create another."""
+        if wanted.name == wanted.role.value:
+            return True
+        with self._database.transaction() as connection:
+            rows = connection.execute(
+                f"select {_COLUMNS} from tokens where kind = 'token' and lower(name) = lower(%s)"  # noqa: S608
+                " and tenant in (%s, '*')",
+                (wanted.name, wanted.tenant),
+            ).fetchall()
+        return all(info.name == wanted.name and info.is_within(grantor) for info in map(_info, rows))
+
+    def revoke(self, id_: str, grantor: Principal) -> TokenInfo | None:
+        """None: there is no such token that `grantor` could have created. Twice changes nothing."""
         with self._database.transaction() as connection:
             row = connection.execute(
                 "update tokens set revoked = coalesce(revoked, now()),"  # noqa: S608 - our own column names
-                " revoked_by = coalesce(revoked_by, %s)"
-                f" where id = %s and (%s::text is null or tenant = %s) returning {_COLUMNS}",
-                (by, id_, tenant, tenant),
+                f" revoked_by = coalesce(revoked_by, %s) where id = %s returning {_COLUMNS}",
+                (grantor.name, id_),
             ).fetchone()
-        return None if row is None else _info(row)
+            if row is None or not _info(row).is_within(grantor):
+                connection.rollback()
+                return None
+        return _info(row)
 
     def mark_exchanged(self, issuer: str, token: str, expires: datetime) -> bool:
         """False: it was exchanged before."""

@@ -18,7 +18,7 @@ from holdfast.runs.apply import already_applied
 from holdfast.runs.history import choose_run
 from holdfast.runs.record import register_run_secrets
 from holdfast.runs.run import read_run
-from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.approvals import Approval, ApprovalKind, is_same_person
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
@@ -142,7 +142,7 @@ def require_not_own(me: Actor, stack: str, author: Mapping[str, object]) -> tupl
     if not me.verified or not author.get("verified"):
         who = "your" if not me.verified else "the planner's"
         return (f"cannot check for self-approval: {who} identity is not verified",)
-    if (author.get("kind"), author.get("name")) == (me.kind, me.name):
+    if is_same_person(author, me.document()):
         raise Refused(
             "HF-APPR-3",
             f"{stack}: {me.name} made this plan and cannot approve it",

@@ -53,4 +53,5 @@ def actor_of(principal: Principal, address: str) -> Actor:
         verified=True,
         because=f"{_BECAUSE[principal.kind]} ({principal.id})" if principal.id else _BECAUSE[principal.kind],
         claims=principal.claims,
+        subject=principal.subject,
     )

@@ -41,7 +41,7 @@ class Approval(Struct, frozen=True, kw_only=True):
         Without proof that is the user of a machine, whatever name the environment claims.
         """
         if self.verified:
-            return f"{self.who.get('kind')}:{self.who.get('name')}"
+            return str(self.who.get("subject") or f"{self.who.get('kind')}:{self.who.get('name')}")
         return f"unverified:{self.who.get('machine')}:{self.who.get('uid')}"
 
     @property
@@ -61,8 +61,13 @@ def is_author(author: Mapping[str, object], who: Mapping[str, object]) -> bool:
     """Whether one verified person made the plan: by themselves, or with a CI job that names them as actor."""
     claims = author.get("claims")
     actor = claims.get("actor") if isinstance(claims, Mapping) else None
-    same = (author.get("kind"), author.get("name")) == (who.get("kind"), who.get("name"))
-    return bool(author.get("verified")) and (same or who.get("name") == actor)
+    return bool(author.get("verified")) and (is_same_person(author, who) or who.get("name") == actor)
+
+
+def is_same_person(author: Mapping[str, object], who: Mapping[str, object]) -> bool:
+    """By the subject that a server gave both of them; without one, by their names."""
+    fields = ("subject",) if author.get("subject") and who.get("subject") else ("kind", "name")
+    return all(author.get(field) == who.get(field) for field in fields)
 
 
 class Approvals:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from holdfast.database.database import Database
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Role
@@ -34,8 +36,10 @@ def test_a_token_works_until_it_is_revoked(database: Database) -> None:
     assert listed.last_used is not None
     assert tokens.list("other") == ()
 
-    assert tokens.revoke(created.info.id, "other", by="eve") is None
-    revoked = tokens.revoke(created.info.id, "acme", by="admin")
+    admin = Principal(id="", name="root", kind="token", role=Role.ADMIN, tenant="acme")
+    assert tokens.revoke(created.info.id, replace(admin, tenant="other")) is None
+    assert tokens.revoke(created.info.id, replace(admin, states=("dev/*",))) is None
+    revoked = tokens.revoke(created.info.id, admin)
     assert revoked is not None
     assert revoked.revoked is not None
     assert tokens.authenticate(_given(created.text)) is None

@@ -260,7 +260,7 @@ def test_approvals_are_of_the_verified_person(server: MadeServer) -> None:
         approve(planner)
     approve(store_of(server, APPROVER, name="bob"))
     (given,) = planner.approvals.of(digest)
-    assert (given.shown, given.verified, given.by) == ("bob", True, "token:bob")
+    assert (given.shown, given.verified, given.by) == ("bob", True, "name:bob")
     assert given.at > "2020"
     with refused("HF-APPR-2", HoldfastError):
         digest = "b" * 64

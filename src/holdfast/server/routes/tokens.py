@@ -115,6 +115,15 @@ def create_token(
                 hint="Choose a role, tenant, stacks and states that your own token covers.",
             )
         )
+    if not tokens.name_is_free(wanted, principal):
+        raise problem(
+            Denial(
+                status=409,
+                code="HF-TOK-9",
+                message=f"the name {wanted.name} belongs to a person whose tokens you may not create",
+                hint="Choose another name: approvals and locks count for the person with this name.",
+            )
+        )
     created = tokens.create(wanted, created_by=principal.name, expires=_expiry(data.expires))
     _record(audit, principal, "token-create", created.info, request)
     return _created(created)
@@ -127,8 +136,10 @@ def list_tokens(
     limit: Annotated[int, QueryParameter(ge=1, le=200)] = 100,
     cursor: FromQuery[str] = "",
 ) -> TokenList:
+    """Those that the caller could have created; a page may have fewer than `limit`."""
     page = tokens.list(_tenant_filter(principal), after=cursor, limit=limit)
-    return TokenList(tokens=page, next=page[-1].id if len(page) == limit else None)
+    shown = tuple(token for token in page if token.is_within(principal))
+    return TokenList(tokens=shown, next=page[-1].id if len(page) == limit else None)
 
 
 @get("/current", opt={"permission": Permission.READ}, sync_to_thread=False)
@@ -141,7 +152,7 @@ def revoke_token(
     request: AnyRequest, principal: Who, tokens: Tokens, audit: AuditLog, token_id: FromPath[str]
 ) -> None:
     """Revoking it again changes nothing."""
-    info = tokens.revoke(token_id, _tenant_filter(principal), by=principal.name)
+    info = tokens.revoke(token_id, principal)
     if info is None:
         unknown = f"there is no token {token_id}"
         raise problem(Denial(status=404, code="HF-TOK-5", message=unknown, hint="holdfast token list"))
