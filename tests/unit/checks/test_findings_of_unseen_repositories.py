@@ -501,3 +501,40 @@ def test_a_state_in_git_is_not_on_one_machine(id_: str, code: str) -> None:
     assert "in Git (live/terraform.tfstate), where nothing locks or encrypts it, but" in found.message
     (other,) = of(check(the(id_), checkout(files, config=config, tracked=["live/main.tf"])), the(id_))
     assert "on one machine, but" in other.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  DOCKERHUB_PASS: acme-eu1-dockerhub:password", []),
+        ("  DOCKERHUB_PASS: acme-eu1-dockerhub:winter7", [WARNING]),
+    ],
+)
+def test_one_key_of_a_secret_in_a_store(text: str, expected: list[Severity]) -> None:
+    """HF209: as a build specification names it."""
+    files = {"main.tf": 'locals {\n  spec = file("build.yaml")\n}\n', "build.yaml": f"env:\n{text}\n"}
+    assert levels("HF209", files) == expected
+
+
+@pytest.mark.parametrize(("word", "expected"), [("Oracle", NOTE), ("Wintersports", WARNING), (RANDOM, ERROR)])
+def test_a_header_with_a_word_that_the_server_expects(word: str, expected: Severity) -> None:
+    """HF207: the metadata service of one cloud wants this one."""
+    assert levels(
+        "HF207", {"a.sh": f'curl -H "Authorization: Bearer {word}" http://169.254.169.254/opc/v2/\n'}
+    ) == [expected]
+
+
+@pytest.mark.parametrize(
+    "name", ["token_units_access", "access_token_validity_hours", "mq_password_key", "username_key"]
+)
+def test_a_name_about_the_time_or_the_key_of_a_secret(name: str) -> None:
+    assert not names_secret(name)
+    assert names_secret("token_access")
+    assert names_secret("secret_key")
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_registry_that_may_be_deleted_with_its_images(value: str) -> None:
+    code = f'resource "aws_ecr_repository" "a" {{\n  force_delete = {value}\n}}\n'
+    config = "version: 1\nstacks: [{ name: a, module: ., environment: prod }]\n"
+    assert levels("HF708", {"main.tf": code}, config) == ([NOTE] if value == "true" else [])

@@ -72,3 +72,63 @@ def test_a_store_that_cannot_encrypt_is_one_note() -> None:
     (found,) = of(redact_report(report, str), the("HF116"))
     assert (found.severity, found.stacks) == (Severity.NOTE, ("a", "b", "c"))
     assert found.message.endswith("(also b/main.tf:3, c/main.tf:3)")
+
+
+def test_one_decision_is_one_finding() -> None:
+    """A branch of a repository of modules, variables of nothing, backends without a lock."""
+    call = 'module "m" {{\n  source = "git::https://git.acme.io/modules.git//{}?ref={}"\n}}\n'.format
+    files = {
+        "a/main.tf": call("vpc", "main"),
+        "b/main.tf": call("dns", "main"),
+        "c/main.tf": call("vpc", "next"),
+    }
+    pins = shown(check(the("HF304"), files, config=THREE), "HF304")
+    assert [(file, "also b/main.tf:2" in message) for file, message in pins] == [
+        ("a/main.tf", True),
+        ("c/main.tf", False),
+    ]
+    values = {"main.tf": 'variable "name" {}\n', "terraform.tfvars": "x = 1\ny = 2\nnmae = 3\n"}
+    assert shown(check(the("HF703"), values), "HF703") == [
+        ("terraform.tfvars", "`x` is set here, but the root module does not declare it (also line 2)"),
+        ("terraform.tfvars", "`nmae` is set here, but the root module does not declare it"),
+    ]
+    backend = 'terraform {{\n  backend "s3" {{\n    bucket = "b"\n    key = "{}"\n{}  }}\n}}\n'.format
+    lock = "    use_lockfile = true\n"
+    stacks = {f"{name}/main.tf": backend(name, lock if name == "c" else "") for name in "abc"}
+    (unlocked,) = shown(check(the("HF114"), stacks, config=THREE), "HF114")
+    assert unlocked[1].endswith("(also b/main.tf:2)")
+
+
+def test_broad_subjects_of_several_roles_are_one_finding() -> None:
+    trust = """
+        data "aws_iam_policy_document" "a" {{
+          statement {{
+            actions = ["sts:AssumeRoleWithWebIdentity"]
+            principals {{
+              type        = "Federated"
+              identifiers = ["arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com"]
+            }}
+            condition {{
+              test     = "StringLike"
+              variable = "token.actions.githubusercontent.com:sub"
+              values   = ["repo:acme/{}:*"]
+            }}
+          }}
+        }}
+    """.format
+    report = check(the("HF511"), {f"{name}/main.tf": trust(name) for name in "abc"}, config=THREE)
+    (found,) = (one for one in shown(report, "HF511") if "repo:" in one[1])
+    assert found[1].endswith("(also b/main.tf:9, c/main.tf:9)")
+
+
+def test_plan_files_and_merge_conflicts() -> None:
+    plans = {"a/tfplan": "", "b/x.tfplan": "", "main.tf": ""}
+    assert shown(check(the("HF202"), plans), "HF202") == [
+        ("a/tfplan", "a plan file is committed to Git (`tfplan`) (also b/x.tfplan)")
+    ]
+    conflict = "locals {\n<<<<<<< HEAD\n  a = 1\n=======\n  a = 2\n>>>>>>> 15079af\n}\n"
+    heredoc = "locals {\n  a = <<-EOT\n<<<<<<< HEAD\n  EOT\n}\n"
+    files = {"a/main.tf": conflict, "b/main.tf": conflict, "c/main.tf": heredoc}
+    (found,) = of(redact_report(check(the("HF904"), files, config=THREE), str), the("HF904"))
+    assert (found.file, found.line) == ("a/main.tf", 2)
+    assert found.message == "the file has the markers of a merge conflict (also b/main.tf:2)"

@@ -381,6 +381,7 @@ def finding_from_issue(
         issue.message,
         address=policy.address,
         hint=issue.hint,
+        group=issue.group,
         severity=Severity.NOTE if issue.is_note else severity if is_certain else severity.milder,
         stack=stack,
     )

@@ -117,6 +117,8 @@ class Issue(Struct, frozen=True):
     severe: bool = True
     """False: the finding is one step milder than the severity of the rule."""
     is_note: bool = False
+    group: str | None = None
+    """Of the finding."""
 
 
 def is_heredoc(lines: Sequence[str], line: int, column: int) -> bool:

@@ -55,6 +55,8 @@ class Suspect(Struct, frozen=True):
     severity: Severity | None = None
     belongs_to: str | None = None
     """A backup belongs to this file: both are one finding."""
+    group: str | None = None
+    """Of the finding: all of them need the same change."""
 
 
 Classify = Callable[[str, Content | None], Suspect | None]
@@ -104,6 +106,7 @@ def _committed(path: str, suspect: Suspect, others: str) -> Finding:
         message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`{others})",
         place=Place(file=path),
         severity=suspect.severity,
+        group=suspect.group,
     )
 
 

@@ -50,12 +50,13 @@ _NO_SECRETS = pattern(
     r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
     r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
+    r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
     r"|(?:page|continuation)[_.-]?tokens?$|^(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
     r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
-password rules, users, positions in a list, what is compiled into a page, and what is no secret any more or
-never was one."""
+password rules, users, how long a token is valid, the key of a password in a document, positions in a list,
+what is compiled into a page, and what is no secret any more or never was one."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
@@ -86,6 +87,8 @@ _NAMES_ID = pattern(r"(?i)key_?id|access_?key|user")
 _NAMED_PUBLIC = pattern(r"(?i)public[\w.-]*key(?![\s\S]*private)")
 _FREE_TEXT = frozenset(("authorization-header", "bearer-token", "connection-string-password", "url-password"))
 """Formats whose secret may be any text."""
+_HEADERS = frozenset(("authorization-header", "bearer-token"))
+_LONGEST_WORD = 10
 _REMOTE = pattern(r"@[\w.-]+\.(?!svc|local|internal|test)[a-z]{2,}(?![\w.-])")
 """A host with a domain; others are containers, mostly of this machine."""
 _EXPIRES = frozenset(("aws-presigned-url", "aws-session-token"))
@@ -171,6 +174,8 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
         return Severity.WARNING if is_placeholder(before) else severity_of(quality_of_key(pem))
     quality = quality_of(secret)
     if format_ in _FREE_TEXT:
+        if format_ in _HEADERS and secret.isalpha() and len(secret) <= _LONGEST_WORD:
+            quality = Quality.WEAK  # A word that the server expects, such as `Bearer Oracle`.
         is_remote = quality is Quality.PLAIN and _REMOTE.match(after) is not None
         return Severity.ERROR if is_remote else severity_of(quality)
     is_sample = format_ == "jwt" and is_sample_token(secret)

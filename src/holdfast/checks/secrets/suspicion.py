@@ -30,6 +30,7 @@ from holdfast.secrets.entropy import is_secret_name, looks_random
 
 _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[a-z]Pass$|MYSQL_PWD$")
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
+_STORE = pattern(r"[A-Za-z][\w./]*-[\w./-]*")
 _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
@@ -118,5 +119,7 @@ def classify_text(name: str, text: str, bits: float, *, password: bool) -> tuple
 
 
 def names_a_secret(text: str) -> bool:
-    """The name of a secret, or a sentence: `db_password`."""
-    return " " in text or (_IDENTIFIER.fullmatch(text) is not None and is_secret_name(text))
+    """The name of a secret, also with that of one key in it (`acme-db:password`), or a sentence."""
+    store, _, key = text.rpartition(":")
+    name = key if _STORE.fullmatch(store) else text
+    return " " in text or (_IDENTIFIER.fullmatch(name) is not None and is_secret_name(name))

@@ -35,7 +35,8 @@ def _s3(backend: BackendView) -> Iterator[CheckResult]:
         setting, hint = _FILE if first.lockfile else _TABLE
         more = "; no stack of this repository locks its state" if unlocked is not None else ""
         message = f"the s3 backend does not lock without `{setting}`{more}"
-        yield finding(first.place_of("use_lockfile"), message, hint=hint, severity=_severity(backend))
+        where, severity = first.place_of("use_lockfile"), _severity(backend)
+        yield finding(where, message, hint=hint, severity=severity, group=setting)
 
 
 def _locks(backend: BackendView) -> bool | None:

@@ -8,7 +8,10 @@ from holdfast.checks.model.interface import CheckResult, Rule, Severity, Skipped
 from holdfast.checks.model.subjects import ABSENT, Module, value
 from holdfast.hcl.nodes import Block
 from holdfast.hcl.reader import Unknown
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
+
+_SUBFOLDER = pattern(r"(?<!:)//.*")
 
 
 def _check_modules(module: Module) -> Iterator[CheckResult]:
@@ -26,13 +29,14 @@ def _check_modules(module: Module) -> Iterator[CheckResult]:
         why = loose_module(source, version if isinstance(version, str) else None)
         if why is not None:
             loose.setdefault((source, why), []).append(block)
-    for (_, why), (block, *others) in loose.items():
+    for (source, why), (block, *others) in loose.items():
         name = block.labels[0] if block.labels else ""
         more = f" (and {plural(len(others), 'other call')} of it)" if others else ""
         yield finding(
             block.body.attribute("source") or block,
             f"the module `{name}`{more} {why}",
             address=f"module.{name}",
+            group=f"{_SUBFOLDER.sub('', source)} {why}",
         )
 
 

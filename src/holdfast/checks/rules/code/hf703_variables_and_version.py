@@ -24,12 +24,14 @@ def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
         if attribute.name not in declared:
             folder = file.stacks[0].module.folder
             module = "the root module" if folder == "." else folder
+            meant = did_you_mean(attribute.name, declared)
             yield finding(
                 attribute,
                 f"`{attribute.name}` is set here, but {module} does not declare it",
                 address=f"var.{attribute.name}",
-                hint=did_you_mean(attribute.name, declared),
+                hint=meant,
                 severity=Severity.NOTE if attribute.name in _declared_anywhere(file.checkout) else None,
+                group=None if meant else file.path,
             )
 
 

@@ -22,6 +22,7 @@ from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
+_EMPTIED = ("force_destroy", "force_delete", "delete_contents_on_destroy")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
@@ -156,8 +157,8 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
 
 
 def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
-    emptied = resource.body.attribute("force_destroy")
-    intended = emptied is not None and constant(emptied.expression) is True
+    settings = filter(None, map(resource.body.attribute, _EMPTIED))
+    intended = any(constant(setting.expression) is True for setting in settings)
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.sufficient_protections)
     return finding(
         resource.block,

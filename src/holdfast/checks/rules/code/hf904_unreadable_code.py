@@ -14,6 +14,7 @@ from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 
 _SUBMODULES = ".gitmodules"
+_CONFLICT = "<<<<<<< "
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
 
@@ -87,6 +88,12 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
         outside = "the file cannot be read; it is a link to a file outside the repository"
         yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
         return
+    for number, line in enumerate(checkout.lines(file.path) if file.problems else (), start=1):
+        if line.startswith(_CONFLICT):
+            what = "the file has the markers of a merge conflict"
+            place = Place(file=file.path, line=number)
+            yield Finding(message=what, place=place, hint="Resolve the conflict.", group=what)
+            return
     for problem in sorted(file.problems, key=_line)[:1]:
         others = len(file.problems) - 1
         more = f" (and {plural(others, 'more problem')})" if others else ""

@@ -86,7 +86,7 @@ def _check_subject(statement: Statement, tests: Claims, host: str) -> Iterator[I
         if broad:
             (mild, value), others = broad[0], len(broad) - 1
             more = f" (and {plural(others, 'subject')} like it)" if others else ""
-            yield Issue(mild + more, value, severe=False)
+            yield Issue(mild + more, value, severe=False, group="subjects")
 
 
 def _unrestricted_issue(

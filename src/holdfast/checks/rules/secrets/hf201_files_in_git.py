@@ -74,7 +74,7 @@ def _classify_plan(path: str, content: Content | None) -> Suspect | None:
     if is_source_or_document(name):
         return None
     if _PLAN_NAME.search(name):
-        return Suspect("a plan file")
+        return Suspect("a plan file", group="plan")
     if content is None:
         return None
     if name.lower().endswith(".json"):
