@@ -93,6 +93,14 @@ class ServerLimits(Section, frozen=True, kw_only=True):
     request_time: float = key(
         Duration(maximum=3600.0), "How long the body of a request may take to arrive.", default="5m"
     )
+    idle_time: float = key(
+        Duration(maximum=3600.0), "How long a body may pause until its next part arrives.", default="30s"
+    )
+    header_time: float = key(
+        Duration(maximum=3600.0),
+        "How long a connection may take until the headers of a request are complete.",
+        default="10s",
+    )
     requests: int = key(Integer(1, 100_000), "Requests at the same time.", default=1000)
     failed_logins: int = key(
         Integer(1, 100_000), "Wrong tokens in a minute from one address, and for one token.", default=20

@@ -61,7 +61,10 @@ class ServerParts(Struct, frozen=True, kw_only=True):
 def create_app(parts: ServerParts) -> Application:
     limits = parts.settings.limits
     edge_limits = EdgeLimits(
-        requests=limits.requests, body_seconds=limits.request_time, https_only=parts.https_only
+        requests=limits.requests,
+        body_seconds=limits.request_time,
+        idle_seconds=limits.idle_time,
+        https_only=parts.https_only,
     )
     return Edge(create_api(parts), log=parts.log, limits=edge_limits)
 

@@ -1,7 +1,7 @@
 """The outermost part of the server: what every request gets, also one that no route answers.
 
-A request id and a line in the log, security headers, a time limit for the body, a limit of requests at once,
-and no tokens over plain http from other machines.
+A request id and a line in the log, security headers, time limits for headers and body, a limit of requests at
+once, and no tokens over plain http from other machines.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, Protocol
 
-from litestar.exceptions import HTTPException
 from msgspec import Struct
 from msgspec.structs import replace
 from structlog.contextvars import bound_contextvars
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast import __version__
-from holdfast.server.exceptions import standard_denial
+from holdfast.server.exceptions import SlowBodyError, standard_denial
 from holdfast.server.guards import NOTES
 from holdfast.server.problems import MEDIA_TYPE, Denial
 from holdfast.system import clock
@@ -56,6 +56,8 @@ class Log(Protocol):
 class EdgeLimits(Struct, frozen=True, kw_only=True):
     requests: int = 1000
     body_seconds: float = 300.0
+    idle_seconds: float = 30.0
+    """Until the next part of a body."""
     https_only: bool = False
     """Other machines must come through a proxy that terminates TLS."""
 
@@ -115,7 +117,9 @@ class Edge:
         return None
 
     def _timed(self, receive: Receive) -> Receive:
-        """The body must arrive in time; waiting for a disconnect afterwards is not limited."""
+        """The body must arrive in time and without long pauses; waiting for a disconnect afterwards is not
+        limited.
+        """
         deadline: float | None = clock.monotonic() + self._limits.body_seconds
 
         async def timed() -> Message:
@@ -123,15 +127,50 @@ class Edge:
             if deadline is None:
                 return await receive()
             try:
-                async with asyncio.timeout(max(0.0, deadline - clock.monotonic())):
+                left = max(0.0, deadline - clock.monotonic())
+                async with asyncio.timeout(min(left, self._limits.idle_seconds)):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(status_code=408) from None
+                raise SlowBodyError from None
             if not message.get("more_body", False):
                 deadline = None
             return message
 
         return timed
+
+
+class TimedConnection(H11Protocol):
+    """HTTP on one connection. It is closed if a request does not begin in time; uvicorn waits forever."""
+
+    def __init__(self, *args: Any, header_seconds: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._header_seconds = header_seconds
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._limit_headers()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._limit_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _limit_headers(self) -> None:
+        """From the first byte on, also of what follows a request that was answered early."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request.
+        if cycle is not None and not cycle.response_complete:
+            self._stop_timer()
+        elif self._header_timer is None:
+            self._header_timer = self.loop.call_later(self._header_seconds, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
 
 class _Answer:

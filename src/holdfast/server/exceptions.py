@@ -32,6 +32,12 @@ _NAMED_FIELD = re.compile(r"(?:unknown|required) field `([^`]+)`")
 _UNAVAILABLE = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
+class SlowBodyError(HTTPException):
+    """The body of a request does not arrive in time."""
+
+    status_code = HTTPStatus.REQUEST_TIMEOUT
+
+
 def standard_denial(status: int, *, errors: tuple[FieldProblem, ...] = (), wait: int = 1) -> Denial:
     """The problem of a status that needs no more explanation."""
     code, message, hint = _CODES.get(status) or ("HF-SRV-10", HTTPStatus(status).phrase.lower(), None)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Final
 
+from anyio import CapacityLimiter, to_thread
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
@@ -29,6 +30,8 @@ OPEN: Final[Mapping[str, Any]] = {"permission": None}
 _LONGEST_TOKEN: Final = 200
 _WINDOW: Final = 60.0
 _MOST_KEYS: Final = 10_000
+_THREADS: Final = 16
+"""Tokens that are checked at the same time."""
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="holdfast", Basic realm="holdfast"'),)
 
 
@@ -67,6 +70,7 @@ class Authenticator:
     def __init__(self, tokens: TokenRows, failures: FailedLogins) -> None:
         self._tokens = tokens
         self._failures = failures
+        self._threads = CapacityLimiter(_THREADS)
 
     def authenticate(self, scope: Scope) -> Principal | Denial:
         text = _token_text(scope)
@@ -95,13 +99,18 @@ class Authenticator:
         wait = self._failures.wait(address)
         return _too_many(wait) if wait is not None else _unauthorized(reason)
 
-    def authorize(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        """A guard of Litestar. 401: no or a wrong token; 403: the role does not permit it."""
+    async def authorize(
+        self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
+    ) -> None:
+        """A guard of Litestar. 401: no or a wrong token; 403: the role does not permit it.
+
+        Other requests do not wait for the database.
+        """
         permission = handler.opt.get("permission", Permission.ADMINISTER)
         if permission is None:
             return
         scope: Any = connection.scope
-        principal = self.authenticate(scope)
+        principal = await to_thread.run_sync(self.authenticate, scope, limiter=self._threads)
         if isinstance(principal, Denial):
             raise problem(principal)
         if "permission" not in handler.opt or not principal.may(permission):

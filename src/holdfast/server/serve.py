@@ -6,6 +6,7 @@ It is ready when it listens, its database has the schema of this version and the
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import socket
 import ssl
@@ -36,7 +37,7 @@ from holdfast.kernel.errors import Busy, UsageError
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.secrets.server_key import ServerKey, load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
-from holdfast.server.edge import Application, Log
+from holdfast.server.edge import Application, Log, TimedConnection
 from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.store.database_blobs import DatabaseBlobs
@@ -153,9 +154,10 @@ def server_config(parts: ServerParts) -> uvicorn.Config:
     if settings.tls is not None:
         files_ = _tls_files(settings)
         tls = {"ssl_certfile": files_[0], "ssl_keyfile": files_[1]}
+    connection: Any = functools.partial(TimedConnection, header_seconds=settings.limits.header_time)
     return uvicorn.Config(
         app,
-        http="h11",
+        http=connection,
         ws="none",
         lifespan="on",
         log_config=None,

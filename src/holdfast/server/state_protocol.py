@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.identity.principal import Principal
 from holdfast.kernel.errors import HoldfastError, internal_error
+from holdfast.server.exceptions import SlowBodyError
 from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
 from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import Author, StateKey, StateRows
@@ -156,7 +157,7 @@ class StateProtocol:
         try:
             async with asyncio.timeout(self._limits.seconds):
                 await self._receive(receive, body, longest)
-        except TimeoutError:
+        except (TimeoutError, SlowBodyError):
             raise StateRefusal(408, "HF-STATE-54", "the request took too long to arrive") from None
         return _Request(
             method=method,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -111,7 +112,7 @@ def test_a_route_without_a_permission_is_refused(server: MadeServer) -> None:
     authenticator = Authenticator(server.tokens, FailedLogins(10))
     scope: Any = {"type": "http", "headers": [(b"authorization", f"Bearer {server.admin}".encode())]}
     with pytest.raises(ProblemDetailsException) as refused:
-        authenticator.authorize(ASGIConnection(scope), forgotten)
+        asyncio.run(authenticator.authorize(ASGIConnection(scope), forgotten))
     assert refused.value.status_code == 403
 
 
