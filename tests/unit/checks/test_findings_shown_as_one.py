@@ -30,7 +30,7 @@ def test_the_same_password_in_several_files() -> None:
     report = check(the("HF209"), {**files, "c.tfvars": line("Summer-Sports-8")})
     assert len(of(report, the("HF209"))) == 4, "waivers and the baseline know each of them"
     assert shown(report, "HF209") == [
-        ("a.tfvars", "`db_password` is hard-coded (also line 2, b.tfvars:1)"),
+        ("a.tfvars", "`db_password` is hard-coded; also line 2, b.tfvars:1"),
         ("c.tfvars", "`db_password` is hard-coded"),
     ]
 
@@ -52,7 +52,7 @@ def test_a_repository_that_is_locked_by_git_crypt() -> None:
     first, other = shown(check(the("HF904"), {**files, "a/v.tf": "{"}, config=THREE), "HF904")
     assert first == (
         "a/main.tf",
-        "the file is encrypted with git-crypt (also b/main.tf, c/main.tf, c/x.tf and 2 more)",
+        "the file is encrypted with git-crypt; also b/main.tf, c/main.tf, c/x.tf and 2 more",
     )
     assert other[0] == "a/v.tf"
 
@@ -71,7 +71,7 @@ def test_a_store_that_cannot_encrypt_is_one_note() -> None:
     report = check(the("HF116"), {f"{name}/main.tf": backend.format(name) for name in "abc"}, config=THREE)
     (found,) = of(redact_report(report, str), the("HF116"))
     assert (found.severity, found.stacks) == (Severity.NOTE, ("a", "b", "c"))
-    assert found.message.endswith("(also b/main.tf:3, c/main.tf:3)")
+    assert found.message.endswith("; also b/main.tf:3, c/main.tf:3")
 
 
 def test_one_decision_is_one_finding() -> None:
@@ -89,14 +89,14 @@ def test_one_decision_is_one_finding() -> None:
     ]
     values = {"main.tf": 'variable "name" {}\n', "terraform.tfvars": "x = 1\ny = 2\nnmae = 3\n"}
     assert shown(check(the("HF703"), values), "HF703") == [
-        ("terraform.tfvars", "`x` is set here, but the root module does not declare it (also line 2)"),
+        ("terraform.tfvars", "`x` is set here, but the root module does not declare it; also line 2"),
         ("terraform.tfvars", "`nmae` is set here, but the root module does not declare it"),
     ]
     backend = 'terraform {{\n  backend "s3" {{\n    bucket = "b"\n    key = "{}"\n{}  }}\n}}\n'.format
     lock = "    use_lockfile = true\n"
     stacks = {f"{name}/main.tf": backend(name, lock if name == "c" else "") for name in "abc"}
     (unlocked,) = shown(check(the("HF114"), stacks, config=THREE), "HF114")
-    assert unlocked[1].endswith("(also b/main.tf:2)")
+    assert unlocked[1].endswith("; also b/main.tf:2")
 
 
 def test_broad_subjects_of_several_roles_are_one_finding() -> None:
@@ -118,17 +118,17 @@ def test_broad_subjects_of_several_roles_are_one_finding() -> None:
     """.format
     report = check(the("HF511"), {f"{name}/main.tf": trust(name) for name in "abc"}, config=THREE)
     (found,) = (one for one in shown(report, "HF511") if "repo:" in one[1])
-    assert found[1].endswith("(also b/main.tf:9, c/main.tf:9)")
+    assert found[1].endswith("; also b/main.tf:9, c/main.tf:9")
 
 
 def test_plan_files_and_merge_conflicts() -> None:
     plans = {"a/tfplan": "", "b/x.tfplan": "", "main.tf": ""}
     assert shown(check(the("HF202"), plans), "HF202") == [
-        ("a/tfplan", "a plan file is committed to Git (`tfplan`) (also b/x.tfplan)")
+        ("a/tfplan", "a plan file is committed to Git (`tfplan`); also b/x.tfplan")
     ]
     conflict = "locals {\n<<<<<<< HEAD\n  a = 1\n=======\n  a = 2\n>>>>>>> 15079af\n}\n"
     heredoc = "locals {\n  a = <<-EOT\n<<<<<<< HEAD\n  EOT\n}\n"
     files = {"a/main.tf": conflict, "b/main.tf": conflict, "c/main.tf": heredoc}
     (found,) = of(redact_report(check(the("HF904"), files, config=THREE), str), the("HF904"))
     assert (found.file, found.line) == ("a/main.tf", 2)
-    assert found.message == "the file has the markers of a merge conflict (also b/main.tf:2)"
+    assert found.message == "the file has the markers of a merge conflict; also b/main.tf:2"

@@ -223,7 +223,7 @@ def _join(first: ReportedFinding, *others: ReportedFinding) -> ReportedFinding:
     texts = [f"line {place.line}" if place.file == first.file else str(place) for place in also[:_FEW]]
     listed = ", ".join(texts) + (f" and {len(also) - _FEW} more" if len(also) > _FEW else "")
     stacks = tuple(dict.fromkeys(name for finding in (first, *others) for name in finding.stacks))
-    return replace(first, message=f"{first.message} (also {listed})", stacks=stacks, also=also)
+    return replace(first, message=f"{first.message}; also {listed}", stacks=stacks, also=also)
 
 
 def sort_findings(findings: Iterable[ReportedFinding]) -> tuple[ReportedFinding, ...]:

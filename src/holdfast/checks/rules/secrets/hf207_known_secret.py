@@ -37,7 +37,6 @@ def _repository(checkout: Checkout) -> Iterator[CheckResult]:
 
 def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
-    places: dict[tuple[str, str, Severity], list[Place]] = {}
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
     # Code may contain a description in a heredoc; what is outside it counts.
     described = not is_code(path.rpartition("/")[2]) and is_api_description(text)
@@ -46,10 +45,8 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
             severity = Severity.NOTE if described else secret.severity
-            places.setdefault((secret.what, secret.digest, severity), []).append(place)
-    for (what, digest, severity), (first, *others) in places.items():
-        also = "".join(f", line {other.line}" for other in others).replace(",", ", also in", 1)
-        yield finding(first, f"secret in plain text ({what}){also}", severity=severity, group=digest)
+            message = f"secret in plain text ({secret.what})"
+            yield finding(place, message, severity=severity, group=secret.digest)
 
 
 def _history(history: History) -> Iterator[CheckResult]:
