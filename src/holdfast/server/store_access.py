@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import functools
 import json
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from holdfast import __version__
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
-from holdfast.kernel.errors import UsageError
+from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.server.exceptions import problem
 from holdfast.server.problems import Denial
-from holdfast.store.blob_cipher import BlobCipher, needs_signature
+from holdfast.store.blob_cipher import OUTCOME, BlobCipher, needs_signature
 from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name
 from holdfast.store.database_blobs import DatabaseBlobs
-from holdfast.store.run_records import HEARTBEAT
+from holdfast.store.run_records import HEARTBEAT, IMPORTS_FOR, journal_name
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ABSENT, CHANGED
 from holdfast.store.server_states.blobs import LOCKS, VERSIONS, StateBlobs
@@ -31,6 +32,7 @@ from holdfast.store.server_states.rules import HolderKind, StateLock, StateRefus
 from holdfast.system import clock
 
 CLAIMS: Final = "claims"
+_RUNS: Final = "runs"
 _LONGEST_NAME: Final = 1000
 
 
@@ -79,6 +81,7 @@ class StoreAccess:
         self._principal = principal
         self._tenant = principal.home_tenant
         self._tag = tag or clock.random_token()
+        self._stacks: dict[str, str | None] = {}
         blobs = DatabaseBlobs(rows.database, self._tenant, new_tag=lambda: self._tag)
         self._encrypted = EncryptedBlobs(blobs, lambda: self._cipher)
         self._states = StateBlobs(rows, self._tenant, caller_of(principal))
@@ -91,7 +94,7 @@ class StoreAccess:
         return blob
 
     def create(self, name: str, data: bytes) -> str:
-        self._require(name, "write")
+        self._require(name, "write", data)
         if _folder(name) == CLAIMS:
             return self._claim(name, data)
         try:
@@ -103,14 +106,14 @@ class StoreAccess:
         return self._tag
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
-        self._require(name, "write")
+        self._require(name, "write", data)
         new = self._blobs(name).replace(name, data, tag=tag)
         if new is None:
             raise _changed(name)
         return new
 
     def write(self, name: str, data: bytes, *, durable: bool) -> str:
-        self._require(name, "write")
+        self._require(name, "write", data)
         if _folder(name) in {VERSIONS, CLAIMS}:
             raise _invalid("a version of a state or a claim is created, never overwritten")
         self._encrypted.write(name, data, durable=durable)
@@ -136,6 +139,10 @@ class StoreAccess:
             names = tuple(sorted((*names, *self._encrypted.names(folder))))
         return tuple(name for name in names if self._may(name, "read"))
 
+    def require_journal(self, run: str) -> None:
+        """That the caller may write the journal of this run."""
+        self._require(journal_name(run), "write")
+
     def lease(self, stack: str) -> StateLock | None:
         """That of a run."""
         row, _ = self._rows.look(StateKey(self._tenant, stack))
@@ -152,9 +159,9 @@ class StoreAccess:
     def _blobs(self, name: str) -> EncryptedBlobs | StateBlobs:
         return self._states if _folder(name) in {VERSIONS, LOCKS} else self._encrypted
 
-    def _require(self, name: str, what: str) -> None:
+    def _require(self, name: str, what: str, data: bytes = b"") -> None:
         require_name(name)
-        if not self._may(name, what):
+        if not self._may(name, what, data):
             who = self._principal
             raise problem(
                 Denial(
@@ -165,7 +172,7 @@ class StoreAccess:
                 )
             )
 
-    def _may(self, name: str, what: str) -> bool:
+    def _may(self, name: str, what: str, data: bytes = b"") -> bool:
         who = self._principal
         if who.kind == "run":
             return self._run_may(name, what)
@@ -176,7 +183,29 @@ class StoreAccess:
         of = decode_name(f"{name}/".split("/")[1])
         if _folder(name) == VERSIONS:
             return who.may_read_state(of) if what == "read" else who.may_write_state(of)
+        if _folder(name) == _RUNS and "*" not in who.stacks:
+            return self._covers_run(of, what, outcome=data if name.endswith(f"/{OUTCOME}") else b"")
         return not rule.of_stack or who.covers_stack(of)
+
+    def _covers_run(self, run: str, what: str, *, outcome: bytes) -> bool:
+        """Whether the run is one of the caller's stacks. A run that is not recorded yet may be written."""
+        stack = self._stack_of_run(run)
+        given = _field(outcome, "stack") if outcome else None
+        if stack is None and given is None:
+            return what == "write" or not self._encrypted.names(f"{_RUNS}/{run}")
+        return all(self._principal.covers_stack(known) for known in (stack, given) if known is not None)
+
+    def _stack_of_run(self, run: str) -> str | None:
+        """From its lease, or from what it recorded."""
+        if run not in self._stacks:
+            stack = self._rows.leased_by(self._tenant, run)
+            for name in (OUTCOME, IMPORTS_FOR):
+                # What cannot be read is of no stack.
+                with suppress(HoldfastError):
+                    blob = self._encrypted.read(f"{_RUNS}/{run}/{name}") if stack is None else None
+                    stack = _field(blob.data, "stack") if blob is not None else stack
+            self._stacks[run] = stack
+        return self._stacks[run]
 
     def _run_may(self, name: str, what: str) -> bool:
         """The token of one run: its own state and journal. Without a lease it only reads."""
@@ -252,11 +281,19 @@ def require_name(name: str) -> None:
         raise _invalid("the name of the version of a state is not valid")
 
 
-def _run_of(data: bytes) -> str:
+def _run_of(claim: bytes) -> str:
+    if (run := _field(claim, "run")) is None:
+        raise _invalid("the claim does not name its run")
+    return run
+
+
+def _field(data: bytes, name: str) -> str | None:
+    """Of a document that a client wrote."""
     try:
-        return str(json.loads(data)["run"])
+        value = json.loads(data)[name]
     except (ValueError, KeyError, TypeError):
-        raise _invalid("the claim does not name its run") from None
+        return None
+    return value if isinstance(value, str) else None
 
 
 def _absent(name: str) -> Exception:

@@ -25,7 +25,7 @@ from holdfast.secrets.redact import Redactor
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.journal import LINES, STARTED, JournalWriter
 from holdfast.store.place import from_description
-from holdfast.store.run_records import StoredClaim
+from holdfast.store.run_records import IMPORTS_FOR, StoredClaim
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import PROTOCOL_FIELD, ServerBlobs, ServerCipher
 from holdfast.store.server_store import ServerRunStore
@@ -138,6 +138,49 @@ def test_a_token_is_limited_to_its_stacks(server: MadeServer) -> None:
             act()
     assert blobs.names("records") == ("records/dev%2Fa",)
     assert len(everything.names("records")) == 2
+
+
+@pytest.mark.parametrize("role", GRANTABLE)
+def test_a_token_is_limited_to_the_runs_of_its_stacks(server: MadeServer, role: Role) -> None:
+    """By what a run recorded or, before that, by its lease; and in another tenant there is nothing."""
+    everything = store_of(server, ADMIN)
+    for stack in ("dev/a", "prod/a"):
+        everything.claims.take(StoredClaim(stack=stack, run=f"leased-{stack[:-2]}", intent={}))
+        everything.runs.finish(f"ended-{stack[:-2]}", {"stack": stack})
+        everything.runs.write(f"imports-{stack[:-2]}", IMPORTS_FOR, b'{"stack":"%s"}' % stack.encode())
+    names = ("journal-000001", "plan", "heartbeat", "secrets")
+    runs = [f"{kind}-{folder}" for kind in ("leased", "ended", "imports") for folder in ("dev", "prod")]
+    for run in (*runs, "unrecorded"):
+        for name in names:
+            everything.runs.write(run, name, b"1")
+    limited = blobs_of(server, role, stacks=("dev/*", "?"))
+    elsewhere = blobs_of(server, role, tenant="other", stacks=("dev/*",))
+    for path in (f"runs/{run}/{name}" for run in (*runs, "unrecorded") for name in names):
+        if path.endswith("/plan") and role not in PLANNERS:
+            continue
+        assert elsewhere.read(path) is None
+        with nullcontext() if "-dev/" in path else refused("HF-STORE-24", Refused):
+            assert limited.read(path) is not None
+        if "-prod/" in path:
+            for act in (partial(limited.write, path, b"2"), partial(limited.remove, path)):
+                with refused("HF-STORE-24", Refused):
+                    act()
+    assert {name.split("/")[1] for name in limited.names("runs")} == {run for run in runs if "dev" in run}
+    assert elsewhere.names("runs") == ()
+    assert limited.read("runs/new/outcome") is None
+    if role not in PLANNERS:
+        return
+    limited.write("runs/new/plan", b"1")
+    with refused("HF-STORE-24", Refused):
+        limited.write("runs/new/outcome", b'{"stack":"prod/a"}')
+    limited.write("runs/new/outcome", b'{"stack":"dev/b"}')
+    assert limited.read("runs/new/plan") is not None
+    token = server.token(role, stacks=("dev/*",), states=("dev/*",))
+    for stolen in ("ended-prod", "leased-prod"):
+        with refused("HF-STORE-24", Refused):
+            limited.write(f"runs/{stolen}/outcome", b'{"stack":"dev/a"}')
+        wanted = {"stack": "dev/a", "journal": stolen}
+        assert server.send("POST", "/api/v1/store/grants", wanted, token=token).status == 403
 
 
 def test_another_tenant_has_another_store(server: MadeServer) -> None:

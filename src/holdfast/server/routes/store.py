@@ -218,8 +218,11 @@ def create_grant(
     _require_grant(principal, data)
     store = stores.of(principal.tenant)
     claims = {"state": data.stack, "run": data.run}
+    access = StoreAccess(store, rows, principal)
+    if data.journal is not None:
+        access.require_journal(data.journal)
     if writes:
-        lease = StoreAccess(store, rows, principal).lease(data.stack)
+        lease = access.lease(data.stack)
         if lease is None or data.run not in {"", lease.run}:
             raise problem(
                 Denial(

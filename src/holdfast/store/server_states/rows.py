@@ -78,6 +78,9 @@ _QUEUE = """
     join states s on s.id = q.state
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null
       and q.last_asked > clock_timestamp() - interval '1 minute' order by q.first_asked, q.id"""
+_LEASED = """
+    select s.name from state_locks l join states s on s.id = l.state
+    where l.tenant = %(tenant)s and l.run = %(run)s and s.deleted is null"""
 _READ = """
     select s.id as state, s.version, v.number, v.serial, v.md5, v.data from states s
     left join state_versions v on v.state = s.id and v.number = s.version
@@ -310,6 +313,12 @@ class StateRows:
                 return None, ()
             rows = run(change.connection, _QUEUE, tenant=key.tenant, name=key.name)
             return change.row, tuple(Waiting(**row) for row in rows)
+
+    def leased_by(self, tenant: str, run_id: str) -> str | None:
+        """The state whose lease the run holds."""
+        with self.database.transaction() as connection:
+            rows = run(connection, _LEASED, tenant=tenant, run=run_id)
+        return rows[0]["name"] if rows else None
 
     def allow_unlocked_writes(self, key: StateKey, caller: Caller, *, allowed: bool) -> None:
         with self.change(key) as change:
