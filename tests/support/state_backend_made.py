@@ -28,6 +28,14 @@ ME = "me"
 CALLER = Caller(who=ME)
 NET = StateKey("default", "network/prod")
 KEY = Key.of(bytes(range(32)))
+SECRET = {
+    "mode": "managed",
+    "type": "random_password",
+    "name": "db",
+    "provider": 'provider["registry.terraform.io/hashicorp/random"]',
+    "instances": [{"attributes": {"result": "s3cr3t-Value-9431", "length": 17}}],
+}
+"""A resource with one secret."""
 
 
 def authenticate(scope: Scope) -> Principal | Denial:

@@ -12,14 +12,12 @@ from litestar import Litestar, Request, asgi
 from litestar.di import Provide
 from litestar.exceptions import HTTPException, NotFoundException
 from litestar.middleware.rate_limit import RateLimitConfig
-from litestar.plugins.prometheus import PrometheusConfig, PrometheusController, PrometheusMiddleware
 from msgspec import Struct
 
 from holdfast.config.server import ServerSettings
 from holdfast.database.database import Database
 from holdfast.identity.federation import Federation
 from holdfast.identity.principal import Principal
-from holdfast.identity.roles import Permission
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import HoldfastError
 from holdfast.secrets.keys import Key
@@ -32,6 +30,7 @@ from holdfast.server.openapi import openapi_config
 from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.health import Readiness
+from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
 from holdfast.server.routes.states import states_router
 from holdfast.server.routes.store import store_router
 from holdfast.server.routes.tokens import tokens_router
@@ -40,8 +39,6 @@ from holdfast.states.server_versions import scan_version
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
-
-STATE_PATH = "/state"
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
@@ -84,7 +81,7 @@ def create_api(parts: ServerParts) -> Litestar:
     return Litestar(
         route_handlers=[
             *health.ROUTES,
-            Metrics,
+            metrics,
             tokens_router(_rate_limit(limits.exchanges)),
             states_router(),
             store_router(largest=limits.state_size),
@@ -94,17 +91,12 @@ def create_api(parts: ServerParts) -> Litestar:
         dependencies=_dependencies(parts, rows, authenticator),
         guards=[authenticator.authorize],
         before_request=_require_json,
-        middleware=[_metrics().middleware],
+        middleware=[request_metrics().middleware],
         plugins=[problem_details(on_fault)],
         openapi_config=openapi_config(),
         request_max_body_size=limits.request_size,
         logging_config=None,
     )
-
-
-class Metrics(PrometheusController):
-    opt = {"permission": Permission.READ}  # noqa: RUF012 - Litestar's own attribute
-    include_in_schema = False
 
 
 def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticator, on_fault: Any) -> Any:
@@ -167,15 +159,3 @@ async def _require_json(request: Request[Any, Any, Any]) -> None:
 
 def _rate_limit(per_minute: int) -> RateLimitConfig:
     return RateLimitConfig(rate_limit=("minute", per_minute))
-
-
-class _MetricsByRoute(PrometheusMiddleware):
-    """A label for each state would grow without end."""
-
-    def _get_default_labels(self, request: Request[Any, Any, Any]) -> dict[str, str | int | float]:
-        labels = super()._get_default_labels(request)
-        return {**labels, "path": request.scope["path_template"] or STATE_PATH}
-
-
-def _metrics() -> PrometheusConfig:
-    return PrometheusConfig(app_name="holdfast", prefix="holdfast", middleware_class=_MetricsByRoute)

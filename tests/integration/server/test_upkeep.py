@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 from server_made import ListLog
-from state_backend_made import CALLER, KEY, NET, envelope, state, write_state
+from state_backend_made import CALLER, KEY, NET, SECRET, envelope, state, write_state
 
 from holdfast.config.settings import BackupSettings
 from holdfast.database.database import Database
@@ -19,14 +19,6 @@ from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 from holdfast.system import clock
-
-SECRET = {
-    "mode": "managed",
-    "type": "random_password",
-    "name": "db",
-    "provider": 'provider["registry.terraform.io/hashicorp/random"]',
-    "instances": [{"attributes": {"result": "s3cr3t-Value-9431", "length": 17}}],
-}
 
 
 def _upkeep(database: Database, log: ListLog, *, keep: int = 30, keys: tuple[Key, ...] = (KEY,)) -> Upkeep:

@@ -56,6 +56,13 @@ _COUNT = """
     select count(*) as total,
       count(*) filter (where substring(data from 8 for 8) <> decode(%(key)s, 'hex')) as other
     from state_versions where data is not null"""
+_SECRETS = """
+    select
+      coalesce(sum(v.secrets) filter (where v.number = s.version and s.deleted is null), 0)::bigint
+        as current,
+      count(*) filter (where v.secrets > 0) as versions,
+      count(*) filter (where v.secrets is null and v.data is not null) as not_scanned
+    from state_versions v join states s on s.id = v.state"""
 _LONG = "select tenant, state from state_versions group by tenant, state having count(*) > %(keep)s"
 _SET = "update state_versions set"
 _WHERE = "where tenant = %(tenant)s and state = %(state)s and number = %(number)s"
@@ -99,6 +106,16 @@ class StateVersion(Struct, frozen=True, kw_only=True):
     stored: int
     """Bytes in the database."""
     current: bool
+
+
+class SecretCounts(Struct, frozen=True, kw_only=True):
+    """Of all states."""
+
+    current: int
+    """Attributes with secrets in the current versions."""
+    versions: int
+    """With at least one secret, also old ones."""
+    not_scanned: int
 
 
 class StateVersions:
@@ -225,6 +242,10 @@ class StateVersions:
         with self._rows.database.transaction() as connection:
             row = run(connection, _COUNT, key=self._rows.cipher.key_id)[0]
         return row["total"], row["other"]
+
+    def count_secrets(self) -> SecretCounts:
+        with self._rows.database.transaction() as connection:
+            return SecretCounts(**run(connection, _SECRETS)[0])
 
     def record_secrets(self, place: VersionPlace, secrets: int) -> None:
         with self._rows.database.transaction(durable=False) as connection:

@@ -1,0 +1,42 @@
+"""For Prometheus: `/metrics`. Totals of all tenants, without names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.plugins.prometheus import PrometheusConfig, PrometheusMiddleware
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Gauge, generate_latest
+
+from holdfast.identity.roles import Permission
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.versions import StateVersions
+
+STATE_PATH = "/state"
+
+
+@get("/metrics", opt={"permission": Permission.READ}, include_in_schema=False, sync_to_thread=True)
+def metrics(rows: NamedDependency[StateRows]) -> Response[bytes]:
+    counts, registry = StateVersions(rows).count_secrets(), CollectorRegistry()
+    for name, help_, value in (
+        ("secrets", "Attributes with secrets in the current versions of states.", counts.current),
+        ("versions_with_secrets", "Versions of states that contain secrets, also old ones.", counts.versions),
+        ("versions_not_scanned", "Versions that were not scanned for secrets.", counts.not_scanned),
+    ):
+        Gauge(f"holdfast_state_{name}", help_, registry=registry).set(value)
+    text = generate_latest(REGISTRY) + generate_latest(registry)
+    return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
+
+
+class _MetricsByRoute(PrometheusMiddleware):
+    """A label for each state would grow without end."""
+
+    def _get_default_labels(self, request: Request[Any, Any, Any]) -> dict[str, str | int | float]:
+        labels = super()._get_default_labels(request)
+        return {**labels, "path": request.scope["path_template"] or STATE_PATH}
+
+
+def request_metrics() -> PrometheusConfig:
+    """Of every request."""
+    return PrometheusConfig(app_name="holdfast", prefix="holdfast", middleware_class=_MetricsByRoute)
