@@ -68,8 +68,12 @@ class OidcRule(Section, frozen=True, kw_only=True):
     )
     role: str = key(Choice(_ROLES), "The role of the new token.", default="ci")
     tenant: str = key(Text(), "Its tenant.", default="default")
-    stacks: tuple[str, ...] = key(ListOf(Text(), single=True), "Patterns of stacks.", default_doc="`*`")
-    states: tuple[str, ...] = key(ListOf(Text(), single=True), "Patterns of states.", default_doc="`*`")
+    stacks: tuple[str, ...] = key(
+        ListOf(Text(), single=True), "Patterns of stacks.", default_doc="those of `states`"
+    )
+    states: tuple[str, ...] = key(
+        ListOf(Text(), single=True), "Patterns of states.", default_doc="those of `stacks`"
+    )
     lifetime: float = key(
         Duration(minimum=60.0, maximum=86400.0), "How long the new token is valid.", default="1h"
     )

@@ -82,6 +82,13 @@ class Principal(Struct, frozen=True, kw_only=True):
         )
 
 
+def limits(
+    stacks: tuple[str, ...] | None, states: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Patterns of stacks and of states: those of one also limit the other, if it has none of its own."""
+    return stacks or states or _EVERYTHING, states or stacks or _EVERYTHING
+
+
 def _within(patterns: tuple[str, ...], limits: tuple[str, ...]) -> bool:
     """Each pattern is one of the limits, or plain text that a limit covers: patterns are not compared."""
     return all(

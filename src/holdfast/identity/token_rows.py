@@ -25,6 +25,20 @@ _NAMES: Final = (
     "expires", "last_used", "revoked",
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
+_REVOKED_ABOVE: Final = """
+    with recursive creators as (
+      select parent, revoked from tokens where id = %(id)s
+      union select t.parent, t.revoked from tokens t join creators c on t.id = c.parent)
+    select 1 from creators where revoked is not null"""
+_REVOKE: Final = """
+    with recursive doomed as (
+      select id from tokens where id = %(id)s
+      union select t.id from tokens t join doomed d on t.parent = d.id)
+    update tokens set revoked = coalesce(revoked, now()), revoked_by = coalesce(revoked_by, %(by)s)
+    where id in (select id from doomed)"""
+_KEEP_CREATED: Final = """
+    update tokens set parent = (select parent from tokens where id = %(id)s)
+    where parent = %(id)s and kind <> 'run'"""
 _LEASE: Final = """
     select 1 from state_locks l join states s on s.id = l.state
     where s.tenant = %(tenant)s and s.name = %(state)s and s.deleted is null
@@ -83,13 +97,19 @@ class TokenRows:
         created_by: str,
         expires: datetime | None = None,
         token: NewToken | None = None,
+        parent: Principal | None = None,
+        outlives: bool = False,
     ) -> CreatedToken:
-        """With a new id. `token` was made before, such as the one in the server's own file."""
+        """With a new id. `token` was made before, such as the one in the server's own file.
+
+        It is revoked with the token of its `parent`, and expires with that, unless it `outlives` it.
+        """
         token = token or new_token()
         with self._database.transaction() as connection:
             row = connection.execute(
                 "insert into tokens (id, tenant, digest, name, kind, role, stacks, states, reads, claims,"  # noqa: S608 - our own column names
-                " created_by, expires) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+                " created_by, parent, expires) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
+                " least(%s::timestamptz, (select expires from tokens where id = %s)))"
                 f" on conflict (id) do update set digest = excluded.digest returning {_COLUMNS}",
                 (
                     token.id,
@@ -103,7 +123,9 @@ class TokenRows:
                     list(principal.reads),
                     _json(dict(principal.claims)),
                     created_by,
+                    parent.id if parent is not None else None,
                     expires,
+                    parent.id if parent is not None and not outlives else None,
                 ),
             ).fetchone()
         assert row is not None  # noqa: S101 - `returning` of one row
@@ -132,7 +154,10 @@ class TokenRows:
         reads: tuple[str, ...],
         expires: datetime,
     ) -> CreatedToken:
-        """With a `fence`: while the run holds that lease of the state. Without: it only reads."""
+        """With a `fence`: while the run holds that lease of the state. Without: it only reads.
+
+        An apply may take longer than the token that began it is valid, and must save its state.
+        """
         principal = Principal(
             id="",
             name=holder.name,
@@ -144,19 +169,24 @@ class TokenRows:
             reads=tuple(map(_literal, reads)),
             claims={**claims, "subject": holder.subject},
         )
-        return self.create(principal, created_by=holder.name, expires=expires)
+        outlives = "fence" in claims
+        return self.create(
+            principal, created_by=holder.name, expires=expires, parent=holder, outlives=outlives
+        )
 
     def authenticate(self, given: GivenToken) -> Principal | None:
-        """None: unknown, revoked, expired, or another secret. All take the same time."""
+        """None: unknown, revoked (or a token above it), expired, or another secret."""
         with self._database.transaction(durable=False) as connection:
             row = connection.execute(
-                f"select digest, {_COLUMNS} from tokens where id = %s",  # noqa: S608
+                f"select parent, digest, {_COLUMNS} from tokens where id = %s",  # noqa: S608
                 (given.id,),
             ).fetchone()
-            same = given.matches(bytes(row[0]) if row is not None else None)
-            if row is None or not same or not _info(row[1:]).active(clock.now()):
+            same = given.matches(bytes(row[1]) if row is not None else None)
+            if row is None or not same or not _info(row[2:]).active(clock.now()):
                 return None
-            info, principal = _info(row[1:]), _principal(row[1:])
+            info, principal = _info(row[2:]), _principal(row[2:])
+            if row[0] is not None and connection.execute(_REVOKED_ABOVE, {"id": given.id}).fetchone():
+                return None
             if principal.kind == RUN and not _holds_lease(connection, principal):
                 return None
             if info.last_used is None or clock.now() - info.last_used > _USE_RECORDED_EVERY:
@@ -185,17 +215,21 @@ class TokenRows:
             ).fetchall()
         return all(info.name == wanted.name and info.is_within(grantor) for info in map(_info, rows))
 
-    def revoke(self, id_: str, grantor: Principal) -> TokenInfo | None:
-        """None: there is no such token that `grantor` could have created. Twice changes nothing."""
+    def revoke(self, id_: str, grantor: Principal, *, keep_created: bool = False) -> TokenInfo | None:
+        """With those that it created, unless they are kept; its runs end in any case.
+
+        None: there is no such token that `grantor` could have created. Twice changes nothing.
+        """
         with self._database.transaction() as connection:
             row = connection.execute(
-                "update tokens set revoked = coalesce(revoked, now()),"  # noqa: S608 - our own column names
-                f" revoked_by = coalesce(revoked_by, %s) where id = %s returning {_COLUMNS}",
-                (grantor.name, id_),
+                f"select {_COLUMNS} from tokens where id = %s for update",  # noqa: S608 - our own column names
+                (id_,),
             ).fetchone()
             if row is None or not _info(row).is_within(grantor):
-                connection.rollback()
                 return None
+            if keep_created:
+                connection.execute(_KEEP_CREATED, {"id": id_})
+            connection.execute(_REVOKE, {"id": id_, "by": grantor.name})
         return _info(row)
 
     def mark_exchanged(self, issuer: str, token: str, expires: datetime) -> bool:

@@ -7,11 +7,13 @@ number and whether it is the last one (the STREAM construction). Each chunk auth
 context, which says what the message is: no chunk can be changed, moved, left out or used as something else.
 
 A sealed message starts with a fresh X25519 public key (32): the public half of the pair is enough to write
-it, and only the private half opens it.
+it, and only the private half opens it. Its key is derived from the context too: a server that gives it away
+for one context opens nothing else with that.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidTag
@@ -79,23 +81,26 @@ def seal(key: Key, data: bytes, *, context: str) -> bytes:
     fresh = X25519PrivateKey.from_private_bytes(clock.random_bytes(KEY_SIZE))
     public = fresh.public_key().public_bytes_raw()
     shared = fresh.exchange(X25519PublicKey.from_public_bytes(key.public.seal))
-    return public + encrypt(_sealing_key(key, shared, public), data, context=context)
+    return public + encrypt(_sealing_key(key, shared, public, context), data, context=context)
 
 
 def unseal(key: Key, sealed: bytes, *, context: str) -> bytes:
     """All of the data or an error. Only the apply key can do this."""
     if (key_id := sealed_key_id(sealed)) != key.id:
         raise wrong_key(context, key_id, key.id)
-    public = sealed[:KEY_SIZE]
+    public, opening_key = sealed[:KEY_SIZE], key.ask_server or functools.partial(sealed_message_key, key)
     try:
-        shared = key.exchange(public) if key.exchange is not None else exchange(key, public)
+        secret = opening_key(public, context)
     except ValueError:
         raise _damaged(context, "its public key is not valid") from None
-    return decrypt(_sealing_key(key, shared, public), sealed[KEY_SIZE:], context=context)
+    return decrypt(CipherKey(key.id, secret), sealed[KEY_SIZE:], context=context)
 
 
-def exchange(key: Key, public: bytes) -> bytes:
-    """What the writer of a sealed message and the apply key share. Raises ValueError for a bad public key."""
+def sealed_message_key(key: Key, public: bytes, context: str) -> bytes:
+    """Opens the sealed message that starts with `public` and has this context, and no other.
+
+    Raises ValueError for a bad public key.
+    """
     from cryptography.hazmat.primitives.asymmetric.x25519 import (  # noqa: PLC0415 - only for bundles
         X25519PrivateKey,
         X25519PublicKey,
@@ -104,15 +109,17 @@ def exchange(key: Key, public: bytes) -> bytes:
     if key.private is None:
         raise apply_key_needed("opening a bundle")
     private = X25519PrivateKey.from_private_bytes(key.private.seal)
-    return private.exchange(X25519PublicKey.from_public_bytes(public))
+    shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+    return _sealing_key(key, shared, public, context).secret
 
 
 def sealed_key_id(sealed: bytes) -> str:
     return key_id_of(sealed[KEY_SIZE:])
 
 
-def _sealing_key(key: Key, shared: bytes, public: bytes) -> CipherKey:
-    return CipherKey(key.id, derive(shared, purpose=b"sealed message", salt=public + key.public.seal))
+def _sealing_key(key: Key, shared: bytes, public: bytes, context: str) -> CipherKey:
+    purpose = b"sealed message " + context.encode()
+    return CipherKey(key.id, derive(shared, purpose=purpose, salt=public + key.public.seal))
 
 
 def apply_key_needed(what: str) -> UsageError:

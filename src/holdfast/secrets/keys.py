@@ -74,8 +74,8 @@ class Key(NamedTuple):
     """Derives the keys that encrypt the run store."""
     public: PublicHalves
     private: PrivateHalves | None
-    exchange: Callable[[bytes], bytes] | None = None
-    """The exchange of a server, which holds the private half: opens what is sealed for its key."""
+    ask_server: Callable[[bytes, str], bytes] | None = None
+    """For the key of one sealed message, by its public key and context: the server has the private half."""
 
     def __repr__(self) -> str:
         return masked_repr(self)
@@ -99,6 +99,14 @@ class Key(NamedTuple):
 
     def without_private(self) -> Key:
         return self._replace(private=None)
+
+    def for_tenant(self, tenant: str) -> Key:
+        """Of a server: what is sealed for one tenant, the key of another does not open."""
+        if self.private is None:
+            raise ValueError("the server has the private halves")
+        seal = derive(self.private.seal, purpose=b"tenant " + tenant.encode())
+        private = self.private._replace(seal=seal)
+        return self._replace(private=private, public=_public(private))
 
     def scope_key(self, scope: str) -> CipherKey:
         """Encrypts one part of the run store, and reveals nothing about the others."""

@@ -30,7 +30,8 @@ class TenantStores:
     def of(self, tenant: str) -> RunStore:
         tenant = DEFAULT_TENANT if tenant == ALL_TENANTS else tenant
         if tenant not in self._stores:
-            self._stores[tenant] = RunStore(DatabaseBlobs(self._database, tenant), lambda: self._key)
+            key = self._key.for_tenant(tenant)
+            self._stores[tenant] = RunStore(DatabaseBlobs(self._database, tenant), lambda: key)
         return self._stores[tenant]
 
 

@@ -29,7 +29,7 @@ from holdfast.database.migrations import migrate
 from holdfast.database.place import hold_database
 from holdfast.identity.federation import Federation, FederationRule
 from holdfast.identity.issuer_keys import read_issuer_keys
-from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
+from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal, limits
 from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
@@ -271,11 +271,12 @@ def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
             claims=rule.claims,
             role=Role(rule.role),
             tenant=rule.tenant,
-            stacks=rule.stacks or ("*",),
-            states=rule.states or ("*",),
+            stacks=stacks,
+            states=states,
             lifetime=rule.lifetime,
         )
         for rule in settings.oidc
+        for stacks, states in [limits(rule.stacks, rule.states)]
     )
 
 

@@ -42,10 +42,12 @@ class _Rule(NamedTuple):
     """None: a route of its own writes it, or nothing does."""
     of_stack: bool = False
     """The second part of the name is a stack."""
+    of_state: bool = False
+    """It belongs to the state of that stack too."""
 
 
 _STACK: Final = _Rule(of_stack=True)
-_SECRETS: Final = _Rule(read=Permission.READ_STATE, of_stack=True)
+_SECRETS: Final = _Rule(read=Permission.READ_STATE, of_stack=True, of_state=True)
 _SERVERS: Final = _Rule(write=None)
 _RULES: Final = {
     "store.json": _SERVERS,
@@ -59,7 +61,7 @@ _RULES: Final = {
     "backups": _SECRETS,
     "errored": _SECRETS,
     "files": _SECRETS,
-    CLAIMS: _STACK,
+    CLAIMS: _STACK._replace(of_state=True),
     "records": _STACK,
     "hooks": _STACK,
     "retired": _STACK,
@@ -185,7 +187,7 @@ class StoreAccess:
             return who.may_read_state(of) if what == "read" else who.may_write_state(of)
         if _folder(name) == _RUNS and "*" not in who.stacks:
             return self._covers_run(of, what, outcome=data if name.endswith(f"/{OUTCOME}") else b"")
-        return not rule.of_stack or who.covers_stack(of)
+        return (not rule.of_stack or who.covers_stack(of)) and (not rule.of_state or who.covers_state(of))
 
     def _covers_run(self, run: str, what: str, *, outcome: bytes) -> bool:
         """Whether the run is one of the caller's stacks. A run that is not recorded yet may be written."""

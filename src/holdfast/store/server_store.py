@@ -46,7 +46,7 @@ class ServerRunStore(RunStore):
             read=bytes(32),
             public=PublicHalves(seal=_bytes(session["seal"]), sign=_bytes(session["sign"])),
             private=None,
-            exchange=self._exchange,
+            ask_server=self._message_key,
         )
 
     @functools.cached_property
@@ -114,9 +114,9 @@ class ServerRunStore(RunStore):
     def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
         return self._server.call("POST", "/audit", {"batch": clock.new_id(), "entries": list(documents)})
 
-    def _exchange(self, public: bytes) -> bytes:
-        answer = self._server.call("POST", "/exchange", {"public": base64.b64encode(public).decode()})
-        return _bytes(answer["shared"])
+    def _message_key(self, public: bytes, context: str) -> bytes:
+        document = {"public": base64.b64encode(public).decode(), "context": context.split("\0")}
+        return _bytes(self._server.call("POST", "/exchange", document)["key"])
 
     def _run_key(self, run: str) -> bytes:
         blob = self.blobs.read(f"runs/{run}/{RUN_KEY}")

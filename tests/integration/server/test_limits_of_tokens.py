@@ -12,6 +12,8 @@ from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 
 TOKENS = "/api/v1/tokens"
+BLOBS = "/api/v1/store/blobs"
+GRANTS = "/api/v1/store/grants"
 DEV: dict[str, Any] = {"stacks": ("dev/*",), "states": ("dev/*",)}
 
 
@@ -19,6 +21,10 @@ DEV: dict[str, Any] = {"stacks": ("dev/*",), "states": ("dev/*",)}
 def server(database: Database) -> Iterator[MadeServer]:
     with made_server(database) as server:
         yield server
+
+
+def created(server: MadeServer, token: str, **wanted: Any) -> str:
+    return str(server.send("POST", TOKENS, {"role": "ci", **wanted}, token=token).document["token"])
 
 
 def id_of(token: str) -> str:
@@ -56,3 +62,88 @@ def test_tokens_without_a_name_are_not_one_person(server: MadeServer) -> None:
 
     assert subject(Role.OPERATOR) != subject(Role.OPERATOR)
     assert subject(Role.OPERATOR, name="ada") == subject(Role.APPROVER, name="ada") == "name:ada"
+
+
+def test_patterns_of_one_kind_limit_the_other(server: MadeServer) -> None:
+    for given in ({"stacks": ["dev/*"]}, {"states": ["dev/*"]}):
+        token = created(server, server.admin, **given)
+        current = server.send("GET", f"{TOKENS}/current", token=token).document
+        assert (current["stacks"], current["states"]) == (["dev/*"], ["dev/*"])
+        assert server.send("GET", "/state/prod/net", token=token).status == 403
+        assert server.send("GET", f"{BLOBS}/backups/prod%252Fnet/b1", token=token).status == 403
+        assert server.send("GET", "/state/dev/net", token=token).status == 404
+    both = created(server, server.admin, stacks=["prod/*"], states=["dev/*"])
+    for name in (
+        "claims/prod%252Fnet",
+        "backups/prod%252Fnet/b1",
+        "errored/prod%252Fnet/x",
+        "files/prod%252Fnet/x",
+    ):
+        assert server.send("PUT", f"{BLOBS}/{name}", token=both, body=b'{"run":"r"}').status == 403
+
+
+def test_a_token_does_not_outlive_the_one_that_created_it(server: MadeServer) -> None:
+    admin = server.send("POST", TOKENS, {"role": "admin", "expires": 3600}).document
+    child = server.send("POST", TOKENS, {"role": "admin"}, token=admin["token"]).document
+    assert child["expires"] == admin["expires"]
+    grandchild = created(server, child["token"], expires=600)
+    grant = server.send("POST", GRANTS, {"stack": "a", "reads_state": True}, token=grandchild).document[
+        "token"
+    ]
+    kept = created(server, child["token"])
+    assert server.send("GET", "/state/a", token=grant).status == 404
+    assert server.send("DELETE", f"{TOKENS}/{id_of(grandchild)}?keep_created=true").status == 204
+    assert server.send("GET", "/state/a", token=grant).status == 401  # Of a run.
+    assert server.send("DELETE", f"{TOKENS}/{child['id']}?keep_created=true").status == 204
+    assert server.send("GET", "/state/a", token=child["token"]).status == 401
+    assert server.send("GET", "/state/a", token=kept).status == 404
+    assert server.send("DELETE", f"{TOKENS}/{admin['id']}").status == 204
+    assert server.send("GET", "/state/a", token=kept).status == 401
+
+
+def test_a_token_created_while_its_creator_is_revoked_does_not_work(server: MadeServer) -> None:
+    admin = server.send("POST", TOKENS, {"role": "admin"}).document
+    child = created(server, admin["token"])
+    with server.database.transaction() as connection:
+        connection.execute("update tokens set revoked = now() where id = %s", (admin["id"],))
+    assert server.send("GET", "/state/a", token=child).status == 401
+
+
+def test_a_run_may_save_its_state_after_the_token_that_began_it_expired(server: MadeServer) -> None:
+    ci = server.send("POST", TOKENS, {"role": "ci", "expires": 600}).document
+    claim = f"{BLOBS}/claims/a"
+    claimed = server.send(
+        "PUT", claim, token=ci["token"], body=b'{"run":"R1"}', headers={"if-none-match": "*"}
+    )
+    assert claimed.status == 200
+    wanted = {"stack": "a", "run": "R1", "writes_state": True, "journal": "R1"}
+    grant = server.send("POST", GRANTS, wanted, token=ci["token"]).document["token"]
+    reads = server.send("POST", GRANTS, {"stack": "a", "reads_state": True}, token=ci["token"]).document[
+        "token"
+    ]
+    with server.database.transaction() as connection:
+        connection.execute("update tokens set expires = now() where id = %s", (ci["id"],))
+        (left,) = connection.execute(
+            "select expires - now() < interval '11 minutes' from tokens where id = %s", (id_of(reads),)
+        ).fetchone() or (None,)
+    assert left is True
+    assert server.send("GET", "/state/a", token=ci["token"]).status == 401
+    assert server.send("GET", "/state/a", token=grant).status == 404
+
+
+def test_the_audit_log_takes_only_acts_that_the_caller_can_do(server: MadeServer) -> None:
+    ci, viewer = created(server, server.admin, stacks=["dev/*"]), server.token(Role.VIEWER)
+
+    def record(token: str, **entry: object) -> int:
+        document = {"batch": "b", "entries": [entry]}
+        return server.send("POST", "/api/v1/store/audit", document, token=token).status
+
+    assert record(ci, what="apply", stack="prod/net") == 403
+    assert record(ci, what="token-create") == record(server.admin, what="token-revoke") == 403
+    assert record(ci, what="rotate") == 403
+    assert record(viewer, what="pull", stack="dev/net") == record(viewer, what="plan") == 403
+    password = "AKIA" + "Z7Q2M4X6N8B3V5C1"
+    assert record(ci, what="unlock", stack="dev/net", break_glass=False, reason=f"password={password}") == 201
+    (entry,) = server.send("GET", "/api/v1/audit?limit=1").document["entries"]
+    assert (entry["what"], entry["stack"], entry["break_glass"]) == ("unlock", "dev/net", True)
+    assert password not in str(entry)

@@ -377,12 +377,34 @@ def test_another_version_is_reported(server: MadeServer) -> None:
 
 
 def test_a_bundle_is_opened_by_the_server_only(server: MadeServer) -> None:
-    store = store_of(server, PLANNER)
-    sealed = seal(store.key, b"plan", context="c")
-    assert unseal(KEY, sealed, context="c") == b"plan"
-    assert unseal(store_of(server, CI).key, sealed, context="c") == b"plan"
+    store, context = store_of(server, PLANNER), "bundle\0run\0prod/a\0plan"
+    sealed = seal(store.key, b"plan", context=context)
+    assert unseal(KEY.for_tenant("default"), sealed, context=context) == b"plan"
+    assert unseal(store_of(server, CI).key, sealed, context=context) == b"plan"
     with refused("HF-TOK-2", Refused):
-        unseal(store.key, sealed, context="c")
+        unseal(store.key, sealed, context=context)
+
+
+def test_a_bundle_is_opened_only_for_its_stack_and_tenant(server: MadeServer) -> None:
+    store, context = store_of(server, PLANNER), "bundle\0run\0prod/a\0plan"
+    sealed = seal(store.key, b"plan", context=context)
+    with refused("HF-KEY-6"):
+        unseal(store_of(server, CI, tenant="other").key, sealed, context=context)
+    for limit in ({"stacks": ("dev/*",)}, {"states": ("dev/*",)}):
+        limited = store_of(server, CI, **limit).key
+        with refused("HF-TOK-2", Refused):
+            unseal(limited, sealed, context=context)
+
+    def lying(public: bytes, _: str) -> bytes:
+        """Asks for the key of another stack."""
+        assert limited.ask_server is not None
+        return limited.ask_server(public, "bundle\0run\0dev/a\0plan")
+
+    limited = store_of(server, CI, stacks=("dev/*",), states=("dev/*",)).key
+    with refused("HF-KEY-6"):
+        unseal(limited._replace(ask_server=lying), sealed, context=context)
+    with refused("HF-STORE-25"):
+        unseal(limited, sealed, context="anything\0else")
 
 
 def test_only_an_admin_accepts_that_entries_are_missing(server: MadeServer) -> None:

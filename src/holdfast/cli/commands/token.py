@@ -29,11 +29,11 @@ def create(
     ] = None,
     stack: Annotated[
         list[str] | None,
-        Option("--stack", metavar="PATTERN", help="Only these stacks. Can be repeated. Default: all."),
+        Option("--stack", metavar="PATTERN", help="Only these stacks. Can be repeated. Default: as --state."),
     ] = None,
     state: Annotated[
         list[str] | None,
-        Option("--state", metavar="PATTERN", help="Only these states. Can be repeated. Default: all."),
+        Option("--state", metavar="PATTERN", help="Only these states. Can be repeated. Default: as --stack."),
     ] = None,
     expires: Annotated[
         str | None,
@@ -69,12 +69,17 @@ def list_(invocation: Invocation) -> Exit:
 def revoke(
     invocation: Invocation,
     token_id: Annotated[str, Argument(metavar="ID", help="As `token list` shows it.")],
+    keep_created: Annotated[
+        bool, Option("--keep-created", help="Keep the tokens that were created with it.")
+    ] = False,
 ) -> Exit:
-    """Revoke a token at once."""
+    """Revoke a token at once, and those that were created with it."""
     from urllib.parse import quote
 
-    _client(invocation).send("DELETE", f"{_PATH}/{quote(token_id, safe='')}")
-    return invocation.answer({"version": 1, "revoked": token_id}, f" Revoked {token_id}.")
+    query = "?keep_created=true" if keep_created else ""
+    _client(invocation).send("DELETE", f"{_PATH}/{quote(token_id, safe='')}{query}")
+    others = "" if keep_created else " and the tokens that were created with it"
+    return invocation.answer({"version": 1, "revoked": token_id}, f" Revoked {token_id}{others}.")
 
 
 def _client(invocation: Invocation) -> ServerClient:

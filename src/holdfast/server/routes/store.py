@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-import threading
 from bisect import bisect_right
-from collections.abc import Mapping
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -18,26 +16,23 @@ from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
 from litestar.params import FromQuery, JSONBody, RawBody
-from msgspec import Meta, Struct, field
-from msgspec.structs import asdict
+from msgspec import Meta, Struct
 
 from holdfast import __version__
-from holdfast.audit.entry import ACCEPT_LOSS, PLAN_ACTS, Entry
-from holdfast.audit.layout import piece_seqs, read_piece
-from holdfast.audit.log import append_lines
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission, Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import Refused, UsageError
-from holdfast.secrets.encryption import exchange
+from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.server.audit_log import TenantStores, actor_of
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
+from holdfast.server.routes.store_audit import append_audit
 from holdfast.server.store_access import StoreAccess, require_name
 from holdfast.store.approvals import Approval, ApprovalKind, is_author
-from holdfast.store.server_blobs import ATTEMPT_FIELD, PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
+from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_store import RUN_KEY
 from holdfast.system import clock
@@ -53,11 +48,6 @@ _STORE: Final = {"permission": Permission.STORE}
 _TAG: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _PAGE: Final = 5000
 _LONGEST_RUN: Final = timedelta(hours=24)
-_LOOK_BACK: Final = 50
-"""Pieces of the audit log in which entries that are sent again are looked for."""
-_DECISIONS: Final = frozenset({"approve", "reject", "override"})
-_LOG: Final = threading.Lock()
-"""Of the audit logs: writers in one process need not race."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -114,30 +104,17 @@ class NewAuthor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: Id
 
 
-class NewLine(Entry, frozen=True, kw_only=True):
-    details: Mapping[str, str | int | None] = field(default_factory=dict)
-    change: str | None = None
-
-
-class NewLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    batch: Id
-    """The same when the request is sent again."""
-    entries: Annotated[tuple[NewLine, ...], Meta(min_length=1, max_length=1000)]
-
-
-class LogEnd(Struct, frozen=True, kw_only=True):
+class MessageKey(Struct, frozen=True, kw_only=True):
     version: int = 1
-    seq: int
-    hash: str
+    key: str
 
 
-class SharedSecret(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    shared: str
+class SealedMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of a bundle: the public key that it starts with, and its context."""
 
-
-class PublicKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     public: Annotated[str, Meta(max_length=64)]
+    context: Annotated[tuple[Text, ...], Meta(min_length=2, max_length=4)]
+    """`bundle`, run, stack and file; or `change` and its id."""
 
 
 @get("/", opt=_STORE, sync_to_thread=True)
@@ -296,35 +273,21 @@ def record_author(request: AnyRequest, principal: Who, stores: Stores, data: JSO
     stores.of(principal.tenant).approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
 
 
-@post("/audit", opt=_STORE, sync_to_thread=True)
-def append_audit(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewLines]) -> LogEnd:
-    """The server adds who and when. Durable with the response."""
-    for line in data.entries:
-        permission = _permission_to_record(line.what)
-        if principal.kind == "run" or not principal.may(permission):
-            raise problem(not_permitted(principal, permission))
-    store = stores.of(principal.tenant)
-    who, at = actor_of(principal, address_of(request.scope)).document(), clock.now().isoformat()
-    documents: list[dict[str, object]] = [
-        {"at": at, **asdict(line), "who": who, "batch": data.batch} for line in data.entries
-    ]
-    with _LOG:
-        if request.headers.get(ATTEMPT_FIELD, "1") != "1":
-            mark = f'"batch":"{data.batch}"'.encode()
-            for seq in reversed(piece_seqs(store)[-_LOOK_BACK:]):
-                piece = read_piece(store, seq)
-                if piece is not None and any(mark in line for line in piece.lines or ()):
-                    documents = []
-        end = append_lines(store, documents)
-    return LogEnd(seq=end.seq, hash=end.hash)
-
-
 @post("/exchange", opt={"permission": Permission.RUN}, sync_to_thread=True)
-def exchange_key(principal: Who, stores: Stores, data: JSONBody[PublicKey]) -> SharedSecret:
-    """Opens one file of a bundle: it is sealed for the key that only the server has."""
+def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) -> MessageKey:
+    """Opens one file of a bundle, which is sealed for the tenant's key, if the caller may read its stack."""
+    match data.context:
+        case ("bundle", _, stack, _):
+            if not principal.covers_stack(stack) or not principal.may_read_state(stack):
+                raise problem(not_permitted(principal, Permission.RUN))
+        case ("change", _):
+            """Names and digests of its plans."""
+        case _:
+            raise UsageError("HF-STORE-25", "the context is not that of a file in a bundle")
     try:
         public = base64.b64decode(data.public, validate=True)
-        return SharedSecret(shared=_text(exchange(stores.of(principal.tenant).key, public)))
+        key = sealed_message_key(stores.of(principal.tenant).key, public, "\0".join(data.context))
+        return MessageKey(key=_text(key))
     except ValueError:
         raise UsageError("HF-STORE-25", "the public key is not valid") from None
 
@@ -366,14 +329,6 @@ def _name(request: AnyRequest) -> str:
 def _match(request: AnyRequest) -> str | None:
     text = request.headers.get("if-match")
     return text.strip('"') if text is not None else None
-
-
-def _permission_to_record(what: str) -> Permission:
-    if what in PLAN_ACTS:
-        return Permission.READ
-    if what == ACCEPT_LOSS:
-        return Permission.ADMINISTER
-    return Permission.APPROVE if what in _DECISIONS else Permission.RUN
 
 
 def _require_stack(principal: Principal, stack: str, permission: Permission) -> None:

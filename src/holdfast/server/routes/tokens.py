@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from holdfast.audit.entry import Entry, What
 from holdfast.config.shapes import seconds
 from holdfast.identity.federation import Federated, Federation, Untrusted
-from holdfast.identity.principal import ALL_TENANTS, Principal
+from holdfast.identity.principal import ALL_TENANTS, Principal, limits
 from holdfast.identity.roles import GRANTABLE, Permission, Role
 from holdfast.identity.token_rows import CreatedToken, TokenInfo, TokenRows
 from holdfast.server.audit_log import ServerAudit
@@ -45,10 +45,11 @@ class NewToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For people; the role if it is left out."""
     tenant: Tenant | None = None
     """The creator's if it is left out."""
-    stacks: Patterns = ("*",)
-    states: Patterns = ("*",)
+    stacks: Patterns | None = None
+    states: Patterns | None = None
+    """One of both limits stacks and states; without any the token covers all."""
     expires: Annotated[str, Meta(max_length=40)] | Annotated[int, Meta(ge=1)] | None = None
-    """A time (RFC 3339), a duration such as `90d`, or seconds. Null: valid until it is revoked."""
+    """A time (RFC 3339), a duration such as `90d`, or seconds; at the latest when the creator's expires."""
 
 
 class NewRunToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,14 +98,15 @@ def create_token(
 ) -> Response[TokenCreated]:
     if data.role not in GRANTABLE:
         raise _invalid("/role", f"must be one of {', '.join(GRANTABLE)}")
+    stacks, states = limits(data.stacks, data.states)
     wanted = Principal(
         id="",
         name=data.name or data.role.value,
         kind="token",
         role=data.role,
         tenant=data.tenant or principal.home_tenant,
-        stacks=data.stacks,
-        states=data.states,
+        stacks=stacks,
+        states=states,
     )
     if not wanted.is_within(principal):
         raise problem(
@@ -124,7 +126,9 @@ def create_token(
                 hint="Choose another name: approvals and locks count for the person with this name.",
             )
         )
-    created = tokens.create(wanted, created_by=principal.name, expires=_expiry(data.expires))
+    created = tokens.create(
+        wanted, created_by=principal.name, expires=_expiry(data.expires), parent=principal
+    )
     _record(audit, principal, "token-create", created.info, request)
     return _created(created)
 
@@ -149,10 +153,15 @@ def current_token(principal: Who) -> CurrentToken:
 
 @delete("/{token_id:str}", opt=_ADMINISTER, sync_to_thread=True)
 def revoke_token(
-    request: AnyRequest, principal: Who, tokens: Tokens, audit: AuditLog, token_id: FromPath[str]
+    request: AnyRequest,
+    principal: Who,
+    tokens: Tokens,
+    audit: AuditLog,
+    token_id: FromPath[str],
+    keep_created: FromQuery[bool] = False,  # noqa: FBT002 - a parameter of the address
 ) -> None:
-    """Revoking it again changes nothing."""
-    info = tokens.revoke(token_id, principal)
+    """With the tokens that it created, unless they are kept. Revoking it again changes nothing."""
+    info = tokens.revoke(token_id, principal, keep_created=keep_created)
     if info is None:
         unknown = f"there is no token {token_id}"
         raise problem(Denial(status=404, code="HF-TOK-5", message=unknown, hint="holdfast token list"))
