@@ -31,6 +31,8 @@ from holdfast.config.stack_rules import ENV_VARIABLES, GLOBS, PASSED_VARIABLES, 
 from holdfast.kernel.errors import Place
 from holdfast.kernel.values import PlacedStruct
 
+DEFAULT_STORE = ".holdfast"
+
 PRODUCTION_NAMES: Final = ("production", "prod", "prd", "live")
 _VALUES: Final = Names(AnyValue(), r"[A-Za-z0-9_][A-Za-z0-9_-]*", "a name of letters, digits, _ and -")
 _SERVER: Final = (
@@ -198,7 +200,7 @@ class Config(Section, frozen=True, kw_only=True):
             numbers=False,
         ),
         "The run store: a folder, `s3://bucket/prefix`, or the address of a server: `https://HOST`.",
-        default=".holdfast",
+        default=DEFAULT_STORE,
     )
     store_named: bool = False
     """Whether the file itself says where the store is."""

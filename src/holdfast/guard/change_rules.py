@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.config.guard import Effect
-from holdfast.guard.decision import NOT_UNDERSTOOD, Reason
+from holdfast.guard.decision import NOT_UNDERSTOOD, OTHER_REPOSITORY, Reason
 from holdfast.guard.plan_context import RuleInput, StackFinding
 from holdfast.kernel.text import plural
 from holdfast.terraform.addresses import without_keys
@@ -65,6 +65,16 @@ def other_product(given: RuleInput) -> Iterator[Reason]:
             message=given.context.product_change,
             rule="another product than at the last apply",
             effect=Effect.APPROVE if given.context.production else Effect.WARN,
+        )
+
+
+def other_repository(given: RuleInput) -> Iterator[Reason]:
+    """The plan would turn the resources of another repository into those of this one."""
+    if given.has_changes and given.context.repository_change is not None:
+        yield Reason(
+            code=OTHER_REPOSITORY,
+            message=given.context.repository_change,
+            rule="another repository than at the last apply",
         )
 
 

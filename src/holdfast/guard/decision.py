@@ -7,6 +7,7 @@ from msgspec import Struct
 from holdfast.config.guard import Effect
 
 NOT_UNDERSTOOD = "HF-GUARD-0"
+OTHER_REPOSITORY = "HF-GUARD-23"
 
 
 class Reason(Struct, frozen=True, kw_only=True):

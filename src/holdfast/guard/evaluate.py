@@ -26,6 +26,7 @@ Rule = Callable[[RuleInput], Iterator[Reason]]
 
 RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (change_rules.unsupported, (0,)),
+    (change_rules.other_repository, (23,)),
     (change_rules.lowered, (20,)),
     (deletion_rules.protected_addresses, (6,)),
     (deletion_rules.protected_tags, (7,)),
@@ -47,7 +48,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.moved_out, (16,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
-RULES_VERSION = 6
+RULES_VERSION = 7
 """Increase it with every change of what a rule decides: it is part of the digest of every plan."""
 
 _CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)

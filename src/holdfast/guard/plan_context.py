@@ -52,6 +52,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """What was stricter when the stack was last applied."""
     product_change: str | None = None
     """That the last apply ran the other product, Terraform or OpenTofu, if so."""
+    repository_change: str | None = None
+    """That the state was last applied from another repository, if so."""
     prior_resources: int | None = None
     """How many resources the stack has; None: as many as the plan says."""
 

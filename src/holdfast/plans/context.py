@@ -30,6 +30,7 @@ from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 from holdfast.system.environment import Environment
+from holdfast.system.repository import repository_of
 from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.environment import terraform_variables
 from holdfast.terraform.engine.folder_hashes import FolderHashes
@@ -60,6 +61,11 @@ class Project(Struct, frozen=True, kw_only=True):
     @property
     def root(self) -> Path:
         return self.config.root
+
+    @property
+    def repository(self) -> str:
+        """See `repository_of`."""
+        return self.code.once("repository", lambda: repository_of(self.root, self.environment.variables))
 
     @property
     def weakened(self) -> tuple[str, ...]:

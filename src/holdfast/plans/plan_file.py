@@ -32,6 +32,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock
 from holdfast.system.access_rules import ForbiddenFiles
+from holdfast.system.repository import is_other, shown
 from holdfast.terraform.addresses import covers, without_keys
 from holdfast.terraform.argv import PLAN_FILE, PlanOptions
 from holdfast.terraform.engine.confinement import note as confinement_note
@@ -82,6 +83,8 @@ class PlanFile(MaskedStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     product_change: str | None = None
     """That the last apply ran the other product, if so."""
+    repository_change: str | None = None
+    """That the last apply was one of another repository, if so."""
     outputs: tuple[StateOutput, ...] | None = None
     """Of the state that was planned against; None: not known, for example encrypted."""
 
@@ -181,6 +184,12 @@ def product_change(engine: EngineId, last_seen: StateRecord | None) -> str | Non
     return f"last applied with {Product(last).shown}; this plan was made with {engine}"
 
 
+def repository_change(repository: str, last_seen: StateRecord | None) -> str | None:
+    """Two repositories with one store may use the same name for different stacks."""
+    last = last_seen.repository if last_seen is not None else ""
+    return f"its state was last applied from {shown(last)}" if is_other(last, repository) else None
+
+
 async def replan(context: ChangeContext, stack: Stack, before: PlanFile, options: PlanOptions) -> PlanFile:
     """A new plan in the same work directory after an apply; init is still valid."""
     last_seen = context.store.last_seen(stack.name)
@@ -206,7 +215,7 @@ async def plan_with(
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     prior = await _prior(terraform)
-    origin = renames.origin_of(stack, plan)
+    origin = renames.origin_of(context.project, stack, plan, last_seen)
     notes = _require_same_stack(context, workdir, last_seen, prior, options, plan, origin)
     state_continuity.record(
         context.store,
@@ -250,6 +259,7 @@ async def plan_with(
         origin=origin,
         notes=notes,
         product_change=product_change(terraform.identity, last_seen),
+        repository_change=repository_change(origin.repository, last_seen),
         outputs=prior.outputs if isinstance(prior, State) else (),
     )
 

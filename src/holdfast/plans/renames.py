@@ -24,6 +24,7 @@ from holdfast.plans.state_continuity import Origin
 from holdfast.stacks.stack import Stack
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import git
+from holdfast.system.repository import is_other
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.statefile.model import State, StateResource, read_state
 
@@ -45,6 +46,10 @@ class OrphanedState(MaskedStruct, frozen=True, kw_only=True):
     @property
     def managed(self) -> bool:
         return self.record is None or self.record.place == managed_place(self.name)
+
+    def is_from_other(self, repository: str) -> bool:
+        """Whether it is known to be the state of another repository."""
+        return self.record is not None and is_other(self.record.repository, repository)
 
     @property
     def resources(self) -> tuple[str, ...] | None:
@@ -100,12 +105,13 @@ def record_at(project: Project, store: RunStore, home: StateHome) -> StateRecord
     return next((record for record in records if record.place == home.place), None)
 
 
-def origin_of(stack: Stack, plan: Plan) -> Origin:
+def origin_of(project: Project, stack: Stack, plan: Plan, last_seen: StateRecord | None) -> Origin:
+    known = last_seen.repository if last_seen is not None and not plan.has_changes else ""
     digest = hashlib.sha256(stack.module.encode())
     for name, variable in sorted(plan.variables.items()):
         digest.update(f"\0{name}\0".encode())
         digest.update(bytes(variable.value))
-    return Origin(source=stack.own_file or stack.module, variables=digest.hexdigest())
+    return Origin(stack.own_file or stack.module, digest.hexdigest(), known or project.repository)
 
 
 # The comparison. Pure.
@@ -191,7 +197,10 @@ def require_not_a_rename(
     if not orphans:
         return ()
     known = store.names.not_renamed_from(stack.name)
-    alike = dict(_alike(project, stack, plan, origin, [old for old in orphans if old.name not in known]))
+    orphans = tuple(
+        old for old in orphans if old.name not in known and not old.is_from_other(origin.repository)
+    )
+    alike = dict(_alike(project, stack, plan, origin, orphans))
     refusing = {name: how for name, how in alike.items() if how.refuses}
     if refusing and declared:
         details = {"from": ", ".join(refusing)}
@@ -216,7 +225,7 @@ def require_not_a_rename(
 
 
 def _alike(
-    project: Project, stack: Stack, plan: Plan, origin: Origin, orphans: list[OrphanedState]
+    project: Project, stack: Stack, plan: Plan, origin: Origin, orphans: tuple[OrphanedState, ...]
 ) -> Iterator[tuple[str, Likeness]]:
     tree = git.find(project.root, project.environment.variables)
     for old in orphans:

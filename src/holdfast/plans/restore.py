@@ -9,7 +9,7 @@ from holdfast.kernel.errors import Refused
 from holdfast.plans import renames, state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.environment.destination import require_equal, require_none
-from holdfast.plans.plan_file import PlanFile, product_change
+from holdfast.plans.plan_file import PlanFile, product_change, repository_change
 from holdfast.plans.policies import policy_digest
 from holdfast.plans.retry import Retrying
 from holdfast.plans.saved_plan import SavedPlan, StateIdentity
@@ -63,7 +63,7 @@ async def restore_plan(
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
     destroy = bundle.destroy or (archive is not None and archive.destroy)
-    origin = renames.origin_of(stack, plan)
+    origin = renames.origin_of(context.project, stack, plan, last_seen)
     if last_seen is None and not prior.lineage and not destroy:
         renames.require_not_a_rename(context, stack, plan, origin, declared=False)
     return PlanFile(
@@ -80,6 +80,7 @@ async def restore_plan(
         options=bundle.options._replace(imports=()),
         origin=origin,
         product_change=product_change(workdir.engine.identity, last_seen),
+        repository_change=repository_change(origin.repository, last_seen),
         notes=(*variables_note(bundle.options.variables), *((_ENCRYPTED,) if archive is None else ())),
     )
 

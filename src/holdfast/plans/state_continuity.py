@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from holdfast.config.settings import DEFAULT_STORE
 from holdfast.kernel.errors import Refused, UnknownOutcome
 from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.environment.backend_config import StateHome, managed_place, state_home, states_beside
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.stacks.stack import Stack
+from holdfast.store.blobs import encode_name
 from holdfast.store.run_store import RunStore, StateRecord
 from holdfast.system import clock, files
 from holdfast.terraform.statefile.model import State, StateFile, UnreadableState, read_state
@@ -29,6 +31,8 @@ class Origin(NamedTuple):
     """Its own variables file, or the folder of its module."""
     variables: str = ""
     """A digest of its module and the values of its variables."""
+    repository: str = ""
+    """See `repository_of`."""
 
 
 def require_readable(stack: Stack, home: StateHome, record: StateRecord | None) -> None:
@@ -216,7 +220,8 @@ def _record(
 ) -> None:
     if known is None and (origin is None or not run):
         known = store.last_seen(stack)
-    source, variables = origin or ((known.source, known.variables) if known is not None else Origin())
+    before = Origin(known.source, known.variables, known.repository) if known is not None else Origin()
+    source, variables, repository = origin or before
     seen = StateRecord(
         place=place,
         lineage=state.lineage,
@@ -227,6 +232,8 @@ def _record(
         variables=variables,
         run=run or _writer(known, state),
         product=product or (known.product if known is not None else ""),
+        # Only an apply takes a state over from another repository.
+        repository=repository if run else before.repository or repository,
     )
     if known is None or structs.replace(known, seen=seen.seen) != seen:
         store.record(stack, seen)
@@ -257,6 +264,18 @@ def require_no_leftover_state(root: Path, store: RunStore, stack: Stack, home: S
             "HF-STATE-1",
             f"{stack.name}: its code has no backend, but there is a state file: {shown}",
             hint=f"Adopt it: holdfast state adopt {stack.name} (the file is renamed, never deleted).",
+        )
+    if any((root / DEFAULT_STORE).glob(f"states/{encode_name(stack.name)}/[!.]*")):
+        move = f"holdfast state import {DEFAULT_STORE} --state {stack.name}"
+        if not store.on_server:
+            move = (
+                f"with `store: {DEFAULT_STORE}` holdfast state pull {stack.name} > state.json; with the new "
+                f"store holdfast state push {stack.name} state.json"
+            )
+        raise Refused(
+            "HF-STATE-1",
+            f"{stack.name}: {store.blobs.shown} has no state of it, but the folder {DEFAULT_STORE} has one",
+            hint=f"Move it: {move}. If it is no longer needed, move the folder {DEFAULT_STORE} away.",
         )
 
 

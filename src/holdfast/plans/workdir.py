@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from msgspec import field
 from msgspec.structs import replace
 
+from holdfast.config.settings import DEFAULT_STORE
 from holdfast.hcl.eval.code import LOCK_FILE, Code
 from holdfast.kernel.errors import ConfigError, EngineError, HoldfastError, Problem, Refused, UsageError
 from holdfast.kernel.secret import reveal_all
@@ -329,7 +330,7 @@ def _copy_sources(
         project.root,
         frozenset((*inputs.files, *inputs.reads, *named, *stack.variables_files)),
         everything=inputs.everything,
-        store=project.root / (project.config.store if "://" not in project.config.store else ".holdfast"),
+        store=project.root / (project.config.store if "://" not in project.config.store else DEFAULT_STORE),
         state=home.file,
         read_states=state_files_read(project, stack) - inputs.reads,
         forbidden=ForbiddenFiles(project.environment),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 
-from holdfast.guard.decision import NOT_UNDERSTOOD, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.decision import NOT_UNDERSTOOD, OTHER_REPOSITORY, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
     REJECTED,
     StackDeletions,
@@ -57,6 +57,7 @@ def plan_context(
         findings=findings,
         lowered=lowered,
         product_change=plan_file.product_change,
+        repository_change=plan_file.repository_change,
     )
 
 
@@ -201,9 +202,13 @@ def _override_hint(asked: str, code: str, digest: str, saved: str | None, out: s
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
         return f"A rejection is final. Make a new plan: holdfast plan {asked} --out {out}"
+    elsewhere, intentional = "", "this is intentional"
+    if code == OTHER_REPOSITORY:
+        elsewhere = "Use one tenant of the server, or one run store, per repository, or another stack name. "
+        intentional = "it is the same repository under a new address"
     if saved is None:
         return (
-            f"If this is intentional: holdfast plan {asked} --out {out}, and then: "
+            f"{elsewhere}If {intentional}: holdfast plan {asked} --out {out}, and then: "
             f'holdfast apply --plan {out} --override DIGEST --reason "why"'
         )
-    return f'If this is intentional: holdfast apply --plan {saved} --override {digest} --reason "why"'
+    return f'{elsewhere}If {intentional}: holdfast apply --plan {saved} --override {digest} --reason "why"'

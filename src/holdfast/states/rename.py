@@ -16,6 +16,7 @@ from holdfast.runs.claims import hold_claim
 from holdfast.stacks.stack import Stack, may_be
 from holdfast.states.operations import current_content
 from holdfast.system import clock
+from holdfast.system.repository import shown
 from holdfast.terraform.statefile.model import State, read_state
 
 
@@ -125,6 +126,13 @@ def _require_gone(context: ChangeContext, old: str) -> OrphanedState:
             "HF-STATE-22",
             f"the run store has no state with resources of a stack {old}",
             hint="List what is recorded: holdfast runs list",
+        )
+    if orphan.record is not None and orphan.is_from_other(context.project.repository):
+        raise Refused(
+            "HF-STATE-13",
+            f"the state of {old} was last applied from {shown(orphan.record.repository)}",
+            hint=f"Rename or retire it there. If it is the same repository under a new address: apply {old} "
+            "once from a commit that has it, with an override.",
         )
     return orphan
 

@@ -58,6 +58,8 @@ class StateRecord(Struct, frozen=True, kw_only=True):
     """The apply that wrote this version; empty: another one, or something else."""
     product: str = ""
     """`terraform` or `tofu`: what the last apply ran; empty: not known."""
+    repository: str = ""
+    """What it was applied from: `github.com/org/name` or a first commit; empty: not known."""
 
 
 class StoreIdentity(NamedTuple):

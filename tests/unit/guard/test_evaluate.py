@@ -317,6 +317,16 @@ def test_another_product_needs_an_approval_in_production() -> None:
     assert evaluate_plan(plan(KEPT), IN_PRODUCTION, in_production) == Allow()
 
 
+def test_a_state_of_another_repository_is_not_changed() -> None:
+    elsewhere = structs.replace(
+        DEV, repository_change="its state was last applied from github.com/ours/other"
+    )
+    decision = evaluate_plan(plan(resource("x.y", "create"), prior=0), ELSEWHERE, elsewhere)
+    assert isinstance(decision, Deny)
+    assert effects(decision) == {("HF-GUARD-23", Effect.DENY)}
+    assert evaluate_plan(plan(KEPT), ELSEWHERE, elsewhere) == Allow()
+
+
 WEDNESDAYS = Freeze(
     start=2 * 1440, end=3 * 1440, every=7 * 1440, zone="UTC", text="wed to wed", why="market day"
 )

@@ -51,7 +51,7 @@ def ready(of: Plan, **more: Any) -> PlanFile:
             prior=StateIdentity(lineage="", serial=0),
             **(
                 {"digest": DIGEST, "destroy": False, "gone": False, "targeted": False, "changes": True}
-                | {"options": PlanOptions(), "product_change": None}
+                | {"options": PlanOptions(), "product_change": None, "repository_change": None}
                 | more
             ),
         ),

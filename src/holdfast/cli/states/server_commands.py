@@ -155,7 +155,10 @@ def import_(
     invocation: Invocation,
     source: Annotated[
         str | None,
-        Argument(metavar="SOURCE", help="The folder of an export, a state file, or - for standard input."),
+        Argument(
+            metavar="SOURCE",
+            help="The folder of an export or of a run store (.holdfast), a state file, or -.",
+        ),
     ] = None,
     state: StateName = None,
     stack: Annotated[

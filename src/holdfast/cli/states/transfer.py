@@ -21,6 +21,8 @@ from holdfast.states import exports, operations, versions
 from holdfast.states.exports import ExportedState
 from holdfast.states.server_states import ServerState, ServerVersion, list_states
 from holdfast.states.server_versions import compare_contents
+from holdfast.store.place import FolderBlobs
+from holdfast.store.run_store import IDENTITY, RunStore
 from holdfast.system import files
 from holdfast.terraform.statefile.losses import lost_resources
 from holdfast.terraform.statefile.model import State, read_state
@@ -96,7 +98,9 @@ def exported_content(invocation: Invocation, folder: Path, name: str, wanted: st
 
 
 def run_import(invocation: Invocation, source: str | None, name: str | None, stack: str | None) -> Exit:
-    if source is not None and source != "-" and Path(source).is_dir():
+    if source is not None and (Path(source) / IDENTITY).is_file():
+        imported = _import_run_store(invocation, Path(source), name)
+    elif source is not None and source != "-" and Path(source).is_dir():
         imported = _import_export(invocation, Path(source), name)
     else:
         if name is None:
@@ -152,6 +156,25 @@ def _import_export(
     return imported
 
 
+def _import_run_store(
+    invocation: Invocation, folder: Path, name: str | None
+) -> list[tuple[ServerState, list[ServerVersion]]]:
+    """The managed states of a run store in a folder, or one of them, with all versions."""
+    states = RunStore(FolderBlobs(folder.absolute()), lambda: _key(invocation, folder)).states
+    names = states.stacks()
+    if name is not None and name not in names:
+        raise UsageError(
+            "HF-STATE-62", f"{folder} has no state {name}", hint=f"It has: {', '.join(names[:5])}"
+        )
+    client, imported = open_client(invocation), []
+    for stack in names if name is None else (name,):
+        versions_ = (states.version(stack, number) for number in states.numbers(stack))
+        contents = [version.state for version in versions_ if version is not None]
+        state = ServerState(client, stack)
+        imported.append((state, write_versions(state, contents, who=_who(invocation))))
+    return imported
+
+
 def _exported_state(folder: Path, export: exports.Export, name: str) -> ExportedState:
     for state in export.states:
         if state.name == name:
@@ -171,8 +194,10 @@ async def _stack_contents(context: ChangeContext, stack: Stack) -> tuple[bytes, 
 
 def _read_state_file(source: str) -> bytes:
     content = sys.stdin.buffer.read() if source == "-" else files.content_of(Path(source))
+    if content is None:
+        raise UsageError("HF-STATE-6", f"there is no file {source}", hint="Check the path.")
     state = read_state(content) if content else None
-    if content is None or not isinstance(state, State):
+    if not isinstance(state, State):
         raise UsageError(
             "HF-STATE-6",
             f"{'standard input' if source == '-' else source} is not a state",
