@@ -172,6 +172,7 @@ def decided(
             options=PlanOptions(),
             changes=True,
             product_change=None,
+            repository_change=None,
         ),
     )
     judged = stack if base is None else base.stricter(stack)
