@@ -52,9 +52,9 @@ class _Connection:
         self._connection = connection
         self._database = database
 
-    def execute(self, *arguments: Any) -> Any:
+    def execute(self, *arguments: Any, **options: Any) -> Any:
         self._database.next_statement()
-        return self._connection.execute(*arguments)
+        return self._connection.execute(*arguments, **options)
 
     @contextmanager
     def cursor(self, **options: Any) -> Iterator[Any]:

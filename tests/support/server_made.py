@@ -119,6 +119,7 @@ def made_server(
     read_keys: ReadKeys | None = None,
     https_only: bool = False,
     trusted_proxies: tuple[str, ...] = (),
+    keys: tuple[Key, ...] = (KEY,),
 ) -> Iterator[MadeServer]:
     settings = settings or default_settings(Path("/nowhere"))
     settings = replace(settings, limits=replace(settings.limits, **(limits or {})))
@@ -126,7 +127,8 @@ def made_server(
     settings = replace(settings, trusted_proxies=trusted_proxies)
     parts = ServerParts(
         database=database,
-        key=KEY,
+        key=keys[0],
+        older_keys=keys[1:],
         settings=settings,
         federation=Federation(rules, read_keys or (lambda _: b"{}")),
         log=log,

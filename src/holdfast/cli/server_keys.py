@@ -1,7 +1,7 @@
 """`holdfast keys --data DIR`: the key of a server.
 
-The run stores of all tenants get the new key while the server is stopped. The states, which are most of the
-data, get it while the server runs: until then it reads them with the old key.
+`keys rotate` only prepares the new key. A server that is started with it encrypts everything again while it
+serves: until then it reads with both keys.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from pathlib import Path
 from holdfast.cli.command import Invocation
 from holdfast.database.database import URL_VARIABLE, Database
 from holdfast.database.migrations import require_current_schema
-from holdfast.database.place import hold_database, open_database
+from holdfast.database.place import open_database
 from holdfast.identity.principal import DEFAULT_TENANT
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
-from holdfast.plans.context import Identity
-from holdfast.runs.key_rotation import rotate_key
-from holdfast.secrets.key_rotation import rotation_keys
-from holdfast.secrets.keys import Key
-from holdfast.secrets.server_key import OLD_VARIABLE, load_older_keys, load_server_key
-from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.runs.key_rotation import require_new_key
+from holdfast.secrets.key_rotation import NEW_VARIABLE
+from holdfast.secrets.key_wrapping import key_wrapping
+from holdfast.secrets.keys import FILE_NAME, VARIABLE, Key
+from holdfast.secrets.server_key import OLD_VARIABLE, load_older_keys, load_server_key, server_rotation_keys
+from holdfast.store.database_blobs import DatabaseBlobs, tenants
 from holdfast.store.rotation import count_keys
-from holdfast.store.run_store import IDENTITY, read_identity
+from holdfast.store.run_store import read_identity
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
+from holdfast.system import files
 from holdfast.system.environment import Environment
 
 
@@ -39,7 +40,7 @@ def run_status(invocation: Invocation, data: Path) -> Exit:
     with open_database(environment, data, "holdfast keys status") as database:
         require_current_schema(database)
         identity = read_identity(DatabaseBlobs(database, DEFAULT_TENANT))
-        counts = [count_keys(DatabaseBlobs(database, tenant)) for tenant in _tenants(database)]
+        counts = [count_keys(DatabaseBlobs(database, tenant)) for tenant in tenants(database)]
         versions, old_versions = _versions(database, [key.key]).count_keys()
     blobs = sum(sum(count.values()) for count in counts)
     old_blobs = blobs - sum(count.get(key.key.id, 0) for count in counts)
@@ -64,40 +65,33 @@ def run_status(invocation: Invocation, data: Path) -> Exit:
 
 def run_rotate(invocation: Invocation, data: Path) -> Exit:
     environment, data = _prepare(invocation, data)
-    # The key file of a server is in its data folder, as that of a user is in their home.
-    in_data = Environment({**environment.variables, "HOLDFAST_HOME": str(data)})
-    with hold_database(environment, data, "holdfast keys rotate") as database:
+    with open_database(environment, data, "holdfast keys rotate") as database:
         require_current_schema(database)
         identity = read_identity(DatabaseBlobs(database, DEFAULT_TENANT))
-        keys = rotation_keys(in_data, identity.key if identity is not None else None)
-        results = [
-            rotate_key(
-                DatabaseBlobs(database, tenant),
-                keys,
-                lambda store, entry: Identity(store, environment, invocation.console.redactor).audit.record(
-                    entry
-                ),
-            )
-            for tenant in _tenants(database)
-        ]
-        _, left = _versions(database, [keys.new, keys.old]).count_keys()
-    kept = keys.replace_file()
-    replaced = sum(result.replaced for result in results)
-    unreadable = [name for result in results for name in result.unreadable]
+        with files.hold_lock(data / "key.lock"):
+            keys = server_rotation_keys(environment, data, identity.key if identity is not None else None)
+            if identity is not None:
+                require_new_key("the server", identity, keys)
+            kept = keys.replace_file()
+        counts = [count_keys(DatabaseBlobs(database, tenant)) for tenant in tenants(database)]
+        _, versions = _versions(database, [keys.new, keys.old]).count_keys()
+    blobs = sum(number for count in counts for key, number in count.items() if key != keys.new.id)
 
     def show() -> None:
         console = invocation.console
+        console.line(f" Key {keys.new.id} replaces {keys.old.id}.")
+        if (data / FILE_NAME).exists() and keys.home is not None:
+            console.line(f" The new key is {data / FILE_NAME}: back it up.")
+            if kept is not None:
+                console.line(f" The old one is {kept}.")
+        if (text := environment.get(NEW_VARIABLE)) is not None:
+            new = text if key_wrapping(environment, NEW_VARIABLE) is not None else "the new key"
+            console.line(
+                f" Set {VARIABLE} to {new}, and {OLD_VARIABLE} to what {VARIABLE} was, if it was set."
+            )
         console.line(
-            f" {plural(replaced, 'blob')} encrypted with key {keys.new.id}; {keys.old.id} is retired"
-        )
-        for name in unreadable:
-            console.warn(f"{name} was left as it is: the old key cannot read it, or has no right to sign it")
-        if kept is not None:
-            console.line(f" The new key is {data / 'key'}: back it up. The old one is {kept}.")
-        else:
-            console.line(f" Set HOLDFAST_KEY to the new key and {OLD_VARIABLE} to the old one.")
-        console.line(
-            f" Start the server: it encrypts {plural(left, 'version')} of states again while it runs."
+            f" Restart the server: it encrypts {plural(blobs, 'blob')} and {plural(versions, 'version')} of "
+            "states again while it serves."
         )
         console.line(f" When none is left, the old key is not needed: holdfast keys status --data {data}")
 
@@ -105,25 +99,20 @@ def run_rotate(invocation: Invocation, data: Path) -> Exit:
         "version": 1,
         "old": keys.old.id,
         "new": keys.new.id,
-        "replaced": replaced,
-        "resumed": any(result.resumed for result in results),
-        "unreadable": unreadable,
+        "replaced": 0,
+        "resumed": identity is not None and identity.next_key is not None,
+        "unreadable": [],
         "old_file": str(kept) if kept is not None else None,
-        "states_left": left,
+        "blobs_left": blobs,
+        "states_left": versions,
     }
-    return invocation.answer(document, show, exit_code=Exit.UNKNOWN if unreadable else Exit.DONE)
+    return invocation.answer(document, show)
 
 
 def _prepare(invocation: Invocation, data: Path) -> tuple[Environment, Path]:
     if (url := invocation.environment.get(URL_VARIABLE)) is not None:
         invocation.console.redactor.register(url)
     return invocation.environment, data.expanduser().absolute()
-
-
-def _tenants(database: Database) -> list[str]:
-    with database.transaction() as connection:
-        rows = connection.execute("select tenant from blobs where name = %s order by tenant", (IDENTITY,))
-        return [tenant for (tenant,) in rows.fetchall()]
 
 
 def _versions(database: Database, keys: list[Key]) -> StateVersions:

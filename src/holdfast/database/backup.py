@@ -5,8 +5,8 @@
     pieces: length (4 bytes), encrypted piece; the last one is marked
 
 Each piece is bound to the header, its number and whether it is the last, so a backup that was cut, changed or
-combined from two does not open. `escrow` is a copy of the key for age recipients. The dump is streamed: it is
-never on disk unencrypted, nor in memory as a whole.
+combined from two does not open. `escrow` is a copy of the key for age recipients, `wrapped` the key file if
+it is encrypted. The dump is streamed: it is never on disk unencrypted, nor in memory as a whole.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from holdfast.database.migrations import (
 from holdfast.database.postgres import programs
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.secrets.encryption import Damaged, decrypt, encrypt
+from holdfast.secrets.key_wrapping import wrap_key
 from holdfast.secrets.keys import CipherKey, Key
-from holdfast.secrets.server_key import wrap_key
 from holdfast.system import clock, files, processes
 
 if TYPE_CHECKING:
@@ -60,10 +60,17 @@ class BackupHeader(Struct, frozen=True, kw_only=True):
     recipients: tuple[str, ...] = ()
     escrow: str | None = None
     """The key, encrypted for the recipients."""
+    wrapped: str | None = None
+    """The key file, if AWS KMS or an age identity opens it."""
 
 
 def write_backup(
-    database: Database, file: Path, *, secret: bytes, recipients: Sequence[str] = ()
+    database: Database,
+    file: Path,
+    *,
+    secret: bytes,
+    recipients: Sequence[str] = (),
+    wrapped: str | None = None,
 ) -> BackupHeader:
     """A consistent copy of a database in use. The file appears only when it is complete."""
     key = Key.of(secret)
@@ -87,6 +94,7 @@ def write_backup(
                 tables=count_rows(connection),
                 recipients=tuple(recipients),
                 escrow=escrow,
+                wrapped=wrapped,
             )
             line = msgspec.json.encode(header) + b"\n"
             out.write(_FIRST_LINE + line)

@@ -37,7 +37,7 @@ def rotate_key(
     old, new = keys.old, keys.new
     if identity is None:
         return RotationResult(replaced=0, unreadable=(), resumed=False)
-    _require_keys(blobs, identity, keys)
+    require_new_key(f"the run store {blobs.shown}", identity, keys)
     finished = identity.key == new.id
     resumed = finished or identity.next_key is not None
     details: dict[str, str | int | None] = {"old": old.id, "new": new.id}
@@ -56,7 +56,7 @@ def rotate_key(
     return RotationResult(replaced=rotated.replaced, unreadable=rotated.unreadable, resumed=resumed)
 
 
-def _require_keys(blobs: BlobStore, identity: StoreIdentity, keys: RotationKeys) -> None:
+def require_new_key(shown: str, identity: StoreIdentity, keys: RotationKeys) -> None:
     """The store has the old key, or the new one already; a retired key is never used again."""
     if keys.new.id in identity.retired:
         raise UsageError(
@@ -67,14 +67,13 @@ def _require_keys(blobs: BlobStore, identity: StoreIdentity, keys: RotationKeys)
     if identity.next_key not in {None, keys.new.id}:
         raise UsageError(
             "HF-KEY-15",
-            f"the run store {blobs.shown} is being encrypted with key {identity.next_key}, not {keys.new.id}",
+            f"{shown} is being encrypted with key {identity.next_key}, not {keys.new.id}",
             hint="Finish that rotation first, with the same two keys.",
         )
     if identity.key not in {keys.old.id, keys.new.id}:
         raise UsageError(
             "HF-STORE-3",
-            f"the run store {blobs.shown} is encrypted with key {identity.key}, "
-            f"but the current key is {keys.old.id}",
+            f"{shown} is encrypted with key {identity.key}, but the current key is {keys.old.id}",
             hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,25 +42,38 @@ class RotationKeys(NamedTuple):
         if self.home is None:
             return None
         file, kept = self.home / FILE_NAME, self.home / f"{FILE_NAME}.{self.old.id}"
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.link(file, kept)
         (self.home / _NEW_FILE).replace(file)
         files.flush_folder(self.home)
-        return kept
+        return kept if kept.exists() else None
+
+
+class KeyFiles(NamedTuple):
+    """How key files are written and read."""
+
+    read: Callable[[Path], Key] = read_key_file
+    create: Callable[[Path], object] = create_key_file
 
 
 def rotation_keys(environment: Environment, store_key: str | None) -> RotationKeys:
     """`store_key` is the id of the key that the store has now; None if there is no store."""
-    current = load_key(environment)
+    given = given_key(environment)
+    return choose_keys(load_key(environment), given, environment.home, store_key, KeyFiles())
+
+
+def choose_keys(
+    current: LoadedKey | None, given: Key | None, home: Path, store_key: str | None, key_files: KeyFiles
+) -> RotationKeys:
+    """A given key, or a new one in the home if the current one is there."""
     if current is None:
         raise UsageError("HF-KEY-12", "there is no key yet, so there is none to replace")
     if not current.key.can_apply:
         raise apply_key_needed("rotate")
-    given = _given(environment)
     if given is not None:
         keys = RotationKeys(current.key, given, None)
-    elif current.file is not None and current.file == environment.home / FILE_NAME:
-        keys = _keys_in_home(current, environment.home, store_key)
+    elif current.file is not None and current.file == home / FILE_NAME:
+        keys = _keys_in_home(current, home, store_key, key_files)
     else:
         raise UsageError(
             "HF-KEY-15",
@@ -73,7 +87,7 @@ def rotation_keys(environment: Environment, store_key: str | None) -> RotationKe
     return keys
 
 
-def _given(environment: Environment) -> Key | None:
+def given_key(environment: Environment) -> Key | None:
     if text := environment.get(NEW_VARIABLE):
         return apply_key_from(text, NEW_VARIABLE)
     if name := environment.get(NEW_FILE_VARIABLE):
@@ -81,17 +95,17 @@ def _given(environment: Environment) -> Key | None:
     return None
 
 
-def _keys_in_home(current: LoadedKey, home: Path, store_key: str | None) -> RotationKeys:
+def _keys_in_home(current: LoadedKey, home: Path, store_key: str | None, key_files: KeyFiles) -> RotationKeys:
     kept = home / f"{FILE_NAME}.{store_key}"
     if store_key is not None and store_key != current.key.id and kept.exists():
         # Another repository was rotated before, and this store still has the old key.
-        return RotationKeys(read_key_file(kept), current.key, None)
+        return RotationKeys(key_files.read(kept), current.key, None)
     if store_key in {None, current.key.id}:
-        create_key_file(home / _NEW_FILE)
+        key_files.create(home / _NEW_FILE)
     if not (home / _NEW_FILE).exists():
         raise UsageError(
             "HF-STORE-3",
             f"the run store is encrypted with key {store_key}, but the current key is {current.key.id}",
             hint="Set HOLDFAST_KEY to the store's key, or restore its key file from your backup.",
         )
-    return RotationKeys(current.key, read_key_file(home / _NEW_FILE), home)
+    return RotationKeys(current.key, key_files.read(home / _NEW_FILE), home)

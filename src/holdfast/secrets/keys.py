@@ -33,7 +33,7 @@ KEY_SIZE = 32
 _PLAN_VERSION = b"\x01"
 _PLAN_KEY_SIZE = 1 + 3 * KEY_SIZE
 _ID_LENGTH = 16
-_MAX_BYTES = 4096
+_MAX_BYTES = 65536
 _CREATE = "Create one with: openssl rand -base64 32"
 
 
@@ -232,11 +232,11 @@ def _exists(file: Path) -> bool:
         raise _unreadable(file, error) from None
 
 
-def create_key_file(file: Path, secret: bytes | None = None) -> bool:
-    """With a new key, or with this one. False if another process was first: its key is used."""
+def create_key_file(file: Path, content: bytes | None = None) -> bool:
+    """With a new key, or with this content. False if another process was first: its key is used."""
     try:
         files.private_folder(file.parent)
-        return files.create(file, key_text(secret or clock.random_bytes(KEY_SIZE)))
+        return files.create(file, content or key_text(clock.random_bytes(KEY_SIZE)))
     except OSError as error:
         raise Failed(
             "HF-KEY-2",
@@ -256,6 +256,17 @@ def read_key_file(file: Path) -> Key:
 
 def read_secret_file(file: Path) -> bytes:
     """The secret of the apply key in a key file."""
+    return _parse(
+        read_private(file),
+        code="HF-KEY-5",
+        what=f"the key file {file}",
+        hint="Restore it from your backup: without it, nothing that it encrypted can be read. To start over, "
+        "move the file away.",
+    )
+
+
+def read_private(file: Path) -> str:
+    """The text of a file that only its owner can read."""
     try:
         with file.open("rb") as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
@@ -268,13 +279,7 @@ def read_secret_file(file: Path) -> bytes:
             f"other users can read the key file {file} (mode {mode:04o})",
             hint=f"Check who may have read it, then run: chmod 600 {file}",
         )
-    return _parse(
-        content.decode("ascii", "replace"),
-        code="HF-KEY-5",
-        what=f"the key file {file}",
-        hint="Restore it from your backup: without it, nothing that it encrypted can be read. To start over, "
-        "move the file away.",
-    )
+    return content.decode("ascii", "replace")
 
 
 def _unreadable(file: Path, error: OSError) -> UsageError:

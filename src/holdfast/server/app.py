@@ -47,7 +47,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     database: Database
     key: Key
     older_keys: tuple[Key, ...] = ()
-    """States may still be encrypted with them."""
+    """States and blobs may still be encrypted with them."""
     settings: ServerSettings
     federation: Federation
     log: Log
@@ -120,7 +120,8 @@ def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticat
 
 
 def _dependencies(parts: ServerParts, rows: StateRows, authenticator: Authenticator) -> dict[str, Provide]:
-    stores = TenantStores(parts.database, parts.key)
+    stores = TenantStores(parts.database, parts.key, parts.older_keys)
+    readiness = Readiness(database=parts.database, key=parts.key, older_keys=parts.older_keys, log=parts.log)
     values: dict[str, object] = {
         "rows": rows,
         "tokens": TokenRows(parts.database),
@@ -128,7 +129,7 @@ def _dependencies(parts: ServerParts, rows: StateRows, authenticator: Authentica
         "audit": ServerAudit(stores, Redactor()),
         "federation": parts.federation,
         "authenticator": authenticator,
-        "readiness": Readiness(database=parts.database, key=parts.key, log=parts.log),
+        "readiness": readiness,
     }
     provided = {name: Provide(_constant(value), sync_to_thread=False) for name, value in values.items()}
     return {**provided, "principal": Provide(_principal, sync_to_thread=False)}

@@ -22,17 +22,22 @@ _BECAUSE = {
 class TenantStores:
     """The run store of each tenant."""
 
-    def __init__(self, database: Database, key: Key) -> None:
+    def __init__(self, database: Database, key: Key, older_keys: tuple[Key, ...] = ()) -> None:
         self._database = database
         self._key = key
+        self._older_keys = older_keys
         self._stores: dict[str, RunStore] = {}
 
     def of(self, tenant: str) -> RunStore:
         tenant = DEFAULT_TENANT if tenant == ALL_TENANTS else tenant
-        if tenant not in self._stores:
-            key = self._key.for_tenant(tenant)
-            self._stores[tenant] = RunStore(DatabaseBlobs(self._database, tenant), lambda: key)
-        return self._stores[tenant]
+        if tenant in self._stores:
+            return self._stores[tenant]
+        blobs = DatabaseBlobs(self._database, tenant)
+        key = self._key.for_tenant(tenant)
+        store = RunStore(blobs, lambda: key, older_keys=self._older_keys)
+        if not store.rotating:  # Otherwise the old key would count after it is retired.
+            self._stores[tenant] = store
+        return store
 
 
 class ServerAudit:

@@ -23,6 +23,7 @@ import uvicorn
 from msgspec import Struct
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from holdfast.audit.actor import current_actor
 from holdfast.config.server import ServerSettings
 from holdfast.database.database import Database
 from holdfast.database.migrations import migrate
@@ -34,12 +35,14 @@ from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
 from holdfast.kernel.errors import Busy, UsageError
-from holdfast.secrets.keys import KEY_SIZE
-from holdfast.secrets.server_key import ServerKey, load_older_keys, load_server_key, write_server_key
+from holdfast.secrets.keys import KEY_SIZE, Key
+from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.edge import Application, Log, TimedConnection
+from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
+from holdfast.server.waiting import wait_for_key
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_states.cipher import StateCipher
@@ -88,29 +91,41 @@ def serve(
     _require_protected(address, settings)
     with _listening(address) as listening, hold_database(environment, data, "holdfast serve") as database:
         migrate(database)
-        key = _key(environment, data, database, notice)
-        token_file = _admin_token(data, TokenRows(database), notice)
         log = _configure_log()
+        key, older_keys = wait_for_key(
+            lambda: (_key(environment, data, database, notice), load_older_keys(environment, data)),
+            listening,
+            lambda app: _uvicorn_config(app, settings),
+            log,
+        )
+        rotation = ServerRotation(
+            database=database, key=key, older=older_keys, who=current_actor(environment), log=log
+        )
+        rotation.begin()
+        # Records the id of the key with the first start.
+        RunStore(DatabaseBlobs(database, DEFAULT_TENANT), lambda: key, older_keys=older_keys).id()
+        token_file = _admin_token(data, TokenRows(database), notice)
         parts = ServerParts(
             database=database,
-            key=key.key,
-            older_keys=(older_keys := load_older_keys(environment, data)),
+            key=key,
+            older_keys=older_keys,
             settings=settings,
             federation=Federation(_rules(settings), lambda issuer: read_issuer_keys(issuer, environment)),
             log=log,
             https_only=not address.is_local and settings.tls is None,
         )
-        Readiness(database=database, key=key.key, log=log).require()
+        Readiness(database=database, key=key, older_keys=older_keys, log=log).require()
         scheme = "https" if settings.tls is not None else "http"
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         started = ReadyServer(url=f"{scheme}://{shown}:{port}", data=data, admin_token_file=token_file)
         server = _Server(server_config(parts), on_ready=lambda: ready(started))
         upkeep = Upkeep(
-            rows=StateRows(database, StateCipher([key.key, *older_keys])),
+            rows=StateRows(database, StateCipher([key, *older_keys])),
             tokens=TokenRows(database),
             backups=settings.backups,
             log=log,
+            rotation=rotation,
         )
         with hold_upkeep(upkeep):
             server.run(sockets=[listening])
@@ -146,8 +161,10 @@ class _Server(uvicorn.Server):
 
 
 def server_config(parts: ServerParts) -> uvicorn.Config:
-    app: Application = create_app(parts)
-    settings = parts.settings
+    return _uvicorn_config(create_app(parts), parts.settings)
+
+
+def _uvicorn_config(app: Application, settings: ServerSettings) -> uvicorn.Config:
     if settings.trusted_proxies:
         app = ProxyHeadersMiddleware(app, trusted_hosts=list(settings.trusted_proxies))
     tls: dict[str, Any] = {}
@@ -219,7 +236,7 @@ def _listening(address: ListenAddress) -> Iterator[socket.socket]:
         yield listening
 
 
-def _key(environment: Environment, data: Path, database: Database, notice: Notice) -> ServerKey:
+def _key(environment: Environment, data: Path, database: Database, notice: Notice) -> Key:
     """The configured one. A database that was written with a key never gets another one."""
     key = load_server_key(environment, data)
     blobs = DatabaseBlobs(database, DEFAULT_TENANT)
@@ -231,15 +248,14 @@ def _key(environment: Environment, data: Path, database: Database, notice: Notic
             "`holdfast db restore --identity` restores it from a backup with an escrow.",
         )
     if key is None:
-        file = write_server_key(data, clock.random_bytes(KEY_SIZE))
-        notice(
-            f"Created the server's key in {file}. Back it up: states and backups cannot be read without it."
-        )
+        write_server_key(environment, data, clock.random_bytes(KEY_SIZE))
         key = load_server_key(environment, data)
-    assert key is not None  # noqa: S101 - it was just written
-    # Records the id of the key with the first start.
-    RunStore(blobs, lambda: key.key).id()
-    return key
+        assert key is not None  # noqa: S101 - it was just written
+        notice(
+            f"Created the server's key in {key.source}. "
+            "Back it up: states and backups cannot be read without it."
+        )
+    return key.key
 
 
 def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:

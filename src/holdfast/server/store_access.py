@@ -156,7 +156,7 @@ class StoreAccess:
         """Signs what a caller writes who may apply: what a plan job writes does not count as much."""
         if self._principal.may(Permission.RUN) or self._principal.kind == "run":
             return self._store.cipher
-        return BlobCipher.of(self._store.id(), self._store.key.without_private())
+        return self._store.cipher_with(self._store.key.without_private())
 
     def _blobs(self, name: str) -> EncryptedBlobs | StateBlobs:
         return self._states if _folder(name) in {VERSIONS, LOCKS} else self._encrypted

@@ -17,6 +17,7 @@ from holdfast.config.settings import BackupSettings
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
+from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
 from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import StateRows
@@ -33,11 +34,13 @@ class Upkeep(Struct, frozen=True, kw_only=True):
     tokens: TokenRows
     backups: BackupSettings
     log: Log
+    rotation: ServerRotation | None = None
 
     def run(self) -> dict[str, int]:
         """What was done, by step. A step that fails does not stop the others."""
         steps: dict[str, Callable[[], int]] = {
             "versions_scanned": self._scan,
+            "blobs_encrypted_again": self.rotation.finish if self.rotation is not None else lambda: 0,
             "versions_encrypted_again": self._renew,
             "versions_removed": lambda: StateVersions(self.rows).prune_all(self.backups),
             "tokens_removed": self.tokens.remove_expired,

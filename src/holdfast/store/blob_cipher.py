@@ -47,7 +47,9 @@ class BlobCipher:
         key: Key | None = None,
         verify: bytes,
         signer: Signer | None,
+        older: Mapping[str, BlobCipher] | None = None,
     ) -> None:
+        """`older` reads what an earlier key encrypted, by the id of that key."""
         self.store = store
         self.key_id = key_id
         self.verifier = Verifier(store, verify)
@@ -55,11 +57,14 @@ class BlobCipher:
         self._scopes = dict(scopes or {})
         self._key = key
         self._verify = verify
+        self._older = older or {}
 
     @classmethod
-    def of(cls, store: str, key: Key) -> BlobCipher:
+    def of(cls, store: str, key: Key, *, older: Key | None = None) -> BlobCipher:
+        """`older`: the key that is being replaced by this one."""
         signer = Signer(store, key.private.sign) if key.private is not None else None
-        return cls(store, key.id, key=key, verify=key.public.sign, signer=signer)
+        ciphers = {older.id: cls.of(store, older)} if older is not None else None
+        return cls(store, key.id, key=key, verify=key.public.sign, signer=signer, older=ciphers)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> BlobCipher:
@@ -119,6 +124,8 @@ class BlobCipher:
         try:
             content = decrypt(self.scope_key(scope_of(name)), encrypted, context=self._context(name))
         except WrongKey:
+            if (older := self._older.get(key_id_of(encrypted))) is not None:
+                return older.decrypt(name, encrypted, what=what)
             raise wrong_key(what, key_id_of(encrypted), self.key_id) from None
         try:
             data, signed = self.verifier.open(name, content)

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.store.blobs import StoredBlob
+from holdfast.store.run_store import IDENTITY
 from holdfast.system import clock
 
 _TRIES = 3
@@ -38,8 +39,18 @@ delete from blobs
 where tenant = %(tenant)s and name = %(name)s and (%(old)s::text is null or tag = %(old)s)
 returning tag
 """
+_RENEW = """
+update blobs set data = %(data)b where tenant = %(tenant)s and name = %(name)s and tag = %(old)s returning tag
+"""
+_TENANTS = "select tenant from blobs where name = %s order by tenant"
 _NAMES = "select name from blobs where tenant = %s and name >= %s and name < %s order by name"
 _ALL_NAMES = "select name from blobs where tenant = %s order by name"
+
+
+def tenants(database: Database) -> list[str]:
+    """Those that have a run store."""
+    with database.transaction() as connection:
+        return [tenant for (tenant,) in connection.execute(_TENANTS, (IDENTITY,)).fetchall()]
 
 
 class DatabaseBlobs:
@@ -109,3 +120,10 @@ class DatabaseBlobs:
             else:
                 return (row[0] if row is not None else None), attempt
         raise AssertionError
+
+
+class RenewedBlobs(DatabaseBlobs):
+    """Replaces only how a blob is encrypted: it keeps its tag, so the conditions of clients still hold."""
+
+    def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
+        return self._put(_RENEW, name, data, old=tag)

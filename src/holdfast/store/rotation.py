@@ -81,7 +81,9 @@ def _write(blobs: BlobStore, identity: StoreIdentity, document: dict[str, object
     return written if written is not None else identity
 
 
-def replace_all(blobs: BlobStore, store: str, old: Key, new: Key, *, retired: bool = False) -> Rotated:
+def replace_all(
+    blobs: BlobStore, store: str, old: Key, new: Key, *, retired: bool = False, parallel: int = _PARALLEL
+) -> Rotated:
     """Until nothing is left that has the old key: a command that started before may still have written.
 
     `retired`: the old key is retired already, so that its signatures do not count.
@@ -92,7 +94,7 @@ def replace_all(blobs: BlobStore, store: str, old: Key, new: Key, *, retired: bo
         unreadable: list[str] = []
         passed = 0
         for names, outcome in _each(
-            blobs, lambda names: _replace(blobs, names, before, after, retired=retired)
+            blobs, lambda names: _replace(blobs, names, before, after, retired=retired), parallel
         ):
             if outcome is None:
                 unreadable += names
@@ -117,13 +119,15 @@ def count_keys(blobs: BlobStore) -> dict[str, int]:
     return counts
 
 
-def _each(blobs: BlobStore, work: Callable[[tuple[str, ...]], _T]) -> Iterator[tuple[tuple[str, ...], _T]]:
+def _each(
+    blobs: BlobStore, work: Callable[[tuple[str, ...]], _T], parallel: int = _PARALLEL
+) -> Iterator[tuple[tuple[str, ...], _T]]:
     """For each blob, and for the pieces of each journal together; several at a time in a remote store."""
     groups = tuple(_groups(blobs.names("")))
-    if isinstance(blobs, FolderBlobs):
+    if parallel == 1 or isinstance(blobs, FolderBlobs):
         yield from ((names, work(names)) for names in groups)
         return
-    with ThreadPoolExecutor(_PARALLEL) as pool:
+    with ThreadPoolExecutor(parallel) as pool:
         yield from zip(groups, pool.map(work, groups), strict=True)
 
 

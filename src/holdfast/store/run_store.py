@@ -7,7 +7,7 @@ refuses any other key.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,9 +107,13 @@ def read_identity(blobs: BlobStore) -> StoreIdentity | None:
     return StoreIdentity(document, blob.tag)
 
 
-def require_current(blobs: BlobStore, document: dict[str, object], key: str) -> None:
-    """The key must be the store's, and must not be about to be replaced."""
+def require_current(
+    blobs: BlobStore, document: dict[str, object], key: str, older: Sequence[Key] = ()
+) -> None:
+    """The key must be the store's, and must not be about to be replaced; or it replaces an older one."""
     identity = StoreIdentity(document, "")
+    if _replaced_key(identity, key, older) is not None:
+        return
     if identity.next_key is not None:
         raise Busy(
             "HF-KEY-13",
@@ -130,6 +134,13 @@ def require_current(blobs: BlobStore, document: dict[str, object], key: str) -> 
         )
 
 
+def _replaced_key(identity: StoreIdentity, key: str, older: Sequence[Key]) -> Key | None:
+    """The older key that this one is replacing."""
+    if identity.next_key != key:
+        return None
+    return next((old for old in older if old.id == identity.key), None)
+
+
 class RunStore:
     """On a blob store that it encrypts itself; `ServerRunStore` is the one on a server.
 
@@ -139,8 +150,17 @@ class RunStore:
     on_server = False
     """Whether a server encrypts, verifies who acts, and writes approvals and the audit log."""
 
-    def __init__(self, blobs: BlobStore, key: Callable[[], Key], *, spool: Path | None = None) -> None:
+    def __init__(
+        self,
+        blobs: BlobStore,
+        key: Callable[[], Key],
+        *,
+        spool: Path | None = None,
+        older_keys: Sequence[Key] = (),
+    ) -> None:
+        """`older_keys`: a server reads with them what it did not encrypt again yet."""
         self.blobs = blobs
+        self._older_keys = older_keys
         self.spool = spool
         """Where journals wait on this machine until they have arrived in a store that is elsewhere."""
         self._load_key = key
@@ -205,18 +225,28 @@ class RunStore:
         """The current key, after checking that it is the store's."""
         key = self._load_key()
         identity = self._identity() or self._create(key)
-        require_current(self.blobs, identity, key.id)
+        require_current(self.blobs, identity, key.id, self._older_keys)
         return key
 
     def require_unchanged_key(self) -> None:
         """Read the store's identity again: its key may be replaced while this command runs."""
         identity = read_identity(self.blobs)
         if identity is not None:
-            require_current(self.blobs, identity.document, self.key.id)
+            require_current(self.blobs, identity.document, self.key.id, self._older_keys)
 
     @functools.cached_property
     def cipher(self) -> BlobCipher:
-        return BlobCipher.of(self.id(), self.key)
+        return self.cipher_with(self.key)
+
+    def cipher_with(self, key: Key) -> BlobCipher:
+        """Of the store's key, or of its part that signs nothing."""
+        store, identity = self.id(), StoreIdentity(self._identity() or {}, "")
+        return BlobCipher.of(store, key, older=_replaced_key(identity, key.id, self._older_keys))
+
+    @property
+    def rotating(self) -> bool:
+        """Its key is being replaced."""
+        return bool((self._identity() or {}).get("next_key"))
 
     @property
     def can_apply(self) -> bool:

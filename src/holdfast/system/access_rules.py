@@ -55,6 +55,9 @@ class AccessRules(NamedTuple):
 def secret_files(environment: Environment) -> tuple[str, ...]:
     """The files with Holdfast's key and tokens, whether they exist or not."""
     named = [Path(name).expanduser() for variable in _FILE_VARIABLES if (name := environment.get(variable))]
+    if (key := environment.get("HOLDFAST_KEY") or "").startswith("age:"):
+        # The identities that open the key of a server.
+        named.append(Path(key.removeprefix("age:").partition(",")[0]).expanduser())
     own = (environment.home / name for name in SECRET_FILES)
     # `keys rotate` leaves the old key beside the new one.
     return tuple(_real([*named, *own, *environment.home.glob("key.*")]))

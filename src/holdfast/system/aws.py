@@ -1,4 +1,4 @@
-"""S3 clients with the caller's identity, whatever the environment of this process is.
+"""Clients of S3 and KMS with the caller's identity, whatever the environment of this process is.
 
 A process with the caller's variables (`aws_caller`) reports settings and credentials. They are all that a
 client needs: it reads no environment and no file. When the credentials expire, the process is started again.
@@ -36,7 +36,7 @@ _FILE_VARIABLES = (
 
 
 class S3Timeouts(Struct, frozen=True, kw_only=True):
-    """How long to wait for S3 and how often to try. Holdfast retries; the library does not."""
+    """How long to wait for the service and how often to try. Holdfast retries S3 itself."""
 
     connect: float = 5.0
     read: float = 20.0
@@ -87,11 +87,19 @@ class AwsCaller:
     """One client at a time, created when it is first needed. Many threads may use a client."""
 
     def __init__(
-        self, variables: Mapping[str, str], *, timeouts: S3Timeouts, known: AwsSettings | None = None
+        self,
+        variables: Mapping[str, str],
+        *,
+        timeouts: S3Timeouts,
+        known: AwsSettings | None = None,
+        service: str = "s3",
+        region: str | None = None,
     ) -> None:
+        """`region`: that of the settings, unless given."""
         self.variables = _absolute({name: value for name, value in variables.items() if value})
         self._timeouts = timeouts
         self._known = known
+        self._service, self._region = service, region
         self._client: Any = None
         self._lock = threading.Lock()
 
@@ -102,10 +110,10 @@ class AwsCaller:
     def client(self) -> Any:
         with self._lock:
             if self._known is None or self._known.expired:
-                self._known, self._client = log_in(self.variables), None
+                self._known, self._client = log_in(self.variables, self._service), None
             if self._client is None:
                 try:
-                    self._client = _client(self._known, self._timeouts)
+                    self._client = _client(self._known, self._timeouts, self._service, self._region)
                 except (BotoCoreError, ValueError) as error:
                     raise InvalidEndpointError(str(error)) from None
             return self._client
@@ -117,8 +125,11 @@ class AwsCaller:
                 self._known = self._client = None
 
 
-def log_in(variables: Mapping[str, str]) -> AwsSettings:
-    finished = aws_programs.run_program(_PROGRAM, variables, folder=Path("/"), seconds=_LOGIN_SECONDS)
+def log_in(variables: Mapping[str, str], service: str = "s3") -> AwsSettings:
+    extra = {aws_caller.SERVICE: service}
+    finished = aws_programs.run_program(
+        _PROGRAM, variables, folder=Path("/"), seconds=_LOGIN_SECONDS, extra=extra
+    )
     try:
         result = json.loads(finished.out) if finished.code == 0 else {}
     except ValueError:
@@ -133,7 +144,7 @@ def log_in(variables: Mapping[str, str]) -> AwsSettings:
     raise NoCredentialsError(reason or f"the AWS process exited with code {finished.code}")
 
 
-def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
+def _client(known: AwsSettings, timeouts: S3Timeouts, service: str, region: str | None) -> Any:
     """Sets every setting of the library, so that it looks up nothing itself."""
     variables: dict[str, tuple[Any, Any, Any, Any]] = Session.SESSION_VARIABLES
     values = {name: known.settings.get(name, default) for name, (_, _, default, _) in variables.items()}
@@ -144,7 +155,8 @@ def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
         # Few services other than Amazon's have a host name per bucket.
         s3.setdefault("addressing_style", "path")
     return session.create_client(
-        "s3",
+        service,
+        region_name=region,
         endpoint_url=known.endpoint,
         verify=known.verify or True,
         aws_access_key_id=known.key,
@@ -153,8 +165,8 @@ def _client(known: AwsSettings, timeouts: S3Timeouts) -> Any:
         config=Config(
             connect_timeout=timeouts.connect,
             read_timeout=timeouts.read,
-            # The library cannot tell its own earlier attempt from another writer.
-            retries={"total_max_attempts": 1, "mode": "standard"},
+            # In S3, the library cannot tell its own earlier attempt from another writer.
+            retries={"total_max_attempts": 1 if service == "s3" else timeouts.tries, "mode": "standard"},
             max_pool_connections=32,
             ignore_configured_endpoint_urls=True,
             # Blobs are authenticated anyway, and not every S3 service supports the newer checksums.

@@ -1,6 +1,6 @@
 """A program that prints the caller's AWS settings and credentials as JSON: `python aws_caller.py PATHS`.
 
-It starts with the caller's environment: see `aws_programs`.
+It starts with the caller's environment: see `aws_programs`. The variable HOLDFAST_SERVICE names the service.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+
+SERVICE = "HOLDFAST_SERVICE"
 
 
 def main() -> None:
@@ -25,7 +27,7 @@ def session_document(variables: os._Environ[str]) -> dict[str, object]:
     from botocore.session import Session  # noqa: PLC0415 - after the import paths are set
     from botocore.utils import get_environ_proxies  # noqa: PLC0415
 
-    session = Session()
+    session, service = Session(), variables[SERVICE]
     credentials = session.get_credentials()
     if credentials is None:
         return {"error": "the environment, the AWS files and this machine have none"}
@@ -35,9 +37,9 @@ def session_document(variables: os._Environ[str]) -> dict[str, object]:
     scoped = session.get_scoped_config()
     services = session.full_config.get("services", {}).get(scoped.get("services"), {})
     endpoint = (
-        variables.get("AWS_ENDPOINT_URL_S3")
+        variables.get(f"AWS_ENDPOINT_URL_{service.upper()}")
         or variables.get("AWS_ENDPOINT_URL")
-        or services.get("s3", {}).get("endpoint_url")
+        or services.get(service, {}).get("endpoint_url")
         or scoped.get("endpoint_url")
     )
     if settings.get("ignore_configured_endpoint_urls"):
@@ -48,7 +50,7 @@ def session_document(variables: os._Environ[str]) -> dict[str, object]:
         "s3": session.get_config_variable("s3") or {},
         "proxies_config": session.get_config_variable("proxies_config") or {},
         "endpoint": endpoint,
-        "proxies": get_environ_proxies(endpoint or f"https://s3.{region}.amazonaws.com"),
+        "proxies": get_environ_proxies(endpoint or f"https://{service}.{region}.amazonaws.com"),
         "verify": settings.get("ca_bundle") or variables.get("REQUESTS_CA_BUNDLE"),
         "key": keys.access_key,
         "secret": keys.secret_key,

@@ -13,8 +13,8 @@ from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.database.migrations import Migration, known_migrations, migrate
 from holdfast.kernel.errors import Failed, UsageError
+from holdfast.secrets.key_wrapping import unwrap_key, wrap_key
 from holdfast.secrets.keys import Key
-from holdfast.secrets.server_key import unwrap_key, wrap_key
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.system import clock
 

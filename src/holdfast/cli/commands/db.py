@@ -143,12 +143,12 @@ def backup(
         )
     with open_database(invocation.environment, folder, "holdfast db backup") as database:
         require_current_schema(database)
-        header = write_backup(database, file, secret=key.secret, recipients=escrow or ())
+        header = write_backup(database, file, secret=key.secret, recipients=escrow or (), wrapped=key.wrapped)
     size = file.stat().st_size
     document = {"version": 1, "file": str(file), "bytes": size, **_backup_document(header)}
 
     def warn() -> None:
-        if not header.recipients:
+        if not header.recipients and header.wrapped is None:
             invocation.console.warn(
                 f"Only the key {header.key} ({key.source}) opens this backup. Keep a copy of the key "
                 "elsewhere, or add one to the backup: --escrow age1…"
@@ -179,7 +179,7 @@ def restore(
     folder = _folder(invocation, data)
     secret, is_new = _key_of_backup(invocation, folder, file, identity)
     result = restore_database(invocation.environment, folder, file, Key.of(secret), force=force)
-    key_file = write_server_key(folder, secret) if is_new else None
+    key_file = write_server_key(invocation.environment, folder, secret) if is_new else None
     document = {
         "version": 1,
         "file": str(file),
@@ -202,8 +202,8 @@ def _key_of_backup(
 ) -> tuple[bytes, bool]:
     """The key that opens the backup, and whether the server has no key yet and gets this one."""
     from holdfast.database.backup import read_header
-    from holdfast.secrets.keys import Key
-    from holdfast.secrets.server_key import load_server_key, unwrap_key
+    from holdfast.secrets.key_wrapping import key_wrapping, unwrap, unwrap_key
+    from holdfast.secrets.server_key import load_server_key
 
     header, current = read_header(file), load_server_key(invocation.environment, folder)
     if current is not None and current.key.id == header.key:
@@ -215,7 +215,12 @@ def _key_of_backup(
             f"({current.source}), which could not read what is restored",
             hint="Set HOLDFAST_KEY to the key of the backup, or move the other key away and use --identity.",
         )
-    if header.escrow is None:
+    if header.wrapped is not None and identity is None:
+        wrapping = key_wrapping(invocation.environment)
+        secret = unwrap(header.wrapped, [wrapping], f"the key in the backup {file}")
+        return _checked(secret, header, file), True
+    copy = header.escrow or header.wrapped
+    if copy is None:
         raise UsageError(
             "HF-DB-15",
             f"this backup opens only with key {header.key}, and the server has no key",
@@ -227,10 +232,15 @@ def _key_of_backup(
             f"the server has no key; the backup has a copy of it for {', '.join(header.recipients)}",
             hint="Open it with the age identity of one of these recipients: --identity FILE",
         )
-    secret = unwrap_key(header.escrow, identity)
+    return _checked(unwrap_key(copy, identity), header, file), True
+
+
+def _checked(secret: bytes, header: BackupHeader, file: Path) -> bytes:
+    from holdfast.secrets.keys import Key
+
     if Key.of(secret).id != header.key:
         raise Refused("HF-DB-13", f"the key in the backup {file} is not the one that encrypted it")
-    return secret, True
+    return secret
 
 
 def _embedded(invocation: Invocation, data: Path | None, command: str) -> Cluster:

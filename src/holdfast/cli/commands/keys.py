@@ -75,7 +75,8 @@ def rotate(invocation: Invocation, data: ServerData = None) -> Exit:
 
     The new key comes from HOLDFAST_NEW_KEY or HOLDFAST_NEW_KEY_FILE; if Holdfast created the current key, it
     creates the new one too. Refused while a run is active. After an interruption, run the same command again.
-    With --data, the server must be stopped; it encrypts the states again when it is started.
+    With --data, the new key is prepared, also beside a running server. Once that is restarted, it encrypts
+    everything again while it serves.
     """
     if data is not None:
         from holdfast.cli.server_keys import run_rotate

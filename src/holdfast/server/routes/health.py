@@ -29,13 +29,14 @@ class Readiness(Struct, frozen=True, kw_only=True):
 
     database: Database
     key: Key
+    older_keys: tuple[Key, ...] = ()
     log: Log
 
     def require(self) -> None:
         require_current_schema(self.database)
         blobs = DatabaseBlobs(self.database, DEFAULT_TENANT)
         if (identity := read_identity(blobs)) is not None:
-            require_current(blobs, identity.document, self.key.id)
+            require_current(blobs, identity.document, self.key.id, self.older_keys)
 
     def error(self) -> HoldfastError | None:
         try:
