@@ -16,6 +16,8 @@ from holdfast.kernel.secret import masked_repr
 from holdfast.secrets.encryption import Damaged
 from holdfast.store.blob_cipher import BlobCipher
 
+UNREADABLE = "HF-STORE-2"
+
 
 class StoredBlob(NamedTuple):
     data: bytes
@@ -30,7 +32,7 @@ class StoredBlob(NamedTuple):
     def document(self) -> dict[str, object]:
         document: object = json.loads(self.data)
         if not isinstance(document, dict):
-            raise UnknownOutcome("HF-STORE-2", "the run store contains a blob that is not a JSON object")
+            raise UnknownOutcome(UNREADABLE, "the run store contains a blob that is not a JSON object")
         return document
 
 
@@ -116,7 +118,7 @@ def to_json(document: dict[str, object]) -> bytes:
 def unreadable(
     message: str, hint: str = "Restore it from a backup. Holdfast runs nothing until the store is readable."
 ) -> UnknownOutcome:
-    return UnknownOutcome("HF-STORE-2", message, hint=hint)
+    return UnknownOutcome(UNREADABLE, message, hint=hint)
 
 
 def encode_name(text: str) -> str:

@@ -16,11 +16,11 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from holdfast import __version__
-from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UnknownOutcome, UsageError
 from holdfast.secrets.keys import CipherKey, derive
 from holdfast.secrets.signing import Signer, public_half
 from holdfast.store.blob_cipher import BlobCipher
-from holdfast.store.blobs import StoredBlob
+from holdfast.store.blobs import UNREADABLE, StoredBlob
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, HttpSession, Response
@@ -212,7 +212,8 @@ class ServerBlobs:
         if response.status == _UNAUTHORIZED:
             message = f"the server {self.shown} refused the token: {message}"
             hint = f"Log in: holdfast login {self.shown}. In CI, set HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE."
-        kind = _ERRORS.get(response.status) or (Failed if response.status >= _FAULT else UsageError)
+        fault = UnknownOutcome if code == UNREADABLE else Failed
+        kind = _ERRORS.get(response.status) or (fault if response.status >= _FAULT else UsageError)
         return kind(code, message, hint=hint)
 
     def _unreachable(self, reason: str, tries: int) -> HoldfastError:

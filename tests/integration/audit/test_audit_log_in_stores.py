@@ -1,29 +1,35 @@
-"""The audit log in real stores: a folder and S3, with several writers, kills and tampering."""
+"""The audit log in real stores: a folder, S3 and a server, with several writers, kills and tampering."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from audit_made import applied, audit_on, store_on
 from flaky_s3 import Fails, FlakyS3, LostAnswer
+from server_made import MadeServer, made_server
 
 from holdfast.audit.layout import piece_name
 from holdfast.audit.reader import newest, verify
 from holdfast.audit.sink import ship, waiting
+from holdfast.database.database import Database
+from holdfast.identity.roles import Role
 from holdfast.store.blobs import BlobStore
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.place import FolderBlobs
 from holdfast.store.run_store import RunStore
 from holdfast.store.s3_blobs import S3Blobs
+from holdfast.store.server_blobs import ServerBlobs
+from holdfast.store.server_store import ServerRunStore
 from holdfast.system.aws import AwsCaller, S3Timeouts
 
 WRITER = """
@@ -37,6 +43,8 @@ for number in range(int(sys.argv[3])):
     print(number, flush=True)
     time.sleep(0.01)  # A writer does other things, too, so that others get their turn.
 """
+_REPLACED = """
+    update blobs set data = (select data from blobs where name = %(last)s) where name = %(second)s"""
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
@@ -52,13 +60,28 @@ def caller(s3: FlakyS3) -> AwsCaller:
     return AwsCaller(s3.variables, timeouts=S3Timeouts(pause=0.01))
 
 
-@pytest.fixture(params=["folder", "s3", "database"])
-def blobs(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> BlobStore:
+@pytest.fixture
+def server(database: Database) -> Iterator[MadeServer]:
+    with made_server(database) as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", "s3", "database", "server"])
+def view(request: pytest.FixtureRequest, tmp_path: Path, caller: AwsCaller) -> Callable[[], RunStore]:
+    """The same store, as another machine sees it."""
+    if request.param == "server":
+        return functools.partial(_client, request.getfixturevalue("server"))
+    blobs: BlobStore = S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01))
     if request.param == "folder":
-        return FolderBlobs(tmp_path / "store")
-    if request.param == "database":
-        return DatabaseBlobs(request.getfixturevalue("database"), "default")
-    return S3Blobs("acme", tmp_path.name, caller, S3Timeouts(pause=0.01))
+        blobs = FolderBlobs(tmp_path / "store")
+    elif request.param == "database":
+        blobs = DatabaseBlobs(request.getfixturevalue("database"), "default")
+    return functools.partial(store_on, blobs)
+
+
+def _client(server: MadeServer) -> RunStore:
+    token = server.token(Role.OPERATOR)
+    return ServerRunStore(ServerBlobs(server.url, lambda: token, {}))
 
 
 def start(folder: Path, name: str, count: int) -> subprocess.Popen[str]:
@@ -75,15 +98,15 @@ def stacks(store: RunStore) -> list[str]:
     return sorted(str(line["stack"]) for line in newest(store, limit=10_000))
 
 
-def test_writers_at_once_all_get_their_lines_in(blobs: BlobStore) -> None:
+def test_writers_at_once_all_get_their_lines_in(view: Callable[[], RunStore]) -> None:
     """As from several machines: each with a view of its own, none with a word to the others."""
 
     def write(who: int) -> None:
-        audit = audit_on(store_on(blobs))
+        audit = audit_on(view())
         for number in range(3):
             audit.record(applied(f"{who}-{number}"))
 
-    store = store_on(blobs)
+    store = view()
     _ = store.key
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
@@ -161,6 +184,33 @@ def test_fingers_in_the_files_are_found_where_they_were(tmp_path: Path) -> None:
     (folder / "audit/head").write_bytes(old_head)
     assert verify(store).notes
     assert breaks() == []
+
+
+def test_changed_rows_of_a_server_are_found_where_they_were(server: MadeServer, database: Database) -> None:
+    """By someone who has the database and not the key: as in the files of a folder."""
+    store = _client(server)
+    for number in range(4):
+        audit_on(store).record(applied(f"s{number}"))
+    names = {"second": piece_name(2), "last": piece_name(4)}
+    changes = {
+        "update blobs set data = data || 'x' where name = %(second)s": (2, "unreadable"),
+        "update blobs set data = substring(data for 40) where name = %(second)s": (2, "unreadable"),
+        _REPLACED: (2, "unreadable"),
+        "delete from blobs where name = %(second)s": (2, "missing"),
+        "delete from blobs where name = %(last)s": (4, "missing"),
+    }
+    with database.transaction() as connection:
+        connection.execute("create table saved as table blobs")
+    for sql, place in changes.items():
+        with database.transaction() as connection:
+            connection.execute(sql.encode(), names)
+        assert [(broken.seq, broken.kind) for broken in verify(store).breaks] == [place], sql
+        with database.transaction() as connection:
+            connection.execute("truncate blobs")
+            connection.execute("insert into blobs table saved")
+    assert verify(store).whole
+    audit_on(store).record(applied("after"))
+    assert (verify(store).whole, verify(store).lines) == (True, 5)
 
 
 def test_a_lost_answer_of_s3_writes_no_line_twice(s3: FlakyS3, tmp_path: Path, caller: AwsCaller) -> None:
