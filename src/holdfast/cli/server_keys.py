@@ -16,7 +16,7 @@ from holdfast.identity.principal import DEFAULT_TENANT
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 from holdfast.runs.key_rotation import require_new_key
-from holdfast.secrets.key_rotation import NEW_VARIABLE
+from holdfast.secrets.key_rotation import NEW_FILE_VARIABLE, NEW_VARIABLE
 from holdfast.secrets.key_wrapping import key_wrapping
 from holdfast.secrets.keys import FILE_NAME, VARIABLE, Key
 from holdfast.secrets.server_key import OLD_VARIABLE, load_older_keys, load_server_key, server_rotation_keys
@@ -84,7 +84,7 @@ def run_rotate(invocation: Invocation, data: Path) -> Exit:
             console.line(f" The new key is {data / FILE_NAME}: back it up.")
             if kept is not None:
                 console.line(f" The old one is {kept}.")
-        if (text := environment.get(NEW_VARIABLE)) is not None:
+        if (text := environment.get(NEW_VARIABLE) or environment.get(NEW_FILE_VARIABLE)) is not None:
             new = text if key_wrapping(environment, NEW_VARIABLE) is not None else "the new key"
             console.line(
                 f" Set {VARIABLE} to {new}, and {OLD_VARIABLE} to what {VARIABLE} was, if it was set."

@@ -82,9 +82,13 @@ def load_older_keys(environment: Environment, data: Path) -> tuple[Key, ...]:
     more, and whatever needs it says so.
     """
     wrapping = key_wrapping(environment, OLD_VARIABLE)
-    wrappings = [wrapping, key_wrapping(environment)]
+    wrappings = [wrapping, current := key_wrapping(environment)]
+    names = sorted(data.glob(f"{FILE_NAME}.{'?' * _ID_LENGTH}"))
+    if current is None and (environment.get(VARIABLE) or environment.get(FILE_VARIABLE)):
+        # The key moved from the data folder to the environment.
+        names += [file for file in (data / FILE_NAME,) if file.exists()]
     keys = []
-    for file in sorted(data.glob(f"{FILE_NAME}.{'?' * _ID_LENGTH}")):
+    for file in names:
         try:
             keys.append(_read_key(file, *wrappings))
         except UsageError:

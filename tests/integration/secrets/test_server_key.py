@@ -13,7 +13,7 @@ from answering import Answering
 from kms_server import ARN, OTHER_ARN, MadeKms, kms_variables
 
 from holdfast.kernel.errors import HoldfastError
-from holdfast.secrets.keys import create_key_file
+from holdfast.secrets.keys import Key, create_key_file
 from holdfast.secrets.server_key import (
     load_older_keys,
     load_server_key,
@@ -113,6 +113,8 @@ def test_each_age_recipient_opens_the_key(tmp_path: Path) -> None:
     env = environment({}, HOLDFAST_KEY=f"age:{own},{recipient}")
     file = write_server_key(env, data, SECRET)
     assert TEXT not in file.read_bytes()
+    moved = environment({}, HOLDFAST_KEY=base64.b64encode(bytes(32)).decode(), HOLDFAST_OLD_KEY=f"age:{own}")
+    assert [key.id for key in load_older_keys(moved, data)] == [Key.of(SECRET).id]
     for identities in (own, safe):
         loaded = load_server_key(environment({}, HOLDFAST_KEY=f"age:{identities}"), data)
         assert loaded is not None
