@@ -136,6 +136,7 @@ def made_server(
     )
     server = uvicorn.Server(server_config(parts))
     with socket.socket() as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # As the server itself does.
         listening.bind(("127.0.0.1", 0))
         listening.listen(256)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -120,6 +120,7 @@ def state_backend(database: Database, limits: StateLimits | None = None) -> Iter
     config = uvicorn.Config(app, log_level="critical", lifespan="off", access_log=False)
     server = uvicorn.Server(config)
     with socket.socket() as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # As the server itself does.
         listening.bind(("127.0.0.1", 0))
         listening.listen(256)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
