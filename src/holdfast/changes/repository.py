@@ -344,12 +344,15 @@ def open_repository(
     key: Callable[[], Key] | None = None,
     *,
     with_stacks: bool = True,
+    elsewhere: str = "",
 ) -> Repository:
     """Read the configuration and find the stacks. Every mistake in either is raised at once.
 
     `key` is called only when the store is read or written. Without stacks, mistakes in them do not matter.
     """
-    loaded = config_read.load(config if config is not None else config_read.find(Path.cwd()))
+    loaded = config_read.load(
+        config if config is not None else config_read.find(Path.cwd(), elsewhere=elsewhere)
+    )
     code = Code(Worktree(loaded.root, ForbiddenFiles(environment)))
     stacks: tuple[Stack, ...] = ()
     if with_stacks:

@@ -17,8 +17,8 @@ from holdfast.kernel.errors import ConfigError, Place, Problem, UsageError
 FILE_NAME: Final = "holdfast.yaml"
 
 
-def find(start: Path) -> Path:
-    """The nearest holdfast.yaml, in this folder or one above it."""
+def find(start: Path, *, elsewhere: str = "") -> Path:
+    """The nearest holdfast.yaml, in this folder or one above it. `elsewhere` is added to the hint."""
     start = start.absolute()
     for folder in (start, *start.parents):
         file = folder / FILE_NAME
@@ -30,7 +30,7 @@ def find(start: Path) -> Path:
         f"there is no {FILE_NAME} in {start} or in a folder above it",
         hint=f"Rename {other / 'holdfast.yml'} to {FILE_NAME}."
         if other
-        else "Create one with `holdfast init`, or name it with --config.",
+        else f"Create one with `holdfast init`, or name it with --config.{elsewhere}",
     )
 
 

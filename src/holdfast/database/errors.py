@@ -62,11 +62,20 @@ def translated(error: Exception, shown: str) -> HoldfastError:
     if isinstance(error, (PoolTimeout, PoolClosed, InterfaceError)) or _is_lost(
         error, OperationalError, state
     ):
+        _, answered, answer = reason.rpartition("FATAL: ")
         return DatabaseUnavailable(
             "HF-DB-1",
-            f"cannot reach the database {shown}: {reason}",
-            hint="Check that PostgreSQL runs: holdfast db status. "
-            "With HOLDFAST_DATABASE_URL, check its host, user and password.",
+            f"cannot {'use' if answered else 'reach'} the database {shown}: {answer}",
+            hint="PostgreSQL answered: correct user, password or database in HOLDFAST_DATABASE_URL."
+            if answered
+            else "Check that PostgreSQL runs: holdfast db status. "
+            "With HOLDFAST_DATABASE_URL, check its host and port.",
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return DatabaseRefused(
+            "HF-DB-5",
+            f"the database {shown} refused a statement: {reason}",
+            hint="The user must own the database: ALTER DATABASE name OWNER TO user",
         )
     return DatabaseRefused(
         "HF-DB-5",

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from holdfast import __version__
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
@@ -21,6 +22,8 @@ URL_VARIABLE: Final = "HOLDFAST_URL"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - a name
 TOKEN_FILE_VARIABLE: Final = "HOLDFAST_TOKEN_FILE"  # noqa: S105 - a name
 _FAILED: Final = 400
+_UNAUTHORIZED: Final = 401
+_NO_ROUTE: Final = (400, 404, 405)
 _SECONDS: Final = 120.0
 _LARGEST: Final = 512 << 20
 """A state may be large."""
@@ -34,9 +37,14 @@ _ERRORS: Final[dict[int, type[HoldfastError]]] = {
 }
 
 
+_LOGIN: Final = "`holdfast login`"
+
+
 class ServerLogin(MaskedStruct, frozen=True, kw_only=True):
     url: str
     token: str
+    source: str = _LOGIN
+    """Where the token comes from, for messages."""
 
 
 def login_file(environment: Environment) -> Path:
@@ -59,6 +67,20 @@ def given_token(environment: Environment) -> str | None:
     return None
 
 
+def token_source(environment: Environment) -> str:
+    if environment.get(TOKEN_VARIABLE) is not None:
+        return TOKEN_VARIABLE
+    name = environment.get(TOKEN_FILE_VARIABLE)
+    return f"{TOKEN_FILE_VARIABLE} ({name})" if name is not None else _LOGIN
+
+
+def token_hint(url: str, source: str) -> str:
+    """For a token that the server refused."""
+    variable = source.partition(" ")[0]
+    first = "Log in again" if source == _LOGIN else f"Correct {variable}, or unset it and log in"
+    return f"{first}: holdfast login {url}. An admin creates tokens: holdfast token create"
+
+
 def current_login(environment: Environment) -> ServerLogin:
     stored = json_object(files.content_of(login_file(environment)) or b"{}")
     url = environment.get(URL_VARIABLE) or stored.get("url")
@@ -72,14 +94,14 @@ def current_login(environment: Environment) -> ServerLogin:
             "no server is known" if url is None else f"no token for {url} is known",
             hint=f"Log in: holdfast login URL. Or set {URL_VARIABLE} and {TOKEN_VARIABLE}.",
         )
-    return ServerLogin(url=str(url).rstrip("/"), token=token)
+    return ServerLogin(url=str(url).rstrip("/"), token=token, source=token_source(environment))
 
 
 def token_for(environment: Environment, address: str) -> str:
     """For the server that the configuration names as run store.
 
-    A change of the configuration must not send the token elsewhere: `HOLDFAST_URL` names the only server that
-    gets one from the environment.
+    A change of the configuration must not send the token elsewhere: `HOLDFAST_URL`, if it is set, names the
+    only server that gets it. A CI job must set it, because it may run a configuration without a review.
     """
     url, token = (environment.get(URL_VARIABLE) or "").rstrip("/"), given_token(environment)
     if token is None:
@@ -90,11 +112,11 @@ def token_for(environment: Environment, address: str) -> str:
             f"the token is for {url}, but the run store is {address}",
             hint=f"Correct `store:` in holdfast.yaml, or set {URL_VARIABLE} and {TOKEN_VARIABLE} for it.",
         )
-    if not url:
+    if not url and environment.ci and not http.is_local_address(urlsplit(address).hostname or ""):
         raise UsageError(
             "HF-SRV-20",
             f"{TOKEN_VARIABLE} is set without {URL_VARIABLE}, so a changed `store:` could send it elsewhere",
-            hint=f"If that is your server: export {URL_VARIABLE}={address}",
+            hint=f"Set {URL_VARIABLE}={address} in the job.",
         )
     return token
 
@@ -116,8 +138,19 @@ class ServerClient:
             headers["Content-Type"] = "application/json"
         response = self.exchange(method, path, body, headers=headers)
         if response.status >= _FAILED:
-            raise problem_of(response)
+            raise self.error_of(response)
         return json_object(response.body or b"{}")
+
+    def error_of(self, response: http.Response) -> HoldfastError:
+        """Names the token that was refused, and a path in the address, which is often a mistake."""
+        error = problem_of(response)
+        code, message, hint = error.problem.code, error.problem.message, error.problem.hint
+        if response.status == _UNAUTHORIZED:
+            message = f"the server {self.url} refused the token of {self._login.source}: {message}"
+            hint = token_hint(self.url, self._login.source)
+        elif (path := urlsplit(self.url).path) and response.status in _NO_ROUTE:
+            hint = f"The address {self.url} has a path. Usually it has none: {self.url.removesuffix(path)}"
+        return type(error)(code, message, hint=hint)
 
     def exchange(
         self, method: str, path: str, body: bytes | None = None, *, headers: Mapping[str, str] | None = None
@@ -137,7 +170,7 @@ class ServerClient:
             raise Failed(
                 "HF-SRV-8",
                 f"cannot reach the server {self._login.url}: {error.reason}",
-                hint="Check the address, and that `holdfast serve` runs there.",
+                hint=error.hint or "Check the address, and that `holdfast serve` runs there.",
             ) from None
         self._require_same_version(response)
         return response
@@ -146,7 +179,11 @@ class ServerClient:
         """Of the same major and minor number: others may differ in what they mean."""
         version = response.headers.get("holdfast-version")
         if version is None:
-            raise UsageError("HF-SRV-9", f"{self._login.url} is not a Holdfast server")
+            raise UsageError(
+                "HF-SRV-9",
+                f"{self._login.url} is not a Holdfast server",
+                hint="Check its host and port. The address has no path: https://HOST",
+            )
         if version.split(".")[:2] != __version__.split(".")[:2]:
             raise UsageError(
                 "HF-SRV-9",

@@ -56,3 +56,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 GRANTABLE = (Role.VIEWER, Role.PLANNER, Role.OPERATOR, Role.APPROVER, Role.ADMIN, Role.CI)
 """What a token can be created with."""
+
+
+def roles_with(permission: Permission) -> tuple[Role, ...]:
+    return tuple(role for role in GRANTABLE if permission in PERMISSIONS[role])

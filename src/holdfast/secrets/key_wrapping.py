@@ -162,7 +162,7 @@ def _recipient(text: str) -> x25519.Recipient:
     except pyrage.RecipientError:
         raise UsageError(
             "HF-DB-16",
-            f"{text[:12]}… is not an age recipient",
+            f"{text[:12]}{'…' if text[12:] else ''} is not an age recipient",
             hint="Create one with `age-keygen -o identity.txt`, keep that file in a safe place, and pass the "
             "public key that it prints: age1…",
         ) from None

@@ -31,6 +31,8 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "LOCK", "UNLOCK")
 """Others would be labels of metrics that anyone can invent."""
+_FAILED: Final = 400
+_CODE: Final = re.compile(rb'"code":"(HF-[A-Z]+-[0-9]+)"')
 _HEALTH: Final = ("/healthz", "/readyz")
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HEADERS: Final = (
@@ -42,10 +44,6 @@ _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"holdfast-version", __version__.encode()),
 )
-_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
-_SITE: Final = b"sec-fetch-site"
-"""Browsers say which site sends a request."""
-_CHECKED: Final = (*_LENGTHS, _SITE)
 _HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 
 
@@ -97,12 +95,17 @@ class Edge:
                     status=answer.status,
                     ms=round((clock.monotonic() - began) * 1000, 1),
                     client=(scope.get("client") or ("?",))[0],
+                    **({"code": answer.code} if answer.code is not None else {}),
                     **scope[NOTES],
                 )
 
     def _denial(self, scope: Scope) -> Denial | None:
-        if (malformed := _malformed(scope)) is not None or scope["path"] in _HEALTH:
-            return malformed
+        if scope["method"] not in METHODS:
+            return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
+        if b"%00" in scope["raw_path"] + scope["query_string"]:
+            return standard_denial(400)  # PostgreSQL stores no such text.
+        if scope["path"] in _HEALTH:
+            return None
         if self._requests > self._limits.requests:
             return standard_denial(503)
         client = (scope.get("client") or ("",))[0]
@@ -173,20 +176,6 @@ class TimedConnection(H11Protocol):
             self._header_timer = None
 
 
-def _malformed(scope: Scope) -> Denial | None:
-    """What no route should see."""
-    if scope["method"] not in METHODS:
-        return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
-    if b"%00" in scope["raw_path"] + scope["query_string"]:
-        return standard_denial(400)  # PostgreSQL stores no such text.
-    fields = {name: value for name, value in scope["headers"] if name in _CHECKED}
-    if len(fields.keys() & _LENGTHS) > 1:  # A proxy may take another part for the next request.
-        return replace(standard_denial(400), headers=(("connection", "close"),))
-    if fields.get(_SITE) == b"cross-site" and scope["method"] not in ("GET", "HEAD"):
-        return standard_denial(403)
-    return None
-
-
 class _Answer:
     """Adds headers to the response and remembers its status."""
 
@@ -195,6 +184,8 @@ class _Answer:
         self._request_id = request_id
         self._https = https
         self.status: int | None = None
+        self.code: str | None = None
+        """Of the problem document."""
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -206,6 +197,8 @@ class _Answer:
             if self._https:
                 headers.append(_HSTS)
             message = {**message, "headers": headers}
+        elif (self.status or 0) >= _FAILED and (code := _CODE.search(message.get("body", b""))) is not None:
+            self.code = code[1].decode()
         await self._send(message)
 
     async def deny(self, denial: Denial) -> None:

@@ -13,13 +13,13 @@ from litestar.plugins.problem_details import (
     ProblemDetailsPlugin,
 )
 
+from holdfast.identity.roles import GRANTABLE
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import Denial, FieldProblem, denial_from
 from holdfast.store.server_states.rules import StateRefusal
 
 _CODES = {
     400: ("HF-SRV-10", "the request is malformed", None),
-    403: ("HF-SRV-22", "another site sent this request through a browser", None),
     404: ("HF-SRV-11", "there is nothing at this address", "The addresses are in /openapi.json."),
     405: ("HF-SRV-12", "this address does not support the method", "The Allow header names those it does."),
     408: ("HF-SRV-13", "the request took too long to arrive", None),
@@ -100,6 +100,8 @@ def _field_problem(extra: dict[str, str]) -> FieldProblem:
     if message == "'data'":
         message = "the request has no body"
     parts = [part for part in re.split(r"[.\[\]]+", key.removeprefix("data")) if part]
+    if message.startswith("Invalid enum value") and parts[-1:] == ["role"]:
+        message += f"; the roles are {', '.join(GRANTABLE)}"
     if (named := _NAMED_FIELD.search(message)) is not None:
         parts.append(named[1])
     return FieldProblem(path="".join(f"/{_escaped(part)}" for part in parts), message=message)

@@ -16,7 +16,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from holdfast.identity.principal import RUN, Principal
-from holdfast.identity.roles import Permission
+from holdfast.identity.roles import Permission, roles_with
 from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import parse_token
 from holdfast.server.exceptions import problem
@@ -32,6 +32,13 @@ _WINDOW: Final = 60.0
 _MOST_KEYS: Final = 10_000
 _THREADS: Final = 16
 """Tokens that are checked at the same time."""
+_HEADER_HINT: Final = (
+    "Send `Authorization: Bearer TOKEN`, or the token as the password of Basic. "
+    "An admin creates one: holdfast token create"
+)
+_EXCHANGE_HINT: Final = (
+    "Compare the token's issuer, audience and claims with `oidc` in server.yaml, and request a new token."
+)
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="holdfast", Basic realm="holdfast"'),)
 
 
@@ -77,19 +84,27 @@ class Authenticator:
         if text is None:
             return _unauthorized("the request has no token")
         given = parse_token(text)
+        address = address_of(scope)
+        attempt = f"{address} {given.id if given is not None else ''}"
+        if (wait := self._failures.wait(attempt)) is not None:
+            return _too_many(wait)
         principal = self._tokens.authenticate(given) if given is not None else None
         if principal is None:
-            return self.refuse(scope, "the token is wrong, expired or revoked")
+            return self._refuse(scope, attempt, "the token is wrong, expired or revoked")
         run = {"run": principal.claims["run"]} if principal.kind == RUN else {}
         scope.setdefault(NOTES, {}).update(token=principal.id, who=principal.name, **run)
         return principal
 
-    def refuse(self, scope: Any, reason: str) -> Denial:
-        """A wrong token, also of CI: counts a failure of its address."""
+    def refuse_exchange(self, scope: Any, reason: str) -> Denial:
+        """A CI token that is not trusted."""
+        return self._refuse(scope, f"{address_of(scope)} exchange", reason, _EXCHANGE_HINT)
+
+    def _refuse(self, scope: Scope, attempt: str, reason: str, hint: str = _HEADER_HINT) -> Denial:
+        """Counts a failure: of the attempt, and of its address."""
         address = address_of(scope)
-        self._failures.add(address)
+        self._failures.add(attempt, address)
         wait = self._failures.wait(address)
-        return _too_many(wait) if wait is not None else _unauthorized(reason)
+        return _too_many(wait) if wait is not None else _unauthorized(reason, hint)
 
     async def authorize(
         self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
@@ -111,21 +126,29 @@ class Authenticator:
 
 
 def not_permitted(principal: Principal, permission: Permission) -> Denial:
-    return Denial(
-        status=403,
-        code="HF-TOK-2",
-        message=f"the role {principal.role} of {principal.name} does not permit this ({permission})",
-        hint="Use a token with another role: holdfast token create --role ROLE",
-    )
+    if principal.may(permission):
+        message, hint = (
+            "the stacks and states of your token do not include this",
+            "Ask an admin for another one.",
+        )
+    else:
+        message = f"the role {principal.role} of {principal.name} does not permit this ({permission})"
+        hint = roles_hint(permission)
+    return Denial(status=403, code="HF-TOK-2", message=message, hint=hint)
 
 
-def _unauthorized(reason: str) -> Denial:
+def roles_hint(permission: Permission) -> str:
+    roles = roles_with(permission)
+    which = " or ".join(filter(None, (", ".join(roles[:-1]), roles[-1])))
+    return f"It needs the role {which}. Ask an admin for a token: holdfast token create --role {roles[0]}"
+
+
+def _unauthorized(reason: str, hint: str = _HEADER_HINT) -> Denial:
     return Denial(
         status=401,
         code="HF-TOK-1",
         message=reason,
-        hint="Send `Authorization: Bearer TOKEN`, or the token as the password of Basic. "
-        "An admin creates one: holdfast token create",
+        hint=hint,
         headers=_CHALLENGE,
     )
 

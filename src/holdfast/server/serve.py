@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import os
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -212,10 +211,21 @@ def _tls_files(settings: ServerSettings) -> tuple[Path, Path]:
     except OSError as error:  # `ssl.SSLError` is one.
         raise UsageError(
             "HF-SRV-3",
-            f"the TLS files {certificate} and {key} cannot be used: {error.strerror or type(error).__name__}",
+            f"the TLS files {certificate} and {key} cannot be used: {_tls_reason(certificate, key, error)}",
             hint="Both are PEM files, the key belongs to the certificate, and this user can read them.",
         ) from None
     return certificate, key
+
+
+def _tls_reason(certificate: Path, key: Path, error: OSError) -> str:
+    for file, mark in ((certificate, b"CERTIFICATE-----"), (key, b"PRIVATE KEY-----")):
+        try:
+            if mark not in file.read_bytes():
+                return f"{file.name} contains no {mark.decode().lower().strip('-')} in PEM format"
+        except OSError as unreadable:
+            return f"{file.name}: {unreadable.strerror}"
+    mismatch = isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH"
+    return "the key is not that of the certificate" if mismatch else error.strerror or type(error).__name__
 
 
 @contextmanager
@@ -232,7 +242,8 @@ def _listening(address: ListenAddress) -> Iterator[socket.socket]:
             raise Busy(
                 "HF-SRV-4",
                 f"cannot listen on {address.host}:{address.port}: {error.strerror or error}",
-                hint="Another program may use the port. Choose another one: --listen 127.0.0.1:0 picks one.",
+                hint="Usually this server already runs: holdfast db status. Otherwise another program uses "
+                "the port: --listen 127.0.0.1:0 picks a free one.",
             ) from None
         yield listening
 
@@ -263,8 +274,8 @@ def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:
     """In the file first: a start that was killed in between continues with it."""
     file = data / TOKEN_FILE
     token: NewToken | None = None
-    if os.path.lexists(file):
-        token = read_token(_read_own(file).strip())
+    if file.exists():
+        token = read_token(files.read_text(file).strip())
         if token is None:
             raise UsageError(
                 "HF-SRV-6",
@@ -278,22 +289,6 @@ def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:
     principal = Principal(id="", name="admin", kind="token", role=Role.ADMIN, tenant=ALL_TENANTS)
     tokens.create(principal, created_by="holdfast serve", token=token)
     return file
-
-
-def _read_own(file: Path) -> str:
-    """A file that only this user can have written."""
-    try:
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), encoding="ascii") as stream:
-            about = os.fstat(stream.fileno())
-            if about.st_uid == os.geteuid() and not about.st_mode & 0o077:
-                return stream.read()
-    except (OSError, UnicodeDecodeError):
-        pass
-    raise UsageError(
-        "HF-SRV-21",
-        f"{file} is not a file of this user that nobody else can read or write",
-        hint="Who wrote it could have an admin token. Remove the file: the next start creates a new one.",
-    )
 
 
 def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
@@ -320,9 +315,9 @@ def _configure_log() -> Log:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    people = [_without_control_characters, structlog.dev.ConsoleRenderer()]
+    last = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     structlog.configure(
-        processors=[*shared, *(people if sys.stderr.isatty() else [structlog.processors.JSONRenderer()])],
+        processors=[*shared, last],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
@@ -332,14 +327,6 @@ def _configure_log() -> Log:
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.propagate = False
     return log
-
-
-def _without_control_characters(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A terminal would obey those in a path or a name."""
-    return {
-        name: value if not isinstance(value, str) or value.isprintable() else ascii(value)[1:-1]
-        for name, value in event.items()
-    }
 
 
 class _ForwardedLog(logging.Handler):

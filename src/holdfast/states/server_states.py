@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from holdfast import __version__
-from holdfast.identity.client import ServerClient, problem_of
+from holdfast.identity.client import ServerClient
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, UsageError
 from holdfast.kernel.text import json_object, plural
 from holdfast.states.versions import CURRENT, LoadedVersion, VersionInfo, Versions
@@ -94,7 +94,7 @@ class ServerState:
         entry = self.version(wanted)
         response = self.client.exchange("GET", f"{self._path}/versions/{entry.number}/content")
         if response.status != _OK:
-            raise problem_of(response)
+            raise self.client.error_of(response)
         if hashlib.sha256(response.body).hexdigest() != entry.digest:
             raise Failed(
                 "HF-STATE-60",
@@ -202,7 +202,7 @@ class ServerState:
 
     def _refused(self, response: http.Response) -> HoldfastError:
         if response.status != _LOCKED:
-            return problem_of(response)
+            return self.client.error_of(response)
         holder: Mapping[str, Any] = json_object(response.body)
         return Busy(
             "HF-STATE-45",

@@ -60,7 +60,7 @@ class DatabaseBlobs:
         self, database: Database, tenant: str, *, new_tag: Callable[[], str] = clock.random_token
     ) -> None:
         """`new_tag`: a client that recognises its own write by its tag chooses that."""
-        self.shown = f"the database {database.shown}, tenant {tenant}"
+        self.shown = f"of the tenant {tenant} in the database {database.shown}"
         self._database = database
         self._tenant = tenant
         self._new_tag = new_tag

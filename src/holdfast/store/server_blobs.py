@@ -54,9 +54,19 @@ class ServerBlobs:
     on_server = True
 
     def __init__(
-        self, address: str, token: Callable[[], str], variables: Mapping[str, str], *, tries: int = _TRIES
+        self,
+        address: str,
+        token: Callable[[], str],
+        variables: Mapping[str, str],
+        *,
+        tries: int = _TRIES,
+        source: str | None = None,
     ) -> None:
-        """`variables` name a proxy and certificates. The token is read with the first request."""
+        """`variables` name a proxy and certificates. The token is read with the first request.
+
+        `source`: where it comes from, for messages.
+        """
+        self._source = source
         self.shown = address.rstrip("/")
         self._variables = dict(variables)
         self._read_token = token
@@ -75,7 +85,7 @@ class ServerBlobs:
     @classmethod
     def open(cls, address: str, environment: Environment) -> Self:
         """With the caller's token, and the variables for a proxy and certificates."""
-        from holdfast.identity.client import token_for  # noqa: PLC0415 - the supervisor gets a token
+        from holdfast.identity.client import token_for, token_source  # noqa: PLC0415 - the supervisor gets one
 
         shown = address.rstrip("/")
         variables = {
@@ -83,7 +93,8 @@ class ServerBlobs:
             for name, value in environment.variables.items()
             if name in ALWAYS or name.startswith(ALWAYS_PREFIXES)
         }
-        return cls(shown, lambda: token_for(environment, shown), variables)
+        source = token_source(environment)
+        return cls(shown, lambda: token_for(environment, shown), variables, source=source)
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
@@ -164,7 +175,7 @@ class ServerBlobs:
             except HttpError as error:
                 most = self._tries if self._reached else min(self._tries, _FIRST_TRIES)
                 if error.final or (tries >= most and not error.stale):
-                    raise self._unreachable(error.reason, tries) from None
+                    raise self._unreachable(error.reason, tries, error.hint) from None
                 if not error.stale:
                     clock.pause(_PAUSE * 2**tries * clock.chance())
                 continue
@@ -210,18 +221,21 @@ class ServerBlobs:
         if code == _NO_ROUTE:
             return self._mismatch(response)
         if response.status == _UNAUTHORIZED:
-            message = f"the server {self.shown} refused the token: {message}"
-            hint = f"Log in: holdfast login {self.shown}. In CI, set HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE."
+            from holdfast.identity.client import token_hint  # noqa: PLC0415
+
+            source = self._source
+            message = f"the server {self.shown} refused the token of {source or 'this run'}: {message}"
+            hint = token_hint(self.shown, source) if source else "Its lease has ended: holdfast runs list"
         fault = UnknownOutcome if code == UNREADABLE else Failed
         kind = _ERRORS.get(response.status) or (fault if response.status >= _FAULT else UsageError)
         return kind(code, message, hint=hint)
 
-    def _unreachable(self, reason: str, tries: int) -> HoldfastError:
+    def _unreachable(self, reason: str, tries: int, hint: str | None = None) -> HoldfastError:
         after = f" (tried {tries} times)" if tries > 1 else ""
         return Failed(
             "HF-STORE-5",
             f"cannot reach the run store {self.shown}{after}: {reason}",
-            hint=f"Check that the server runs: {self.shown}/readyz. Then try again.",
+            hint=hint or f"Check that the server runs: {self.shown}/readyz. Then try again.",
         )
 
 

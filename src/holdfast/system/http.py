@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 1024 * 1024
 _CONNECT_SECONDS = 5.0
 _CHUNK = 64 * 1024
-_METADATA = "169.254.169.254"
-"""The link-local address of the cloud's metadata service."""
 _PORTS = {"http": 80, "https": 443}
+_OTHER_NAME = (62, 64)
+"""The certificate is for another host or address: numbers of OpenSSL."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -35,7 +36,14 @@ class HttpError(Exception):
     """There is no response. Contains the host and the reason, never a header, a path or a body."""
 
     def __init__(
-        self, host: str, reason: str, *, timed_out: bool = False, final: bool = False, stale: bool = False
+        self,
+        host: str,
+        reason: str,
+        *,
+        timed_out: bool = False,
+        final: bool = False,
+        stale: bool = False,
+        hint: str | None = None,
     ) -> None:
         super().__init__(f"{host}: {reason}")
         self.host = host
@@ -45,6 +53,8 @@ class HttpError(Exception):
         """A retry would fail too."""
         self.stale = stale
         """The server closed a connection that was kept open."""
+        self.hint = hint
+        """What to try, where the reason says it."""
 
 
 class Response(NamedTuple):
@@ -73,7 +83,7 @@ def request(
 
     The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables.
     """
-    parts = _parts(url, metadata=not any(name.lower() == "authorization" for name in headers or ()))
+    parts = _parts(url)
     exchange = _Exchange(parts, environment, seconds, ca_file)
     sent = {"User-Agent": f"holdfast/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
     worker = threading.Thread(
@@ -90,7 +100,7 @@ def request(
 
 
 def is_local_address(host: str) -> bool:
-    """Loopback: what is sent there stays on this machine."""
+    """Loopback, or the link-local address of the cloud's metadata service."""
     from ipaddress import ip_address  # noqa: PLC0415 - only for a request
 
     if host == "localhost":
@@ -99,11 +109,10 @@ def is_local_address(host: str) -> bool:
         address = ip_address(host)
     except ValueError:
         return False
-    return address.is_loopback
+    return address.is_loopback or str(address) == "169.254.169.254"
 
 
-def _parts(url: str, *, metadata: bool = False) -> SplitResult:
-    """`metadata`: the cloud's metadata service may be asked, which has no TLS."""
+def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -111,12 +120,12 @@ def _parts(url: str, *, metadata: bool = False) -> SplitResult:
         raise HttpError("(no host)", "the address is not valid", final=True) from None
     host = parts.hostname or "(no host)"
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise HttpError(host, "the address does not start with https:// and a host", final=True)
+        hint = "Write https://HOST, or http://127.0.0.1:PORT for a server on this machine."
+        raise HttpError(host, "the address does not start with https:// and a host", final=True, hint=hint)
     if parts.username is not None or parts.password is not None:
         reason = "the address contains a user or a password, which belong in a header"
         raise HttpError(host, reason, final=True)
-    allowed = is_local_address(parts.hostname) or (metadata and parts.hostname == _METADATA)
-    if parts.scheme == "http" and not allowed:
+    if parts.scheme == "http" and not is_local_address(parts.hostname):
         reason = "http:// is only for loopback addresses; use https://"
         raise HttpError(host, reason, final=True)
     return parts
@@ -146,7 +155,8 @@ class _Exchange:
             import ssl  # noqa: PLC0415
 
             final = isinstance(error, ValueError | ssl.SSLCertVerificationError)
-            self.error = HttpError(self.host, _reason(error), final=final)
+            hint = _hint(error, self._url)
+            self.error = HttpError(self.host, _reason(error), final=final, hint=hint)
         finally:
             if self._connection is not None:
                 self._connection.close()
@@ -239,7 +249,8 @@ class HttpSession:
         final = isinstance(error, ValueError | ssl.SSLCertVerificationError)
         timed_out = isinstance(error, TimeoutError)
         reason = "no response in time" if timed_out else _reason(error)
-        return HttpError(self.host, reason, timed_out=timed_out, final=final, stale=stale)
+        hint = _hint(error, self._url)
+        return HttpError(self.host, reason, timed_out=timed_out, final=final, stale=stale, hint=hint)
 
 
 def _disable_delay(sock: socket.socket) -> None:
@@ -280,8 +291,7 @@ def _trusted(host: str, environment: Environment, ca: str | None) -> ssl.SSLCont
 def _proxy(host: str, port: int, environment: Environment) -> SplitResult | None:
     """The proxy of the environment for this host; none for local addresses."""
     address = _first(environment, "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-    local = is_local_address(host) or host == _METADATA
-    if address is None or local or _bypasses_proxy(host, port, environment):
+    if address is None or is_local_address(host) or _bypasses_proxy(host, port, environment):
         return None
     try:
         proxy = urlsplit(address if "://" in address else f"http://{address}")
@@ -343,3 +353,20 @@ def _reason(error: Exception) -> str:
             return "the request contains a character that HTTP does not allow"
         case _:
             return f"the response is not HTTP ({type(error).__name__})"
+
+
+def _hint(error: Exception, url: SplitResult) -> str | None:
+    """For certificates, and for http where https is spoken or the other way around."""
+    import http.client  # noqa: PLC0415
+    import ssl  # noqa: PLC0415
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _OTHER_NAME:
+            return "Use a name that the certificate contains."
+        return "If your own authority issued it: export SSL_CERT_FILE=/path/to/authority.pem"
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        other = f"Try http://{url.netloc}" if is_local_address(str(url.hostname)) else "Check the port."
+        return f"The program at this address does not speak TLS. {other}"
+    if isinstance(error, http.client.BadStatusLine) and url.scheme == "http":
+        return f"The program at this address may expect TLS. Try https://{url.netloc}"
+    return None

@@ -19,7 +19,7 @@ from server_made import made_server
 from holdfast.config.server import TlsFiles, default_settings
 from holdfast.database.database import Database
 from holdfast.identity.client import ServerClient, ServerLogin
-from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.system.environment import Environment
 
 
@@ -50,8 +50,35 @@ def test_https(database: Database, tmp_path: Path) -> None:
         trusting = Environment(variables={"SSL_CERT_FILE": str(tmp_path / "server.pem")})
         current = ServerClient(login, trusting).send("GET", "/api/v1/tokens/current")
         assert current["name"] == "root"
-        with pytest.raises(Failed, match="certificate is not trusted"):
+        with pytest.raises(Failed, match="certificate is not trusted") as refused:
             ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
+        assert "SSL_CERT_FILE" in str(refused.value.problem.hint)
+        plain = replace(login, url=server.url)
+        with pytest.raises(Failed, match="HF-SRV-8") as refused:
+            ServerClient(plain, trusting).send("GET", "/api/v1/tokens/current")
+        assert f"Try {login.url}" in str(refused.value.problem.hint)
+
+
+def test_an_address_that_is_almost_right(database: Database) -> None:
+    with made_server(database) as server:
+        wrong = {
+            server.url.replace("http:", "https:"): f"Try {server.url}",
+            server.url.removeprefix("http://"): "Write https://HOST",
+            f"{server.url}/api/v1": f"Usually it has none: {server.url}",
+        }
+        for url, hint in wrong.items():
+            login = ServerLogin(url=url, token=server.admin)
+            with pytest.raises(HoldfastError) as refused:
+                ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
+            assert hint in str(refused.value.problem.hint)
+
+
+def test_a_refused_token_is_named(database: Database) -> None:
+    with made_server(database) as server:
+        login = ServerLogin(url=server.url, token="hf_wrong", source="HOLDFAST_TOKEN")
+        with pytest.raises(Refused, match=f"{server.url} refused the token of HOLDFAST_TOKEN") as refused:
+            ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
+        assert f"holdfast login {server.url}" in str(refused.value.problem.hint)
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,12 @@ def _open(invocation: Invocation) -> tuple[Config, RunStore]:
     """The run store of this repository. Mistakes in its stacks do not matter here."""
     from holdfast.changes.repository import open_repository
 
-    repository = open_repository(invocation.config, invocation.environment, with_stacks=False)
+    repository = open_repository(
+        invocation.config,
+        invocation.environment,
+        with_stacks=False,
+        elsewhere=" The log of a server: GET /api/v1/audit, with a token.",
+    )
     repository.tune(invocation.console.redactor)
     return repository.config, repository.store
 

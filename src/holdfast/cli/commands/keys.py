@@ -134,7 +134,12 @@ def _open(invocation: Invocation) -> Repository:
     """Mistakes in the stacks do not matter here."""
     from holdfast.changes.repository import open_repository
 
-    repository = open_repository(invocation.config, invocation.environment, with_stacks=False)
+    repository = open_repository(
+        invocation.config,
+        invocation.environment,
+        with_stacks=False,
+        elsewhere=" For the key of a server, add --data DIR.",
+    )
     repository.tune(invocation.console.redactor)
     if repository.store.on_server:
         raise UsageError(

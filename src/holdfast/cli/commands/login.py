@@ -17,7 +17,14 @@ def login(
 
     The token comes from HOLDFAST_TOKEN, HOLDFAST_TOKEN_FILE or standard input, never from the command line.
     """
-    from holdfast.identity.client import URL_VARIABLE, ServerClient, ServerLogin, given_token, store_login
+    from holdfast.identity.client import (
+        URL_VARIABLE,
+        ServerClient,
+        ServerLogin,
+        given_token,
+        store_login,
+        token_source,
+    )
 
     environment = invocation.environment
     address = url or environment.get(URL_VARIABLE)
@@ -31,7 +38,7 @@ def login(
             hint="Set HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE, or pass the token on standard input.",
         )
     invocation.console.redactor.register(token)
-    stored = ServerLogin(url=address.rstrip("/"), token=token)
+    stored = ServerLogin(url=address.rstrip("/"), token=token, source=token_source(environment))
     current = ServerClient(stored, environment).send("GET", "/api/v1/tokens/current")
     file = store_login(environment, stored)
     document = {"version": 1, "url": stored.url, "file": str(file)}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.terraform.statefile.diff import StateDiff
 
 T = TypeVar("T")
+_LOCK_HINT = "The error of the locked command names it. On the server: holdfast state unlock --state NAME"
 AnyVersion = Annotated[
     str | None,
     Argument(metavar="VERSION", help="A name from `state versions`, or serial:N. Default: the current one."),
@@ -190,7 +191,7 @@ def unlock(
         invocation,
         name,
         lambda change_context, stack: force_unlock(
-            change_context, stack, require_argument(lock, "ID"), reason=reason
+            change_context, stack, require_argument(lock, "ID", _LOCK_HINT), reason=reason
         ),
     )
     document = {"version": 1, "stack": stack.name, "lock": lock, "reason": reason}

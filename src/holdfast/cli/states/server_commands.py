@@ -28,9 +28,9 @@ def require_stack(name: str | None) -> str:
     return name
 
 
-def require_argument(value: str | None, name: str) -> str:
+def require_argument(value: str | None, name: str, hint: str = "See --help of the command.") -> str:
     if value is None:
-        raise UsageError("HF-USE-1", f"the argument {name} is missing", hint="See --help of the command.")
+        raise UsageError("HF-USE-1", f"the argument {name} is missing", hint=hint)
     return value
 
 

@@ -213,7 +213,7 @@ def exchange_token(
         verified = federation.verify(data.token)
         _mark_exchanged(tokens, verified)
     except Untrusted as error:
-        raise problem(authenticator.refuse(request.scope, str(error))) from None
+        raise problem(authenticator.refuse_exchange(request.scope, str(error))) from None
     except OSError as error:
         raise problem(
             Denial(

@@ -151,10 +151,11 @@ class StateVersions:
     def content(self, tenant: str, state: str, number: int) -> bytes:
         with self._rows.database.transaction() as connection:
             rows = run(connection, _CONTENT, tenant=tenant, state=state, number=number)
-        if not rows:
-            raise _unknown(f"there is no version {number} of this state")
-        if rows[0]["purged"] is not None:
-            raise _unknown(f"the content of version {number} was purged: {rows[0]['purged']}")
+            if not rows:
+                _VersionChange(connection, tenant, state).version(number)
+            elif (purged := rows[0]["purged"]) is not None:
+                change = _VersionChange(connection, tenant, state)
+                raise change.unknown(f"the content of version {number} was purged: {purged}")
         return self._rows.decrypt(VersionPlace(tenant, state, number), rows[0]["data"])
 
     def pin(self, tenant: str, state: str, number: int, caller: Caller, *, reason: str | None) -> None:
@@ -271,17 +272,19 @@ class _VersionChange(Statements):
     def version(self, number: int) -> StateVersion:
         versions = self.versions(newest=number, oldest=number)
         if not versions:
-            raise _unknown(f"there is no version {number} of this state")
+            raise self.unknown(f"there is no version {number} of this state")
         return versions[0]
+
+    def unknown(self, message: str) -> UsageError:
+        """Names the state in the hint."""
+        for row in self.run("select name from states where tenant = %(tenant)s and id = %(state)s"):
+            return _unknown(message, f"List its versions: holdfast state versions --state {row['name']}")
+        return _unknown(message)
 
 
 def _integer(value: Any) -> int | None:
     return int(value) if value is not None else None
 
 
-def _unknown(message: str) -> UsageError:
-    return UsageError(
-        "HF-STATE-51",
-        message,
-        hint="List the states and their versions: holdfast state versions --state NAME",
-    )
+def _unknown(message: str, hint: str = "List the states: holdfast state list") -> UsageError:
+    return UsageError("HF-STATE-51", message, hint=hint)
