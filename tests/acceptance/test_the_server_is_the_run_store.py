@@ -45,7 +45,6 @@ def configure(program: Program, store: str, **more: object) -> None:
         "store": store,
     }
     program.write("holdfast.yaml", json.dumps({**document, **more}))
-    program.environment["HOLDFAST_URL"] = store
 
 
 def body(value: str) -> str:

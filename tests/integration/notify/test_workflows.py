@@ -34,6 +34,8 @@ ALLOWED = {
     ("apply.yml", "plan"): READS,
     ("apply.yml", "apply"): {**READS, "pull-requests": "write"},
     ("break-glass.yml", "act"): {**READS, "actions": "read"},
+    ("server.yml", "plan"): READS,
+    ("server.yml", "apply"): {**READS, "pull-requests": "write"},
 }
 GITLAB = yaml.safe_load((ROOT / "examples/workflows/gitlab/.gitlab-ci.yml").read_text(encoding="utf-8"))
 AZURE = yaml.safe_load((ROOT / "examples/workflows/azure/azure-pipelines.yml").read_text(encoding="utf-8"))
