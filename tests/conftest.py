@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")  # how fast a machine is says nothing about a property
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: many tests wait for a process or a disk."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -26,9 +27,17 @@ def main() -> None:
         code = run(arguments)
     except KeyboardInterrupt:
         sys.exit("cancelled")
-    # At the exit, Python would look for rings once more.
-    gc.freeze()
-    sys.exit(code)
+    _exit(code)
+
+
+def _exit(code: int) -> None:
+    """At once: to take apart all that was loaded costs more than many a command."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # Its reader is gone, or it is closed.
+            continue
+    os._exit(code)
 
 
 if __name__ == "__main__":
