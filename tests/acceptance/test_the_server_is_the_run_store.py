@@ -45,6 +45,7 @@ def configure(program: Program, store: str, **more: object) -> None:
         "store": store,
     }
     program.write("holdfast.yaml", json.dumps({**document, **more}))
+    program.environment["HOLDFAST_URL"] = store
 
 
 def body(value: str) -> str:

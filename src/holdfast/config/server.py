@@ -106,9 +106,7 @@ class ServerLimits(Section, frozen=True, kw_only=True):
         default="10s",
     )
     requests: int = key(Integer(1, 100_000), "Requests at the same time.", default=1000)
-    failed_logins: int = key(
-        Integer(1, 100_000), "Wrong tokens in a minute from one address, and for one token.", default=20
-    )
+    failed_logins: int = key(Integer(1, 100_000), "Wrong tokens in a minute from one address.", default=20)
     exchanges: int = key(Integer(1, 100_000), "CI tokens exchanged in a minute per address.", default=120)
 
 

@@ -8,11 +8,17 @@ from pathlib import Path
 
 from holdfast.database.database import URL_VARIABLE, Database, DatabaseAddress, address_from_url
 from holdfast.database.postgres import Cluster, hold_cluster, own_data_folder
+from holdfast.system.access_rules import record_server_folder
 from holdfast.system.environment import Environment
 
 
 def data_folder(environment: Environment, named: Path | None) -> Path:
-    return named.expanduser().absolute() if named is not None else environment.home / "server"
+    """Recorded if it is not the usual one: code in a plan must not read its secrets."""
+    if named is None:
+        return environment.home / "server"
+    folder = named.expanduser().absolute()
+    record_server_folder(environment, folder)
+    return folder
 
 
 def external_address(environment: Environment) -> DatabaseAddress | None:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from holdfast.database.database import DatabaseAddress
 from holdfast.database.errors import extra_missing
-from holdfast.kernel.errors import Busy, Failed, HoldfastError, UsageError
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
 from holdfast.system import clock, files, processes
 from holdfast.system.processes import Finished, UserId
 
@@ -232,6 +232,7 @@ class Cluster:
 @contextmanager
 def own_data_folder(data: Path, purpose: str) -> Iterator[None]:
     """One owner at a time."""
+    _require_own(data)
     files.private_folder(data)
     lock = files.take_lock(data / "lock")
     if lock is None:
@@ -246,6 +247,23 @@ def own_data_folder(data: Path, purpose: str) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _require_own(data: Path) -> None:
+    """Whoever can write in it could have put a key or a token there."""
+    if not data.exists():
+        return
+    about = data.stat()
+    owner = about.st_uid if about.st_uid != os.geteuid() else None
+    if owner is None and not (about.st_mode & 0o022 and any(data.iterdir())):
+        return
+    wrong = f"belongs to user {owner}" if owner is not None else "can be changed by other users"
+    raise Refused(
+        "HF-DB-20",
+        f"the data folder {data} {wrong}, who could have put a key or a token there",
+        hint="Check what is in it, then make it yours: "
+        f"chown -R {os.geteuid()} {data} && chmod 700 {data}. Or use another folder with --data.",
+    )
 
 
 def data_folder_owner(data: Path) -> str | None:

@@ -100,8 +100,8 @@ def current_login(environment: Environment) -> ServerLogin:
 def token_for(environment: Environment, address: str) -> str:
     """For the server that the configuration names as run store.
 
-    A change of the configuration must not send the token elsewhere: `HOLDFAST_URL`, if it is set, names the
-    only server that gets it. A CI job must set it, because it may run a configuration without a review.
+    A change of the configuration must not send the token elsewhere: `HOLDFAST_URL` names the only server that
+    gets one from the environment.
     """
     url, token = (environment.get(URL_VARIABLE) or "").rstrip("/"), given_token(environment)
     if token is None:
@@ -112,11 +112,11 @@ def token_for(environment: Environment, address: str) -> str:
             f"the token is for {url}, but the run store is {address}",
             hint=f"Correct `store:` in holdfast.yaml, or set {URL_VARIABLE} and {TOKEN_VARIABLE} for it.",
         )
-    if not url and environment.ci and not http.is_local_address(urlsplit(address).hostname or ""):
+    if not url:
         raise UsageError(
             "HF-SRV-20",
             f"{TOKEN_VARIABLE} is set without {URL_VARIABLE}, so a changed `store:` could send it elsewhere",
-            hint=f"Set {URL_VARIABLE}={address} in the job.",
+            hint=f"If that is your server: export {URL_VARIABLE}={address}",
         )
     return token
 

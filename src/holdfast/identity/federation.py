@@ -62,7 +62,7 @@ class Federated(Struct, frozen=True, kw_only=True):
     lifetime: float
     issuer: str
     replay_id: str
-    """The token's own id, or its digest: it is exchanged once."""
+    """The token's own id, or what is signed (one content has many signatures): it is exchanged once."""
     expires: float
 
 
@@ -124,7 +124,7 @@ class Federation:
             principal=principal,
             lifetime=rule.lifetime,
             issuer=issuer,
-            replay_id=str(claims.get("jti") or text.rpartition(".")[2]),
+            replay_id=str(claims.get("jti") or text.rpartition(".")[0]),
             expires=float(claims["exp"]),  # type: ignore[arg-type]
         )
 

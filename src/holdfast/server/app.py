@@ -152,7 +152,7 @@ async def _require_json(request: Request[Any, Any, Any]) -> None:
     """A body that a route takes is JSON, and without NUL: PostgreSQL stores no such text."""
     if "data" not in request.route_handler.parsed_fn_signature.parameters:
         return
-    if request.content_type[0] not in ("application/json", ""):
+    if request.content_type[0] != "application/json":
         raise HTTPException(status_code=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     if b"\\u0000" in await request.body():
         raise HTTPException(status_code=HTTPStatus.BAD_REQUEST)

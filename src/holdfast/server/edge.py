@@ -44,6 +44,10 @@ _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"holdfast-version", __version__.encode()),
 )
+_LENGTHS: Final = frozenset({b"content-length", b"transfer-encoding"})
+_SITE: Final = b"sec-fetch-site"
+"""Browsers say which site sends a request."""
+_CHECKED: Final = (*_LENGTHS, _SITE)
 _HSTS: Final = (b"strict-transport-security", b"max-age=31536000")
 
 
@@ -100,12 +104,8 @@ class Edge:
                 )
 
     def _denial(self, scope: Scope) -> Denial | None:
-        if scope["method"] not in METHODS:
-            return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
-        if b"%00" in scope["raw_path"] + scope["query_string"]:
-            return standard_denial(400)  # PostgreSQL stores no such text.
-        if scope["path"] in _HEALTH:
-            return None
+        if (malformed := _malformed(scope)) is not None or scope["path"] in _HEALTH:
+            return malformed
         if self._requests > self._limits.requests:
             return standard_denial(503)
         client = (scope.get("client") or ("",))[0]
@@ -174,6 +174,20 @@ class TimedConnection(H11Protocol):
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
+
+
+def _malformed(scope: Scope) -> Denial | None:
+    """What no route should see."""
+    if scope["method"] not in METHODS:
+        return replace(standard_denial(405), headers=(("allow", ", ".join(METHODS)),))
+    if b"%00" in scope["raw_path"] + scope["query_string"]:
+        return standard_denial(400)  # PostgreSQL stores no such text.
+    fields = {name: value for name, value in scope["headers"] if name in _CHECKED}
+    if len(fields.keys() & _LENGTHS) > 1:  # A proxy may take another part for the next request.
+        return replace(standard_denial(400), headers=(("connection", "close"),))
+    if fields.get(_SITE) == b"cross-site" and scope["method"] not in ("GET", "HEAD"):
+        return standard_denial(403)
+    return None
 
 
 class _Answer:

@@ -20,6 +20,7 @@ from holdfast.store.server_states.rules import StateRefusal
 
 _CODES = {
     400: ("HF-SRV-10", "the request is malformed", None),
+    403: ("HF-SRV-22", "another site sent this request through a browser", None),
     404: ("HF-SRV-11", "there is nothing at this address", "The addresses are in /openapi.json."),
     405: ("HF-SRV-12", "this address does not support the method", "The Allow header names those it does."),
     408: ("HF-SRV-13", "the request took too long to arrive", None),

@@ -36,7 +36,7 @@ _HEADER_HINT: Final = (
     "Send `Authorization: Bearer TOKEN`, or the token as the password of Basic. "
     "An admin creates one: holdfast token create"
 )
-_EXCHANGE_HINT: Final = (
+EXCHANGE_HINT: Final = (
     "Compare the token's issuer, audience and claims with `oidc` in server.yaml, and request a new token."
 )
 _CHALLENGE: Final = (("www-authenticate", 'Bearer realm="holdfast", Basic realm="holdfast"'),)
@@ -84,25 +84,17 @@ class Authenticator:
         if text is None:
             return _unauthorized("the request has no token")
         given = parse_token(text)
-        address = address_of(scope)
-        attempt = f"{address} {given.id if given is not None else ''}"
-        if (wait := self._failures.wait(attempt)) is not None:
-            return _too_many(wait)
         principal = self._tokens.authenticate(given) if given is not None else None
         if principal is None:
-            return self._refuse(scope, attempt, "the token is wrong, expired or revoked")
+            return self.refuse(scope, "the token is wrong, expired or revoked")
         run = {"run": principal.claims["run"]} if principal.kind == RUN else {}
         scope.setdefault(NOTES, {}).update(token=principal.id, who=principal.name, **run)
         return principal
 
-    def refuse_exchange(self, scope: Any, reason: str) -> Denial:
-        """A CI token that is not trusted."""
-        return self._refuse(scope, f"{address_of(scope)} exchange", reason, _EXCHANGE_HINT)
-
-    def _refuse(self, scope: Scope, attempt: str, reason: str, hint: str = _HEADER_HINT) -> Denial:
-        """Counts a failure: of the attempt, and of its address."""
+    def refuse(self, scope: Any, reason: str, hint: str = _HEADER_HINT) -> Denial:
+        """A wrong token, also of CI: counts a failure of its address."""
         address = address_of(scope)
-        self._failures.add(attempt, address)
+        self._failures.add(address)
         wait = self._failures.wait(address)
         return _too_many(wait) if wait is not None else _unauthorized(reason, hint)
 

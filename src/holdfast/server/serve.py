@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -274,8 +275,8 @@ def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:
     """In the file first: a start that was killed in between continues with it."""
     file = data / TOKEN_FILE
     token: NewToken | None = None
-    if file.exists():
-        token = read_token(files.read_text(file).strip())
+    if os.path.lexists(file):
+        token = read_token(_read_own(file).strip())
         if token is None:
             raise UsageError(
                 "HF-SRV-6",
@@ -289,6 +290,22 @@ def _admin_token(data: Path, tokens: TokenRows, notice: Notice) -> Path:
     principal = Principal(id="", name="admin", kind="token", role=Role.ADMIN, tenant=ALL_TENANTS)
     tokens.create(principal, created_by="holdfast serve", token=token)
     return file
+
+
+def _read_own(file: Path) -> str:
+    """A file that only this user can have written."""
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), encoding="ascii") as stream:
+            about = os.fstat(stream.fileno())
+            if about.st_uid == os.geteuid() and not about.st_mode & 0o077:
+                return stream.read()
+    except (OSError, UnicodeDecodeError):
+        pass
+    raise UsageError(
+        "HF-SRV-21",
+        f"{file} is not a file of this user that nobody else can read or write",
+        hint="Who wrote it could have an admin token. Remove the file: the next start creates a new one.",
+    )
 
 
 def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
@@ -315,9 +332,9 @@ def _configure_log() -> Log:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    people = [_without_control_characters, structlog.dev.ConsoleRenderer()]
     structlog.configure(
-        processors=[*shared, last],
+        processors=[*shared, *(people if sys.stderr.isatty() else [structlog.processors.JSONRenderer()])],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
@@ -327,6 +344,14 @@ def _configure_log() -> Log:
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.propagate = False
     return log
+
+
+def _without_control_characters(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A terminal would obey those in a path or a name."""
+    return {
+        name: value if not isinstance(value, str) or value.isprintable() else ascii(value)[1:-1]
+        for name, value in event.items()
+    }
 
 
 class _ForwardedLog(logging.Handler):

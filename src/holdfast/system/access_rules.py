@@ -7,6 +7,7 @@ entries in it. Such folders are called split; they should be few.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
@@ -14,20 +15,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.kernel.text import json_object
+from holdfast.system import files
 from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
 from holdfast.system.environment import Environment
 
-SECRET_FILES = (
-    "key",
-    "token",
-    "login.json",
-    "server",
-    "server/key",
-    "server/admin-token",
-    "server/postgres.password",
-)
+SECRET_FILES = ("key", "token", "login.json")
 """In Holdfast's home."""
-_USED_LATER = ("tools", "templates", "engines.json")
+_SERVER_FILES = ("", "key", "admin-token", "postgres.password")
+"""In the data folder of a server: the folder, and the files in it."""
+_SERVERS = "servers.json"
+"""In Holdfast's home: the data folders of servers that are elsewhere."""
+_USED_LATER = ("tools", "templates", "engines.json", _SERVERS)
 """In Holdfast's home: engines, results of init, known versions."""
 _FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
 _KERNEL = ("/proc", "/sys")
@@ -59,8 +58,27 @@ def secret_files(environment: Environment) -> tuple[str, ...]:
         # The identities that open the key of a server.
         named.append(Path(key.removeprefix("age:").partition(",")[0]).expanduser())
     own = (environment.home / name for name in SECRET_FILES)
+    servers = (environment.home / "server", *_server_folders(environment))
+    of_servers = (folder / name for folder in servers for name in _SERVER_FILES)
     # `keys rotate` leaves the old key beside the new one.
-    return tuple(_real([*named, *own, *environment.home.glob("key.*")]))
+    old = (file for folder in (environment.home, *servers) for file in folder.glob("key.*"))
+    return tuple(_real([*named, *own, *of_servers, *old]))
+
+
+def record_server_folder(environment: Environment, folder: Path) -> None:
+    """A data folder outside of Holdfast's home, so that code in a plan cannot read its secrets."""
+    known = _server_folders(environment)
+    if folder in (environment.home / "server", *known):
+        return
+    folders = [str(path) for path in (*known, folder) if path == folder or path.exists()]
+    files.private_folder(environment.home)
+    files.write(environment.home / _SERVERS, json.dumps({"version": 1, "folders": folders}) + "\n")
+
+
+def _server_folders(environment: Environment) -> tuple[Path, ...]:
+    content = files.content_of(environment.home / _SERVERS)
+    folders = json_object(content).get("folders") if content is not None else None
+    return tuple(map(Path, folders)) if isinstance(folders, list) else ()
 
 
 class ForbiddenFiles:
@@ -113,13 +131,13 @@ def access_rules(
 
     # What later runs start or believe; the home is split for its key anyway.
     used = (os.path.realpath(environment.home / name) for name in _USED_LATER)
-    own_key_hidden = own_key in secrets
+    own_key_hidden, servers = own_key in secrets, os.path.realpath(environment.home / _SERVERS)
     return AccessRules(
         hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
         read_only=(
             *_KERNEL,
             *(folder for folder in _program_folders() if not holds_state(folder)),
-            *(path for path in used if own_key_hidden and os.path.lexists(path)),
+            *(path for path in used if (own_key_hidden or path == servers) and os.path.lexists(path)),
         ),
     )
 

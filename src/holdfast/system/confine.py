@@ -16,6 +16,7 @@ import ctypes
 import functools
 import os
 import resource
+import stat
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -292,11 +293,15 @@ def _ancestors() -> Iterable[int]:
 
 
 def _readable(path: str) -> bool:
+    """Whether a file can be read. The names in a folder are no secret: its files are looked at themselves."""
     try:
-        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
-    return True
+    try:
+        return not stat.S_ISDIR(os.fstat(handle).st_mode)
+    finally:
+        os.close(handle)
 
 
 @functools.cache

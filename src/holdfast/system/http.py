@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_BYTES = 1024 * 1024
 _CONNECT_SECONDS = 5.0
 _CHUNK = 64 * 1024
+_METADATA = "169.254.169.254"
+"""The link-local address of the cloud's metadata service."""
 _PORTS = {"http": 80, "https": 443}
 _OTHER_NAME = (62, 64)
 """The certificate is for another host or address: numbers of OpenSSL."""
@@ -83,7 +85,7 @@ def request(
 
     The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables.
     """
-    parts = _parts(url)
+    parts = _parts(url, metadata=not any(name.lower() == "authorization" for name in headers or ()))
     exchange = _Exchange(parts, environment, seconds, ca_file)
     sent = {"User-Agent": f"holdfast/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
     worker = threading.Thread(
@@ -100,7 +102,7 @@ def request(
 
 
 def is_local_address(host: str) -> bool:
-    """Loopback, or the link-local address of the cloud's metadata service."""
+    """Loopback: what is sent there stays on this machine."""
     from ipaddress import ip_address  # noqa: PLC0415 - only for a request
 
     if host == "localhost":
@@ -109,10 +111,11 @@ def is_local_address(host: str) -> bool:
         address = ip_address(host)
     except ValueError:
         return False
-    return address.is_loopback or str(address) == "169.254.169.254"
+    return address.is_loopback
 
 
-def _parts(url: str) -> SplitResult:
+def _parts(url: str, *, metadata: bool = False) -> SplitResult:
+    """`metadata`: the cloud's metadata service may be asked, which has no TLS."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -125,7 +128,8 @@ def _parts(url: str) -> SplitResult:
     if parts.username is not None or parts.password is not None:
         reason = "the address contains a user or a password, which belong in a header"
         raise HttpError(host, reason, final=True)
-    if parts.scheme == "http" and not is_local_address(parts.hostname):
+    allowed = is_local_address(parts.hostname) or (metadata and parts.hostname == _METADATA)
+    if parts.scheme == "http" and not allowed:
         reason = "http:// is only for loopback addresses; use https://"
         raise HttpError(host, reason, final=True)
     return parts
@@ -291,7 +295,8 @@ def _trusted(host: str, environment: Environment, ca: str | None) -> ssl.SSLCont
 def _proxy(host: str, port: int, environment: Environment) -> SplitResult | None:
     """The proxy of the environment for this host; none for local addresses."""
     address = _first(environment, "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
-    if address is None or is_local_address(host) or _bypasses_proxy(host, port, environment):
+    local = is_local_address(host) or host == _METADATA
+    if address is None or local or _bypasses_proxy(host, port, environment):
         return None
     try:
         proxy = urlsplit(address if "://" in address else f"http://{address}")

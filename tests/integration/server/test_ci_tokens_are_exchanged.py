@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -155,3 +156,18 @@ def test_wrong_ci_tokens_are_limited(database: Database) -> None:
 def _later(monkeypatch: pytest.MonkeyPatch, server: MadeServer, seconds: float) -> None:
     now: Callable[[], float] = server.parts.federation._now
     monkeypatch.setattr(server.parts.federation, "_now", lambda: now() + seconds)
+
+
+def test_another_signature_of_the_same_token_is_the_same_token(
+    server: MadeServer, issuer: MadeIssuer
+) -> None:
+    """Of an ECDSA signature (r, s), (r, n - s) is one too."""
+    issuer.rotate()
+    token = issuer.token(jti=None)
+    signed, _, signature = token.rpartition(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    other = raw[:32] + (order - int.from_bytes(raw[32:], "big")).to_bytes(32, "big")
+    twin = f"{signed}.{base64.urlsafe_b64encode(other).decode().rstrip('=')}"
+    assert exchange(server, token).status == 201
+    assert "exchanged before" in exchange(server, twin).problem["message"]

@@ -44,7 +44,7 @@ def own_server(database: Database) -> Iterator[MadeServer]:
         ("BREW", "/healthz", 405, "HF-SRV-12"),
         ("OPTIONS", TOKENS, 405, "HF-SRV-12"),
         ("DELETE", f"{TOKENS}/nothing", 404, "HF-TOK-5"),
-        ("POST", TOKENS, 422, "HF-SRV-16"),
+        ("POST", TOKENS, 415, "HF-SRV-15"),
     ],
 )
 def test_a_failure_is_a_problem_document(
@@ -75,9 +75,10 @@ def test_a_wrong_field_is_named_by_its_pointer(server: MadeServer, document: Any
 
 
 def test_bodies_are_checked_before_they_are_read(server: MadeServer) -> None:
-    assert server.send("POST", TOKENS, body=b"{").status == 400
+    json_body = {"content-type": "application/json"}
+    assert server.send("POST", TOKENS, body=b"{", headers=json_body).status == 400
     assert server.send("POST", TOKENS, body=b"{}", headers={"content-type": "text/plain"}).status == 415
-    too_large = server.send("POST", TOKENS, body=b" " * 5_000_000)
+    too_large = server.send("POST", TOKENS, body=b" " * 5_000_000, headers=json_body)
     assert (too_large.status, too_large.problem["code"]) == (413, "HF-SRV-14")
     assert server.send("GET", f"{TOKENS}?limit=201").problem["errors"][0]["path"] == "/limit"
 
@@ -181,3 +182,27 @@ def test_through_a_proxy_only_https_is_served(database: Database) -> None:
         assert secure.status == 200
         assert "strict-transport-security" in secure.headers
         assert server.log.lines[0]["client"] == "203.0.113.9"
+
+
+def test_a_page_of_another_site_sends_nothing(server: MadeServer) -> None:
+    """A browser adds what it knows about a person to any request; without a type it needs no permission."""
+    assert server.send("POST", TOKENS, body=b'{"role":"admin"}').status == 415
+    foreign = server.send("POST", TOKENS, {"role": "viewer"}, headers={"sec-fetch-site": "cross-site"})
+    assert (foreign.status, foreign.problem["code"]) == (403, "HF-SRV-22")
+    assert server.send("GET", TOKENS, headers={"sec-fetch-site": "cross-site"}).status == 200
+    assert (
+        server.send("POST", TOKENS, {"role": "viewer"}, headers={"sec-fetch-site": "same-origin"}).status
+        == 201
+    )
+
+
+def test_a_request_has_one_length(server: MadeServer) -> None:
+    """Otherwise the rest would be a second request, which a proxy did not see."""
+    smuggled = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n"
+    body = b"0\r\n\r\n" + smuggled
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(head % len(body) + body)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1

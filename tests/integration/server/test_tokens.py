@@ -137,6 +137,8 @@ def test_wrong_tokens_are_limited_without_keeping_others_out(server: MadeServer)
     # Another unknown token from the same address is limited, but a right one is not.
     assert server.send("GET", CURRENT, token=f"hf_{'a' * 16}_{'b' * 43}").status == 429
     assert server.send("GET", CURRENT).status == 200
+    assert server.send("GET", CURRENT, token=victim).status == 200
+    assert server.send("GET", "/state/a", token=victim).status == 403
     assert server.send("GET", "/state/a").status == 404
     assert server.send("GET", "/state/a", token=guess).status == 429
 

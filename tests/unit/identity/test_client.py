@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.identity.client import ServerLogin, current_login, login_file, store_login
+from holdfast.identity.client import ServerLogin, current_login, login_file, store_login, token_for
 from holdfast.kernel.errors import UsageError
 from holdfast.system.environment import Environment
 
@@ -39,3 +39,17 @@ def test_a_stored_token_is_sent_only_to_its_server(tmp_path: Path) -> None:
 def test_without_a_server_the_error_says_how_to_log_in(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="HF-SRV-7 no server is known"):
         current_login(environment(tmp_path))
+
+
+@pytest.mark.parametrize("address", ["https://other.example", "http://127.0.0.1:8999"])
+@pytest.mark.parametrize("ci", [{}, {"CI": "true"}, {"JENKINS_URL": "x"}])
+def test_the_configuration_does_not_decide_who_gets_a_token(
+    tmp_path: Path, address: str, ci: dict[str, str]
+) -> None:
+    given = environment(tmp_path, HOLDFAST_TOKEN="hf_given", **ci)
+    with pytest.raises(UsageError, match="HF-SRV-20"):
+        token_for(given, address)
+    named = Environment(variables={**given.variables, "HOLDFAST_URL": f"{address}/"})
+    assert token_for(named, address) == "hf_given"
+    with pytest.raises(UsageError, match="HF-SRV-20"):
+        token_for(named, "https://elsewhere.example")

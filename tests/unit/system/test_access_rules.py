@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.database.place import data_folder
 from holdfast.system import access_rules as module
+from holdfast.system import http
 from holdfast.system.access_rules import AccessRules, access_rules, secret_files
-from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
+from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY, readable_secrets
 from holdfast.system.environment import Environment
+from holdfast.system.http import HttpError
 
 
 def rights(rules: Mapping[str, int], path: str) -> int:
@@ -130,3 +133,42 @@ def test_beside_the_key_nothing_that_later_runs_use_can_be_changed(tmp_path: Pat
     (home / "key").unlink()
     with_key = Environment(variables={"HOLDFAST_HOME": str(home), "HOLDFAST_KEY": "x"})
     assert str(home / "tools") not in access_rules(with_key).read_only
+
+
+def test_the_secrets_of_a_server_are_hidden_wherever_it_keeps_them(
+    machine: Environment, tmp_path: Path
+) -> None:
+    configured = Environment(variables={**machine.variables, "HOLDFAST_KEY": "k"})
+    data, gone = tmp_path / "elsewhere/data", tmp_path / "elsewhere/gone"
+    for folder in (gone, data, data):
+        assert data_folder(configured, folder) == folder
+    assert access_rules(configured).hidden == ()
+    for folder in (data, configured.home / "server"):
+        folder.mkdir(parents=True)
+        for name in ("key", "key.0123456789abcdef", "admin-token", "postgres.password"):
+            (folder / name).write_text("secret")
+            assert str(folder / name) in access_rules(configured).hidden
+        assert str(folder) in access_rules(configured).hidden
+    record = configured.home / "servers.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    # Otherwise a plan could remove a folder from it, and the next one read that.
+    assert str(record) in access_rules(configured).read_only
+    record.write_text("[")
+    assert str(data) not in access_rules(configured).hidden
+
+
+def test_the_names_in_a_folder_are_no_leak(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    assert str(tmp_path) not in readable_secrets([str(tmp_path)])
+    assert str(tmp_path / "key") in readable_secrets([str(tmp_path / "key")])
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": "Bearer x"}, {"authorization": "x"}])
+def test_no_token_is_sent_to_the_metadata_service(headers: dict[str, str]) -> None:
+    for name in ("169.254.169.254", "example.com"):
+        with pytest.raises(HttpError, match="only for loopback"):
+            http.request("GET", f"http://{name}/", environment=Environment(variables={}), headers=headers)
+    assert not http.is_local_address("169.254.169.254")
+    assert http.is_local_address("127.0.0.1")
+    with pytest.raises(HttpError, match="only for loopback"):
+        http.HttpSession("http://169.254.169.254/", Environment(variables={}))

@@ -21,7 +21,7 @@ from holdfast.identity.roles import GRANTABLE, Permission, Role
 from holdfast.identity.token_rows import CreatedToken, TokenInfo, TokenRows
 from holdfast.server.audit_log import ServerAudit
 from holdfast.server.exceptions import problem, standard_denial
-from holdfast.server.guards import OPEN, Authenticator, address_of, not_permitted
+from holdfast.server.guards import EXCHANGE_HINT, OPEN, Authenticator, address_of, not_permitted
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.store.server_states.rows import StateKey, StateRows
 from holdfast.store.server_states.rules import HolderKind
@@ -213,7 +213,7 @@ def exchange_token(
         verified = federation.verify(data.token)
         _mark_exchanged(tokens, verified)
     except Untrusted as error:
-        raise problem(authenticator.refuse_exchange(request.scope, str(error))) from None
+        raise problem(authenticator.refuse(request.scope, str(error), EXCHANGE_HINT)) from None
     except OSError as error:
         raise problem(
             Denial(
