@@ -19,6 +19,7 @@ from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.server.exceptions import problem
+from holdfast.server.guards import roles_hint
 from holdfast.server.problems import Denial
 from holdfast.store.blob_cipher import OUTCOME, BlobCipher, needs_signature
 from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name
@@ -32,6 +33,13 @@ from holdfast.store.server_states.rules import HolderKind, StateLock, StateRefus
 from holdfast.system import clock
 
 CLAIMS: Final = "claims"
+_ACTS: Final = {
+    Permission.PLAN: "plan",
+    Permission.RUN: "apply",
+    Permission.READ_STATE: "read states and plans",
+    Permission.WRITE_STATE: "write states",
+    Permission.AUDIT: "read the audit log",
+}
 _RUNS: Final = "runs"
 _LONGEST_NAME: Final = 1000
 
@@ -164,15 +172,7 @@ class StoreAccess:
     def _require(self, name: str, what: str, data: bytes = b"") -> None:
         require_name(name)
         if not self._may(name, what, data):
-            who = self._principal
-            raise problem(
-                Denial(
-                    status=403,
-                    code="HF-STORE-24",
-                    message=f"{who.name} (role {who.role}) may not {what} {name} in the run store",
-                    hint="Use a token with a role that may, and for this stack: holdfast token create",
-                )
-            )
+            raise problem(_refusal(self._principal, name, what))
 
     def _may(self, name: str, what: str, data: bytes = b"") -> bool:
         who = self._principal
@@ -254,6 +254,21 @@ class StoreAccess:
             self._rows.heartbeat(key, claims["run"], int(claims["fence"]))
         except StateRefusal:
             return
+
+
+def _refusal(who: Principal, name: str, what: str) -> Denial:
+    """Without the name of the blob, which says nothing to a user."""
+    rule = _rule(name)
+    permission = rule.read if what == "read" else rule.write
+    hint: str | None = "Ask an admin for a token that covers it: holdfast token create --stack PATTERN"
+    if permission is None:
+        message, hint = f"only the server may {what} {_folder(name)}", None
+    elif who.may(permission):
+        message = f"the token of {who.name} ({who.role}) does not cover this stack"
+    else:
+        message = f"{who.name} ({who.role}) may not {_ACTS.get(permission, what)}"
+        hint = roles_hint(permission)
+    return Denial(status=403, code="HF-STORE-24", message=message, hint=hint)
 
 
 def _folder(name: str) -> str:
