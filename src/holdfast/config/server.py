@@ -93,7 +93,7 @@ class OidcRule(Section, frozen=True, kw_only=True):
 class ServerLimits(Section, frozen=True, kw_only=True):
     request_size: int = key(Size(), "The largest request of the API, apart from states.", default="4MB")
     state_size: int = key(Size(), "The largest state.", default="256MiB")
-    receiving: int = key(Size(), "Memory for states that are being received.", default="1GiB")
+    receiving: int = key(Size(), "Memory for requests that are being received.", default="1GiB")
     request_time: float = key(
         Duration(maximum=3600.0), "How long the body of a request may take to arrive.", default="5m"
     )

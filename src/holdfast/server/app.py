@@ -61,6 +61,7 @@ def create_app(parts: ServerParts) -> Application:
         requests=limits.requests,
         body_seconds=limits.request_time,
         idle_seconds=limits.idle_time,
+        memory=limits.receiving,
         https_only=parts.https_only,
     )
     return Edge(create_api(parts), log=parts.log, limits=edge_limits)
@@ -71,6 +72,7 @@ def create_api(parts: ServerParts) -> Litestar:
     limits = parts.settings.limits
     authenticator = Authenticator(TokenRows(parts.database), FailedLogins(limits.failed_logins))
     rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
+    stores = TenantStores(parts.database, parts.key, parts.older_keys)
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""
@@ -84,11 +86,11 @@ def create_api(parts: ServerParts) -> Litestar:
             metrics,
             tokens_router(_rate_limit(limits.exchanges)),
             states_router(),
-            store_router(largest=limits.state_size),
+            store_router(stores, rows, largest=limits.state_size),
             list_entries,
             _state_mount(parts, rows, authenticator, on_fault),
         ],
-        dependencies=_dependencies(parts, rows, authenticator),
+        dependencies=_dependencies(parts, rows, stores, authenticator),
         guards=[authenticator.authorize],
         before_request=_require_json,
         middleware=[request_metrics().middleware],
@@ -104,7 +106,7 @@ def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticat
     protocol = StateProtocol(
         rows,
         authenticator.authenticate,
-        limits=StateLimits(body=limits.state_size, memory=limits.receiving, seconds=limits.request_time),
+        limits=StateLimits(body=limits.state_size, seconds=limits.request_time),
         after_write=lambda place, content: scan_version(versions, place, content),
         on_fault=on_fault,
     )
@@ -119,8 +121,9 @@ def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticat
     return state
 
 
-def _dependencies(parts: ServerParts, rows: StateRows, authenticator: Authenticator) -> dict[str, Provide]:
-    stores = TenantStores(parts.database, parts.key, parts.older_keys)
+def _dependencies(
+    parts: ServerParts, rows: StateRows, stores: TenantStores, authenticator: Authenticator
+) -> dict[str, Provide]:
     readiness = Readiness(database=parts.database, key=parts.key, older_keys=parts.older_keys, log=parts.log)
     values: dict[str, object] = {
         "rows": rows,

@@ -20,6 +20,7 @@ from holdfast import __version__
 from holdfast.server.exceptions import SlowBodyError, standard_denial
 from holdfast.server.guards import NOTES
 from holdfast.server.problems import MEDIA_TYPE, Denial
+from holdfast.store.server_states.rules import StateRefusal
 from holdfast.system import clock
 from holdfast.system.http import is_local_address
 
@@ -64,8 +65,16 @@ class EdgeLimits(Struct, frozen=True, kw_only=True):
     body_seconds: float = 300.0
     idle_seconds: float = 30.0
     """Until the next part of a body."""
+    memory: int = 1 << 30
+    """For bodies of all requests together."""
     https_only: bool = False
     """Other machines must come through a proxy that terminates TLS."""
+
+
+class _Body:
+    """How much of it has arrived."""
+
+    size = 0
 
 
 class Edge:
@@ -74,6 +83,8 @@ class Edge:
         self._log = log
         self._limits = limits
         self._requests = 0
+        self._receiving = 0
+        """Bytes of bodies that arrived, of all requests."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -82,6 +93,7 @@ class Edge:
         request_id, path = _request_id(scope), scope["path"]
         scope[NOTES] = {}
         began, answer = clock.monotonic(), _Answer(send, request_id, https=scope["scheme"] == "https")
+        body = _Body()
         self._requests += 1
         with bound_contextvars(request=request_id):
             try:
@@ -89,9 +101,10 @@ class Edge:
                 if denial is not None:
                     await answer.deny(denial)
                 else:
-                    await self._app(scope, self._timed(receive), answer.send)
+                    await self._app(scope, self._limited(receive, body), answer.send)
             finally:
                 self._requests -= 1
+                self._receiving -= body.size
                 self._log.info(
                     "request",
                     method=scope["method"] if scope["method"] in METHODS else "?",
@@ -119,13 +132,14 @@ class Edge:
             )
         return None
 
-    def _timed(self, receive: Receive) -> Receive:
-        """The body must arrive in time and without long pauses; waiting for a disconnect afterwards is not
-        limited.
+    def _limited(self, receive: Receive, body: _Body) -> Receive:
+        """The body must arrive in time and without long pauses, and fit into memory beside the others.
+
+        Waiting for a disconnect afterwards is not limited.
         """
         deadline: float | None = clock.monotonic() + self._limits.body_seconds
 
-        async def timed() -> Message:
+        async def limited() -> Message:
             nonlocal deadline
             if deadline is None:
                 return await receive()
@@ -135,11 +149,16 @@ class Edge:
                     message = await receive()
             except TimeoutError:
                 raise SlowBodyError from None
+            size = len(message.get("body", b""))
+            body.size += size
+            self._receiving += size
+            if self._receiving > self._limits.memory:
+                raise StateRefusal(503, "HF-STATE-56", "the server is receiving too much at once")
             if not message.get("more_body", False):
                 deadline = None
             return message
 
-        return timed
+        return limited
 
 
 class TimedConnection(H11Protocol):

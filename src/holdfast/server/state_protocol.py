@@ -50,8 +50,6 @@ _JSON = (("content-type", "application/json"),)
 class StateLimits(Struct, frozen=True, kw_only=True):
     body: int = 256 << 20
     """Bytes of one state."""
-    memory: int = 1 << 30
-    """Bytes of all states that are being received."""
     seconds: float = 300.0
     """For one body to arrive."""
     threads: int = 16
@@ -104,7 +102,6 @@ class StateProtocol:
         self._limits = limits or StateLimits()
         self._after_write = after_write
         self._on_fault = on_fault or (lambda _: None)
-        self._receiving = 0
         self._threads = CapacityLimiter(self._limits.threads)
         self._scans = CapacityLimiter(1)
 
@@ -137,8 +134,6 @@ class StateProtocol:
             return await to_thread.run_sync(self._answer, request, limiter=self._threads)
         except StateRefusal as refusal:
             return _refused(refusal)
-        finally:
-            self._receiving -= body.size
 
     async def _read_request(
         self, scope: Scope, receive: Receive, principal: Principal, body: _Body
@@ -179,11 +174,8 @@ class StateProtocol:
             chunk = message.get("body", b"")
             body.chunks.append(chunk)
             body.size += len(chunk)
-            self._receiving += len(chunk)
             if body.size > longest:
                 raise _too_large(longest)
-            if self._receiving > self._limits.memory:
-                raise StateRefusal(503, "HF-STATE-56", "the server is receiving too many states at once")
             more = message.get("more_body", False)
 
     def _answer(self, request: _Request) -> _Reply:

@@ -149,6 +149,10 @@ class StoreAccess:
             names = tuple(sorted((*names, *self._encrypted.names(folder))))
         return tuple(name for name in names if self._may(name, "read"))
 
+    def require_writable(self, name: str) -> None:
+        """As far as that is known without the content."""
+        self._require(name, "write")
+
     def require_journal(self, run: str) -> None:
         """That the caller may write the journal of this run."""
         self._require(journal_name(run), "write")

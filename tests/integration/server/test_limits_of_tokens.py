@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,11 @@ def server(database: Database) -> Iterator[MadeServer]:
 
 def created(server: MadeServer, token: str, **wanted: Any) -> str:
     return str(server.send("POST", TOKENS, {"role": "ci", **wanted}, token=token).document["token"])
+
+
+def put_head(path: str, token: str, length: int) -> bytes:
+    fields = f"Host: x\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}\r\n\r\n"
+    return f"PUT {path} HTTP/1.1\r\n{fields}".encode()
 
 
 def id_of(token: str) -> str:
@@ -147,3 +153,35 @@ def test_the_audit_log_takes_only_acts_that_the_caller_can_do(server: MadeServer
     (entry,) = server.send("GET", "/api/v1/audit?limit=1").document["entries"]
     assert (entry["what"], entry["stack"], entry["break_glass"]) == ("unlock", "dev/net", True)
     assert password not in str(entry)
+
+
+def test_a_body_is_not_received_for_what_may_not_be_written(server: MadeServer) -> None:
+    """The answer comes before the body."""
+    viewer, limited = server.token(Role.VIEWER), created(server, server.admin, stacks=["dev/*"])
+    for token, name in (
+        (viewer, "runs/x/plan"),
+        (limited, "backups/prod%252Fa/b"),
+        (limited, "approvals/d/1"),
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            connection.sendall(put_head(f"{BLOBS}/{name}", token, 99_999_999))
+            assert connection.recv(65536).startswith(b"HTTP/1.1 403")
+
+
+def test_all_requests_share_the_memory_for_bodies(database: Database) -> None:
+    with made_server(database, limits={"receiving": 100_000}) as server:
+        path, large = f"{BLOBS}/runs/x/plan", b"x" * 90_000
+
+        def together() -> set[int]:
+            """While another request has sent most of its body."""
+            blob = server.send("PUT", path, body=large)
+            return {blob.status, server.send("POST", "/state/a", body=large).status}
+
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            connection.sendall(put_head(path, server.admin, 95_000) + large)
+            while together() != {503}:
+                pass
+            answer = server.send("PUT", path, body=large)
+            assert (answer.problem["code"], answer.headers["retry-after"]) == ("HF-STATE-56", "2")
+        while server.send("PUT", path, body=large).status != 200:
+            pass

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
+from anyio import to_thread
 from litestar import Request, Response, Router, delete, get, post, put
 from litestar.connection import ASGIConnection
 from litestar.datastructures import ResponseHeader
@@ -135,7 +136,7 @@ def session(request: AnyRequest, principal: Who, stores: Stores) -> Session:
 
 @get("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
 def read_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> Response[bytes]:
-    blob = StoreAccess(stores.of(principal.tenant), rows, principal).read(_name(request))
+    blob = StoreAccess(stores.of(principal.tenant), rows, principal).read(_name(request.scope))
     signed = "1" if blob.signed else "0"
     headers = {"etag": f'"{blob.tag}"', SIGNED_FIELD: signed}
     return Response(blob.data, media_type="application/octet-stream", headers=headers)
@@ -155,7 +156,7 @@ def write_blob(
     access = StoreAccess(
         stores.of(principal.tenant), rows, principal, tag=given if _TAG.fullmatch(given) else None
     )
-    name, match = _name(request), _match(request)
+    name, match = _name(request.scope), _match(request)
     if request.headers.get("if-none-match") == "*":
         tag = access.create(name, body)
     elif match is not None:
@@ -167,7 +168,7 @@ def write_blob(
 
 @delete("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
 def remove_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> None:
-    StoreAccess(stores.of(principal.tenant), rows, principal).remove(_name(request), _match(request))
+    StoreAccess(stores.of(principal.tenant), rows, principal).remove(_name(request.scope), _match(request))
 
 
 @get("/names", opt=_STORE, sync_to_thread=True)
@@ -292,7 +293,18 @@ def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) 
         raise UsageError("HF-STORE-25", "the public key is not valid") from None
 
 
-def store_router(*, largest: int) -> Router:
+def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Router:
+    async def require_writable(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+        """Before the body is read: nobody fills the memory with what they may not write."""
+        scope: Any = connection.scope
+        if scope["method"] == "PUT":
+            principal: Principal = scope["user"]
+            await to_thread.run_sync(
+                lambda: StoreAccess(stores.of(principal.tenant), rows, principal).require_writable(
+                    _name(scope)
+                )
+            )
+
     handlers = [
         *(session, read_blob, write_blob, remove_blob, list_names),
         *(create_grant, approve, record_author, append_audit, exchange_key),
@@ -300,7 +312,7 @@ def store_router(*, largest: int) -> Router:
     return Router(
         path="/api/v1/store",
         route_handlers=handlers,
-        guards=[_require_protocol],
+        guards=[_require_protocol, require_writable],
         response_headers=[ResponseHeader(name=PROTOCOL_FIELD, value=PROTOCOL)],
         request_max_body_size=largest,
     )
@@ -320,9 +332,9 @@ def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
         )
 
 
-def _name(request: AnyRequest) -> str:
+def _name(scope: Any) -> str:
     """Percent-decoded once."""
-    raw = request.scope["raw_path"].decode("latin-1").partition("?")[0]
+    raw = scope["raw_path"].decode("latin-1").partition("?")[0]
     return unquote(raw.partition("/store/blobs/")[2])
 
 
