@@ -15,6 +15,7 @@ import pytest
 from postgres_made import MadePostgres
 from program import Program
 
+from holdfast import __version__
 from holdfast.system import environment, http
 
 
@@ -64,8 +65,16 @@ def test_the_server_starts_recovers_and_stops(holdfast: Program, tmp_path: Path)
         viewer = created.out.strip()
         assert viewer.startswith("hf_")
         assert "ada: viewer in default, until" in created.err
+        assert "!" not in created.err
+        unitless = holdfast.ok("token", "create", "--role", "viewer", "--expires", "90", code=64, **client)
+        assert "--expires 90d" in unitless.err
         listed = holdfast.json("token", "list", **client)["tokens"]
         assert sorted(token["name"] for token in listed) == ["ada", "admin"]
+        text = holdfast.ok("token", "list", **client).out
+        assert text.index("admin: admin in all tenants") < text.index("ada: viewer in default, until")
+        assert "Z, never used" in text
+        own = next(token["id"] for token in listed if token["name"] == "admin")
+        assert "HF-USE-5" in holdfast.ok("token", "revoke", own, code=64, **client).err
         process.kill()
         _, first_log = process.communicate()
 
@@ -88,7 +97,10 @@ def test_the_server_starts_recovers_and_stops(holdfast: Program, tmp_path: Path)
     assert "Back it up" in first_log
     assert not any(secret in first_log + log for secret in (admin[20:], viewer[20:]))
     requests = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    assert {"request", "stopped"} == {line["event"] for line in requests}
+    (started,) = [line for line in requests if line["event"] == "started"]
+    assert (started["url"], started["version"]) == (url, __version__)
+    assert started["schema"] > 0
+    assert {"started", "request", "stopped"} == {line["event"] for line in requests}
     assert not (data / "postgres" / "data" / "postmaster.pid").exists()
 
 

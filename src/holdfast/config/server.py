@@ -29,7 +29,7 @@ FILE_NAME: Final = "server.yaml"
 DEFAULT_LISTEN: Final = "127.0.0.1:8420"
 _ROLES: Final = ("viewer", "planner", "operator", "approver", "admin", "ci")
 _HOST_AND_PORT: Final = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):\d{1,5}"
-_ISSUER: Final = r"https://[^\s?#]+|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?[^\s?#]*"
+_ISSUER: Final = r"https://[^\s?#]+|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?(?:/[^\s?#]*)?"
 
 
 def _network(text: str) -> str:

@@ -192,6 +192,11 @@ class ServerClient:
             )
 
 
+def current_token(client: ServerClient) -> dict[str, Any]:
+    """Whose token it is, and what it may."""
+    return client.send("GET", "/api/v1/tokens/current")
+
+
 def problem_of(response: http.Response) -> HoldfastError:
     status, problem = response.status, json_object(response.body)
     kind = _ERRORS.get(status) or (UsageError if status < 500 else Failed)  # noqa: PLR2004 - a status

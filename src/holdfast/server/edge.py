@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -161,6 +162,10 @@ class Edge:
         return limited
 
 
+CLIENT: ContextVar[str | None] = ContextVar("client", default=None)
+"""The address that the bytes which are being read come from."""
+
+
 class TimedConnection(H11Protocol):
     """HTTP on one connection. It is closed if a request does not begin in time; uvicorn waits forever."""
 
@@ -174,7 +179,10 @@ class TimedConnection(H11Protocol):
         self._limit_headers()
 
     def data_received(self, data: bytes) -> None:
+        # For what uvicorn logs about bytes that are not a request.
+        mark = CLIENT.set((self.transport.get_extra_info("peername") or ("?",))[0])
         super().data_received(data)
+        CLIENT.reset(mark)
         self._limit_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:

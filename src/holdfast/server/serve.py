@@ -24,10 +24,11 @@ import uvicorn
 from msgspec import Struct
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from holdfast import __version__
 from holdfast.audit.actor import current_actor
 from holdfast.config.server import ServerSettings
 from holdfast.database.database import Database
-from holdfast.database.migrations import migrate
+from holdfast.database.migrations import migrate, schema_status
 from holdfast.database.place import hold_database
 from holdfast.identity.federation import Federation, FederationRule
 from holdfast.identity.issuer_keys import read_issuer_keys
@@ -36,10 +37,10 @@ from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
 from holdfast.kernel.errors import Busy, UsageError
-from holdfast.secrets.keys import KEY_SIZE, Key
+from holdfast.secrets.keys import KEY_SIZE, Key, read_private
 from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
-from holdfast.server.edge import Application, Log, TimedConnection
+from holdfast.server.edge import CLIENT, Application, Log, TimedConnection
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
@@ -116,11 +117,15 @@ def serve(
             https_only=not address.is_local and settings.tls is None,
         )
         Readiness(database=database, key=key, older_keys=older_keys, log=log).require()
-        scheme = "https" if settings.tls is not None else "http"
-        host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        started = ReadyServer(url=f"{scheme}://{shown}:{port}", data=data, admin_token_file=token_file)
-        server = _Server(server_config(parts), on_ready=lambda: ready(started))
+        started = ReadyServer(url=url_of(listening, settings), data=data, admin_token_file=token_file)
+
+        def on_ready() -> None:
+            schema = schema_status(database).current
+            address = "{}:{}".format(*listening.getsockname()[:2])
+            log.info("started", version=__version__, url=started.url, listen=address, schema=schema)
+            ready(started)
+
+        server = _Server(server_config(parts), on_ready=on_ready)
         upkeep = Upkeep(
             rows=StateRows(database, StateCipher([key, *older_keys])),
             tokens=TokenRows(database),
@@ -131,6 +136,29 @@ def serve(
         with hold_upkeep(upkeep):
             server.run(sockets=[listening])
         log.info("stopped")
+
+
+def url_of(listening: socket.socket, settings: ServerSettings) -> str:
+    """One that clients can use: for all addresses, a name of the certificate or of this machine."""
+    scheme = "https" if settings.tls is not None else "http"
+    host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = _certificate_name(settings) or socket.gethostname()
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _certificate_name(settings: ServerSettings) -> str | None:
+    """The first DNS name without a wildcard."""
+    from cryptography import x509  # noqa: PLC0415 - only for TLS on all addresses
+
+    if settings.tls is None:
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificate(_tls_files(settings)[0].read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return None
+    return next((name for name in names.get_values_for_type(x509.DNSName) if "*" not in name), None)
 
 
 def listen_address(text: str) -> ListenAddress:
@@ -215,6 +243,7 @@ def _tls_files(settings: ServerSettings) -> tuple[Path, Path]:
             f"the TLS files {certificate} and {key} cannot be used: {_tls_reason(certificate, key, error)}",
             hint="Both are PEM files, the key belongs to the certificate, and this user can read them.",
         ) from None
+    read_private(key)
     return certificate, key
 
 
@@ -366,4 +395,7 @@ class _ForwardedLog(logging.Handler):
         if error is not None and issubclass(error, asyncio.CancelledError):
             return
         message = record.getMessage().strip().partition("\n")[0]
-        self._log.error("uvicorn", message=message, error=error.__name__ if error is not None else None)
+        client = {"client": CLIENT.get()} if CLIENT.get() else {}
+        self._log.error(
+            "uvicorn", message=message, error=error.__name__ if error is not None else None, **client
+        )

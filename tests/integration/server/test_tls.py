@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import http.server
+import socket
 import threading
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,7 +21,14 @@ from holdfast.config.server import TlsFiles, default_settings
 from holdfast.database.database import Database
 from holdfast.identity.client import ServerClient, ServerLogin
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
+from holdfast.server.serve import url_of
 from holdfast.system.environment import Environment
+
+NAMES = [
+    x509.DNSName("*.example.com"),
+    x509.DNSName("holdfast.example.com"),
+    x509.IPAddress(ip_address("127.0.0.1")),
+]
 
 
 def write_certificate(folder: Path) -> TlsFiles:
@@ -31,7 +39,7 @@ def write_certificate(folder: Path) -> TlsFiles:
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(days=1))
         .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(NAMES), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -40,6 +48,7 @@ def write_certificate(folder: Path) -> TlsFiles:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     (folder / "server.key").write_bytes(private)
+    (folder / "server.key").chmod(0o600)
     return TlsFiles(certificate="server.pem", key_file="server.key")
 
 
@@ -79,6 +88,26 @@ def test_a_refused_token_is_named(database: Database) -> None:
         with pytest.raises(Refused, match=f"{server.url} refused the token of HOLDFAST_TOKEN") as refused:
             ServerClient(login, Environment(variables={})).send("GET", "/api/v1/tokens/current")
         assert f"holdfast login {server.url}" in str(refused.value.problem.hint)
+
+
+def test_a_key_that_others_can_read_is_refused(database: Database, tmp_path: Path) -> None:
+    settings = replace(default_settings(tmp_path), tls=write_certificate(tmp_path))
+    (tmp_path / "server.key").chmod(0o640)
+    with pytest.raises(UsageError, match="other users can read"), made_server(database, settings=settings):
+        pass
+
+
+def test_the_address_of_a_server_on_all_addresses_has_a_name(tmp_path: Path) -> None:
+    settings = default_settings(tmp_path)
+    with socket.socket() as listening:
+        listening.bind(("", 0))
+        port = listening.getsockname()[1]
+        assert url_of(listening, settings) == f"http://{socket.gethostname()}:{port}"
+        settings = replace(settings, tls=write_certificate(tmp_path))
+        assert url_of(listening, settings) == f"https://holdfast.example.com:{port}"
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        assert url_of(listening, settings).startswith("https://127.0.0.1:")
 
 
 @pytest.mark.parametrize(

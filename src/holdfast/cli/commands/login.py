@@ -21,6 +21,7 @@ def login(
         URL_VARIABLE,
         ServerClient,
         ServerLogin,
+        current_token,
         given_token,
         store_login,
         token_source,
@@ -39,7 +40,7 @@ def login(
         )
     invocation.console.redactor.register(token)
     stored = ServerLogin(url=address.rstrip("/"), token=token, source=token_source(environment))
-    current = ServerClient(stored, environment).send("GET", "/api/v1/tokens/current")
+    current = current_token(ServerClient(stored, environment))
     file = store_login(environment, stored)
     document = {"version": 1, "url": stored.url, "file": str(file)}
     document |= {name: current[name] for name in ("name", "role", "tenant")}

@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.cli.command import Argument, Invocation, Option
-from holdfast.kernel.errors import Exit
+from holdfast.cli.parameters import Yes
+from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ def create(
     ] = None,
 ) -> Exit:
     """Create a token and print it, once: only a digest of it is stored."""
+    if expires is not None and expires.isdigit():
+        raise UsageError(
+            "HF-USE-12",
+            f"--expires {expires} has no unit",
+            hint=f"Write days, for example --expires {expires}d.",
+        )
     wanted = {
         "role": role, "name": name, "tenant": tenant, "stacks": stack, "states": state, "expires": expires,
     }  # fmt: skip
@@ -49,7 +56,8 @@ def create(
     # The redactor masks tokens everywhere else.
     sys.stdout.write((json.dumps(created, indent=2) if invocation.as_json else created["token"]) + "\n")
     if not invocation.as_json:
-        invocation.console.warn(f"{_line(created)}. It is not shown again.")
+        sys.stdout.flush()
+        sys.stderr.write(f" {_line(created)}. It is not shown again.\n")
     return Exit.DONE
 
 
@@ -62,7 +70,8 @@ def list_(invocation: Invocation) -> Exit:
         cursor = page["next"]
         if cursor is None:
             break
-    lines = [f" {_line(token)}" for token in tokens]
+    tokens.sort(key=lambda token: str(token["created"]))
+    lines = [f" {_line(token)}, {_last_use(token)}" for token in tokens]
     return invocation.answer({"version": 1, "tokens": tokens}, *lines, f" {plural(len(tokens), 'token')}")
 
 
@@ -72,12 +81,20 @@ def revoke(
     keep_created: Annotated[
         bool, Option("--keep-created", help="Keep the tokens that were created with it.")
     ] = False,
+    yes: Yes = False,
 ) -> Exit:
     """Revoke a token at once, and those that were created with it."""
     from urllib.parse import quote
 
-    query = "?keep_created=true" if keep_created else ""
-    _client(invocation).send("DELETE", f"{_PATH}/{quote(token_id, safe='')}{query}")
+    from holdfast.cli.confirmation import confirm_at_once
+    from holdfast.identity.client import current_token
+
+    query, client = "?keep_created=true" if keep_created else "", _client(invocation)
+    own = current_token(client)["id"] == token_id
+    question = "This is the token that you use now: you need another one afterwards. Revoke it?"
+    if own and not confirm_at_once(invocation.console, question, yes=yes):
+        return Exit.FAILED
+    client.send("DELETE", f"{_PATH}/{quote(token_id, safe='')}{query}")
     others = "" if keep_created else " and the tokens that were created with it"
     return invocation.answer({"version": 1, "revoked": token_id}, f" Revoked {token_id}{others}.")
 
@@ -91,11 +108,21 @@ def _client(invocation: Invocation) -> ServerClient:
 
 
 def _line(token: dict[str, Any]) -> str:
-    """`abcd… ada: operator in default, stacks dev/*, until 2027-01-31T12:00:00Z`."""
+    """`abcd… ada: operator in default, stacks dev/*, until 2027-01-31 12:00:00Z`."""
+    from holdfast.cli.views.state import moment
+    from holdfast.system import clock
+
     parts = [f"{token['role']} in {'all tenants' if token['tenant'] == '*' else token['tenant']}"]
     parts += [f"{key} {' '.join(token[key])}" for key in ("stacks", "states") if token[key] != ["*"]]
     if token["expires"]:
-        parts.append(f"until {token['expires']}")
+        is_over = clock.seconds_since(token["expires"]) >= 0
+        parts.append(f"{'expired' if is_over else 'until'} {moment(token['expires'])}")
     if token["revoked"]:
-        parts.append(f"revoked {token['revoked']}")
+        parts.append(f"revoked {moment(token['revoked'])}")
     return f"{token['id']}  {token['name']}: {', '.join(parts)}"
+
+
+def _last_use(token: dict[str, Any]) -> str:
+    from holdfast.cli.views.state import moment
+
+    return f"last used {moment(token['last_used'])}" if token["last_used"] else "never used"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -36,6 +37,7 @@ Tenant = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a
 Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Patterns = Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=100)]
 _ADMINISTER = {"permission": Permission.ADMINISTER}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LONGEST_RUN = timedelta(hours=24)
 
 
@@ -286,7 +288,7 @@ def _tenant_filter(principal: Principal) -> str | None:
 def _expiry(wanted: str | int | None) -> datetime | None:
     if wanted is None:
         return None
-    text = str(wanted)
+    text = f"{wanted}T00:00:00Z" if _DAY.fullmatch(str(wanted)) else str(wanted)
     duration = seconds(text)
     try:
         expires = convert(text, datetime) if duration is None else clock.now() + timedelta(seconds=duration)
@@ -294,7 +296,8 @@ def _expiry(wanted: str | int | None) -> datetime | None:
             raise _invalid("/expires", "must be in the future, with a time zone")
     except (MsgspecError, OverflowError):
         raise _invalid(
-            "/expires", "must be a time such as 2027-01-31T12:00:00Z, or a duration such as 90d"
+            "/expires",
+            "must be a day (2027-01-31), a time (2027-01-31T12:00:00Z) or a duration (90d)",
         ) from None
     return expires
 
