@@ -45,8 +45,9 @@ def _file(folder: Path, serial: int, *, secret: bool = False, **values: object) 
     return str(file)
 
 
-@pytest.mark.usefixtures("server")
-def test_versions_are_pushed_compared_restored_pinned_and_purged(holdfast: Program, tmp_path: Path) -> None:
+def test_versions_are_pushed_compared_restored_pinned_and_purged(
+    holdfast: Program, server: MadeServer, tmp_path: Path
+) -> None:
     """None of it shows a secret; what removes resources or content asks first."""
     first, second = _file(tmp_path, 1, a=1), _file(tmp_path, 2, secret=True, a=2, b=1)
     assert "pushed 1 resource as serial 1" in holdfast.ok("state", "push", *NET, first).out
@@ -90,6 +91,9 @@ def test_versions_are_pushed_compared_restored_pinned_and_purged(holdfast: Progr
     ]
     assert "HF-STATE-51" in holdfast.ok("state", "pull", *NET, "2", code=64).err
     assert PASSWORD not in "".join(shown)
+    entries = server.send("GET", "/api/v1/audit").document["entries"]
+    acts = [entry["what"] for entry in reversed(entries) if entry["what"] != "pull"]
+    assert acts == ["push", "push", "push", "rollback", "pin", "purge"]
 
 
 def test_locks_are_shown_and_released_and_permissions_count(
@@ -115,8 +119,15 @@ def test_locks_are_shown_and_released_and_permissions_count(
 
     viewer = {"HOLDFAST_TOKEN": server.token(Role.VIEWER)}
     assert "terraform" in holdfast.ok("state", "versions", "--state", "other", env=viewer).out
-    for command in (("pull",), ("rollback", "1", "--reason", "x", "--yes"), ("push", file)):
+    for command in (("pull",), ("rollback", "1", "--reason", "x"), ("push", file)):
         holdfast.ok("state", *command, "--state", "other", env=viewer, code=3)
+    limited = {"HOLDFAST_TOKEN": server.token(Role.VIEWER, states=("dev/*",))}
+    assert "none that your token covers (dev/*)" in holdfast.ok("state", "list", env=limited).out
+    entries = server.send("GET", "/api/v1/audit").document["entries"]
+    assert [(entry["what"], entry["stack"], entry["break_glass"], entry["reason"]) for entry in entries] == [
+        ("unlocked-writes", "other", False, None),
+        ("unlock", "network/prod", True, "it was killed"),
+    ]
     assert "HF-SRV-7" in holdfast.ok("state", "locks", env={"HOLDFAST_URL": None}, code=64).err
 
 

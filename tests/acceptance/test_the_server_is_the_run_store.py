@@ -85,7 +85,9 @@ def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: 
     approvals = {"guard": {"approvals": {"count": 1}}}
     configure(holdfast, server.url, **approvals)
     holdfast.write("a/main.tf", body("1"))
-    tokens = {role: server.token(role, name=role.value) for role in (Role.OPERATOR, Role.PLANNER, Role.CI)}
+    tokens = {
+        role: server.token(role, name=role.value) for role in (Role.OPERATOR, Role.PLANNER, Role.VIEWER)
+    }
     ada = person(holdfast, "ada", server.token(Role.OPERATOR, name="ada"))
     bob = person(holdfast, "bob", server.token(Role.APPROVER, name="bob"))
     missing = ada.ok("plan", env={"HOLDFAST_TOKEN": None}, code=64).err
@@ -100,6 +102,7 @@ def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: 
     assert "HF-APPR-3" in ada.ok("runs", "approve", run, "--reason", "mine", env=own, code=3).err
     refused = ada.ok("runs", "approve", run, "--reason", "mine", code=3).err
     assert "HF-TOK-2" in refused or "HF-APPR-3" in refused
+    assert "terraform_data.it" in bob.ok("runs", "show", run, "--plan").out
     bob.ok("runs", "approve", run, "--reason", "looks right")
     assert ada.results("apply", "--plan", "bundle")["a"]["status"] == "applied"
     assert ada.results("apply", "--plan", "bundle")["a"]["notes"] == ["already applied"]
@@ -111,9 +114,10 @@ def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: 
     carl = person(ada, "carl", tokens[Role.PLANNER])
     assert carl.results("plan")["a"]["status"] == "unchanged"
     carl.write("a/main.tf", body("2"))
-    again = carl.results("plan", "--out", "other", code=5)["a"]["run"]
+    carl.results("plan", "--out", "other", code=5)
     assert "role planner" in carl.ok("apply", "--yes", code=3).err
-    bob.ok("runs", "approve", again, "--reason", "looks right too")
+    shutil.copytree(carl.folder / "other", bob.folder / "other")
+    bob.ok("runs", "approve", "--bundle", "other", "--reason", "looks right too")
     dora = person(carl, "dora", tokens[Role.OPERATOR])
     assert dora.results("apply", "--plan", "other")["a"]["status"] == "applied"
     listed = bob.json("runs", "list")["runs"]
@@ -127,6 +131,7 @@ def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: 
     assert {entry["who"]["name"] for entry in log if entry["what"] == "approve"} == {"bob"}
     assert all(entry["who"]["verified"] for entry in log)
     bob.ok("audit", "verify")
+    assert "HF-STORE-24" in bob.ok("audit", "show", env={"HOLDFAST_TOKEN": tokens[Role.VIEWER]}, code=3).err
     assert "HF-STORE-27" in ada.ok("keys", "status", code=64).err
     with server.database.transaction() as connection:
         rows = connection.execute(

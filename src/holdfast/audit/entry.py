@@ -19,7 +19,7 @@ What = Literal[
     "plan", "apply", "destroy", "override", "approve", "reject", "unlock", "holder-dead",
     "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
     "accept-loss", "accept-sink", "mv", "rm", "import", "output",
-    "token-create", "token-revoke", "token-exchange",
+    "pin", "purge", "delete", "unlocked-writes", "token-create", "token-revoke", "token-exchange",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""

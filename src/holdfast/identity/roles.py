@@ -10,7 +10,7 @@ class Permission(StrEnum):
     """What a request needs. Every route names exactly one."""
 
     READ = "read"
-    """See runs, plans, locks, versions of states (masked) and findings."""
+    """See runs, locks, versions of states (masked) and findings."""
     STORE = "store"
     """Use the run store; its own table says which blobs (`server/store_access.py`)."""
     PLAN = "plan"
@@ -19,6 +19,10 @@ class Permission(StrEnum):
     """Plan and apply: write run records, claims and journals."""
     APPROVE = "approve"
     """Approve, reject and override plans."""
+    READ_PLAN = "read_plan"
+    """See the stored plan of a run, without sensitive values."""
+    OPEN_PLAN = "open_plan"
+    """Open a saved plan, to approve or apply it: it may contain secrets."""
     READ_STATE = "read_state"
     """Download a state: it contains secrets."""
     WRITE_STATE = "write_state"
@@ -42,13 +46,14 @@ class Role(StrEnum):
 
 
 _READER = frozenset({Permission.READ, Permission.STORE})
-_PLANNER = _READER | {Permission.PLAN, Permission.READ_STATE}
-_RUNNER = _PLANNER | {Permission.RUN, Permission.WRITE_STATE}
+_PLANNER = _READER | {Permission.PLAN, Permission.READ_PLAN, Permission.READ_STATE}
+_RUNNER = _PLANNER | {Permission.RUN, Permission.OPEN_PLAN, Permission.WRITE_STATE}
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.VIEWER: _READER,
     Role.PLANNER: _PLANNER,
     Role.OPERATOR: _RUNNER | {Permission.AUDIT},
-    Role.APPROVER: _READER | {Permission.APPROVE, Permission.AUDIT},
+    Role.APPROVER: _READER
+    | {Permission.READ_PLAN, Permission.OPEN_PLAN, Permission.APPROVE, Permission.AUDIT},
     Role.ADMIN: frozenset(Permission),
     Role.CI: _RUNNER,
     Role.RUN: frozenset({Permission.STORE, Permission.READ_STATE, Permission.WRITE_STATE}),

@@ -13,6 +13,7 @@ from holdfast.database.database import Database
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Role
 from holdfast.identity.tokens import GivenToken, NewToken, new_token
+from holdfast.kernel.errors import Refused
 from holdfast.system import clock
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ class CreatedToken(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"CreatedToken({self.info.id})"
+
+
+class LostLeaseError(Refused):
+    """The token is right, but its run no longer holds the lease that it was created for."""
 
 
 class TokenRows:
@@ -188,7 +193,13 @@ class TokenRows:
             if row[0] is not None and connection.execute(_REVOKED_ABOVE, {"id": given.id}).fetchone():
                 return None
             if principal.kind == RUN and not _holds_lease(connection, principal):
-                return None
+                run, state = principal.claims["run"], principal.claims["state"]
+                raise LostLeaseError(
+                    "HF-STATE-49",
+                    f"the run {run} has lost its lease on {state}: it ended, or its lock was released",
+                    hint=f"Show who holds it: holdfast state locks --state {state}. To finish the run: "
+                    f"holdfast runs reconcile {run}",
+                )
             if info.last_used is None or clock.now() - info.last_used > _USE_RECORDED_EVERY:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal

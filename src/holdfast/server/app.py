@@ -73,6 +73,7 @@ def create_api(parts: ServerParts) -> Litestar:
     authenticator = Authenticator(TokenRows(parts.database), FailedLogins(limits.failed_logins))
     rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
     stores = TenantStores(parts.database, parts.key, parts.older_keys)
+    audit = ServerAudit(stores, Redactor())
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""
@@ -88,9 +89,9 @@ def create_api(parts: ServerParts) -> Litestar:
             states_router(),
             store_router(stores, rows, largest=limits.state_size),
             list_entries,
-            _state_mount(parts, rows, authenticator, on_fault),
+            _state_mount(parts, rows, authenticator, audit, on_fault),
         ],
-        dependencies=_dependencies(parts, rows, stores, authenticator),
+        dependencies=_dependencies(parts, {"rows": rows, "stores": stores, "audit": audit}, authenticator),
         guards=[authenticator.authorize],
         before_request=_require_json,
         middleware=[request_metrics().middleware],
@@ -101,12 +102,15 @@ def create_api(parts: ServerParts) -> Litestar:
     )
 
 
-def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticator, on_fault: Any) -> Any:
+def _state_mount(
+    parts: ServerParts, rows: StateRows, authenticator: Authenticator, audit: ServerAudit, on_fault: Any
+) -> Any:
     limits, versions = parts.settings.limits, StateVersions(rows)
     protocol = StateProtocol(
         rows,
         authenticator.authenticate,
         limits=StateLimits(body=limits.state_size, seconds=limits.request_time),
+        audit=audit,
         after_write=lambda place, content: scan_version(versions, place, content),
         on_fault=on_fault,
     )
@@ -122,14 +126,12 @@ def _state_mount(parts: ServerParts, rows: StateRows, authenticator: Authenticat
 
 
 def _dependencies(
-    parts: ServerParts, rows: StateRows, stores: TenantStores, authenticator: Authenticator
+    parts: ServerParts, known: dict[str, object], authenticator: Authenticator
 ) -> dict[str, Provide]:
     readiness = Readiness(database=parts.database, key=parts.key, older_keys=parts.older_keys, log=parts.log)
     values: dict[str, object] = {
-        "rows": rows,
+        **known,
         "tokens": TokenRows(parts.database),
-        "stores": stores,
-        "audit": ServerAudit(stores, Redactor()),
         "federation": parts.federation,
         "authenticator": authenticator,
         "readiness": readiness,

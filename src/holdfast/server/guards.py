@@ -14,13 +14,14 @@ from typing import Any, Final
 from anyio import CapacityLimiter, to_thread
 from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
+from msgspec.structs import replace
 
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission, roles_with
-from holdfast.identity.token_rows import TokenRows
+from holdfast.identity.token_rows import LostLeaseError, TokenRows
 from holdfast.identity.tokens import parse_token
 from holdfast.server.exceptions import problem
-from holdfast.server.problems import Denial
+from holdfast.server.problems import Denial, denial_from
 from holdfast.system import clock
 
 Scope = MutableMapping[str, Any]
@@ -84,7 +85,10 @@ class Authenticator:
         if text is None:
             return _unauthorized("the request has no token")
         given = parse_token(text)
-        principal = self._tokens.authenticate(given) if given is not None else None
+        try:
+            principal = self._tokens.authenticate(given) if given is not None else None
+        except LostLeaseError as lost:
+            return replace(denial_from(lost), status=401)
         if principal is None:
             return self.refuse(scope, "the token is wrong, expired or revoked")
         run = {"run": principal.claims["run"]} if principal.kind == RUN else {}

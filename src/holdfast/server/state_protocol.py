@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.audit.entry import Entry, What
 from holdfast.identity.principal import Principal
 from holdfast.kernel.errors import HoldfastError, internal_error
+from holdfast.server.audit_log import ServerAudit
 from holdfast.server.exceptions import SlowBodyError
+from holdfast.server.guards import address_of
 from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
 from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import Author, StateKey, StateRows
@@ -42,7 +45,7 @@ _READS = ("GET", "HEAD")
 _WRITES = ("POST", "PUT", "LOCK", "UNLOCK", "DELETE")
 """PUT is POST: `update_method` of the backend chooses."""
 _NOT_ALLOWED = 405
-_OPERATIONS = ("push", "import")
+_OPERATIONS: Final[tuple[What, ...]] = ("push", "import")
 """What `holdfast state` does with a state; anything else is Terraform."""
 _JSON = (("content-type", "application/json"),)
 
@@ -80,6 +83,8 @@ class _Request(Struct, frozen=True, kw_only=True):
     number: int | None
     why: str
     md5: bytes | None
+    record: Callable[[Entry], None]
+    """In the audit log."""
 
 
 class _Disconnected(Exception):  # noqa: N818 - not an error of ours
@@ -93,6 +98,7 @@ class StateProtocol:
         authenticate: Callable[[Scope], Principal | Denial],
         *,
         limits: StateLimits | None = None,
+        audit: ServerAudit | None = None,
         after_write: Callable[[VersionPlace, bytes], object] | None = None,
         on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
@@ -100,6 +106,7 @@ class StateProtocol:
         self._rows = rows
         self._authenticate = authenticate
         self._limits = limits or StateLimits()
+        self._audit = audit
         self._after_write = after_write
         self._on_fault = on_fault or (lambda _: None)
         self._threads = CapacityLimiter(self._limits.threads)
@@ -163,7 +170,12 @@ class StateProtocol:
             number=number,
             why=why,
             md5=fields.get(b"content-md5"),
+            record=lambda entry: self._record(scope, principal, entry),
         )
+
+    def _record(self, scope: Scope, principal: Principal, entry: Entry) -> None:
+        if self._audit is not None:
+            self._audit.record(principal.home_tenant, principal, entry, address=address_of(scope))
 
     async def _receive(self, receive: Receive, body: _Body, longest: int) -> None:
         more = True
@@ -190,7 +202,8 @@ class StateProtocol:
             case "UNLOCK":
                 self._unlock(request)
             case "DELETE":
-                self._rows.delete(request.key, request.caller, lock=request.lock)
+                if self._rows.delete(request.key, request.caller, lock=request.lock):
+                    request.record(Entry(what="delete", stack=request.key.name, outcome="done"))
             case _:
                 return self._read(request)
         return _Reply()
@@ -216,17 +229,27 @@ class StateProtocol:
             number=request.number,
             lease=lease,
         )
-        return _Reply(written=(place, request.body) if place is not None else None)
+        if place is None:
+            return _Reply()
+        what: What | None = next((name for name in _OPERATIONS if name == request.why), None)
+        if what is not None:
+            details = {"version": place.number, "serial": new.header.serial}
+            request.record(Entry(what=what, stack=request.key.name, outcome="done", details=details))
+        return _Reply(written=(place, request.body))
 
     def _unlock(self, request: _Request) -> None:
         _require_md5(request)
-        if not request.body.strip():
-            self._rows.force_unlock(request.key, request.caller)
-            return
         id_ = lock_id(request.body)
-        if id_ is None:
+        if id_ is None and request.body.strip():
             raise StateRefusal(400, "HF-STATE-42", "the unlock request has no lock ID")
-        self._rows.unlock(request.key, id_, request.caller)
+        lock = (
+            self._rows.force_unlock(request.key, request.caller)
+            if id_ is None
+            else self._rows.unlock(request.key, id_, request.caller)
+        )
+        if lock is not None:
+            details = {"lock": lock.id, "holder": lock.who, "run": lock.run}
+            request.record(Entry(what="unlock", stack=request.key.name, outcome="done", details=details))
 
     def _fault(self, error: Exception) -> _Reply:
         self._on_fault(error)

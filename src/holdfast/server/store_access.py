@@ -74,7 +74,7 @@ _RULES: Final = {
     "hooks": _STACK,
     "retired": _STACK,
     "not-renamed": _STACK,
-    "runs/plan": _Rule(read=Permission.READ_STATE, write=Permission.PLAN),
+    "runs/plan": _Rule(read=Permission.READ_PLAN, write=Permission.PLAN),
     "runs/key": _SERVERS,
 }
 """By the first part of a name; `audit/marks` by two; in the folder of a run also by the last part."""

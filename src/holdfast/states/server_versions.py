@@ -19,6 +19,8 @@ from holdfast.terraform.statefile.diff import StateDiff, diff_states
 from holdfast.terraform.statefile.model import State, read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
 
+_OUTPUT = "Remove the output, or pass on where the secret is stored instead of its value."
+
 
 class SecretsFound(Struct, frozen=True, kw_only=True):
     """Attributes with secrets, never their values."""
@@ -81,10 +83,16 @@ def find_secrets(content: bytes) -> tuple[SecretsFound, ...] | None:
     state = read_state(content)
     if not isinstance(state, State) or state.resources is None:
         return None
-    return tuple(
+    attributes = (
         SecretsFound(address=row.address, paths=row.paths, remedy=remedy(row.mode, row.type, row.paths))
         for row in secrets_in_state(state.resources)
     )
+    outputs = (
+        SecretsFound(address=f"output.{output.name}", paths=("value",), remedy=_OUTPUT)
+        for output in state.outputs or ()
+        if output.sensitive and output.read() is not None
+    )
+    return (*attributes, *outputs)
 
 
 def scan_version(versions: StateVersions, place: VersionPlace, content: bytes) -> None:

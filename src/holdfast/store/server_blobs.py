@@ -37,6 +37,7 @@ ABSENT = "HF-STORE-20"
 CHANGED = "HF-STORE-21"
 """The condition of a write is not met."""
 _NO_ROUTE = "HF-SRV-11"
+_LOST_LEASE = "HF-STATE-49"
 _API = "/api/v1/store"
 _TRIES = 7
 _FIRST_TRIES = 3
@@ -220,7 +221,7 @@ class ServerBlobs:
             return self._unreachable(f"it answered {response.status} without saying why", 1)
         if code == _NO_ROUTE:
             return self._mismatch(response)
-        if response.status == _UNAUTHORIZED:
+        if response.status == _UNAUTHORIZED and code != _LOST_LEASE:
             from holdfast.identity.client import token_hint  # noqa: PLC0415
 
             source = self._source

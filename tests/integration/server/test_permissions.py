@@ -58,7 +58,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", f"{STORE}/audit"): Permission.STORE,
     ("POST", f"{STORE}/approvals"): Permission.APPROVE,
     ("POST", f"{STORE}/authors"): Permission.PLAN,
-    ("POST", f"{STORE}/exchange"): Permission.RUN,
+    ("POST", f"{STORE}/exchange"): Permission.OPEN_PLAN,
     ("GET", "/state"): Permission.READ_STATE,
     ("HEAD", "/state"): Permission.READ_STATE,
     ("POST", "/state"): Permission.WRITE_STATE,

@@ -58,7 +58,7 @@ BLOBS: dict[str, tuple[frozenset[Role], frozenset[Role]]] = {
     "leases/lanes/x": (EVERYONE, RUNNERS),
     "applied/names/a": (EVERYONE, RUNNERS),
     "runs/1/outcome": (EVERYONE, PLANNERS),
-    "runs/1/plan": (PLANNERS, PLANNERS),
+    "runs/1/plan": (PLANNERS | {APPROVER}, PLANNERS),
     "runs/1/journal-000001": (EVERYONE, RUNNERS),
     "runs/1/key": (EVERYONE, NOBODY),
     "planning/a": (EVERYONE, PLANNERS),
@@ -265,7 +265,7 @@ def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) 
     with pytest.raises(Refused):
         reader.create("states/a/0000000002", b'{"why":"apply","run":""}\n' + STATE)
     store.claims.release("a", "01RUN")
-    with refused("HF-TOK-1", UsageError):
+    with refused("HF-STATE-49", UsageError):
         blobs.read("states/a/0000000001")
     with pytest.raises(HoldfastError, match="no claim"):
         store.supervisor_access(read=(), write=("runs/01RUN",), run="01RUN", stack="a")

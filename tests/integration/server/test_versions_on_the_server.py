@@ -135,14 +135,19 @@ def test_secrets_in_versions_are_counted(rows: StateRows, versions: StateVersion
             "instances": [{"attributes": {"result": "s3cr3t-Value-9431", "length": 17}}],
         }
     ]
+    document["outputs"] = {
+        "key": {"value": "abc", "type": "string", "sensitive": True},
+        "name": {"value": "abc", "type": "string"},
+    }
     content = json.dumps(document).encode()
     id_ = write_state(rows, content)
     assert versions.show("default", id_, 1).secrets is None
     scan_version(versions, VersionPlace("default", id_, 1), content)
-    (found,) = find_secrets(content) or ()
+    found, output = find_secrets(content) or ()
+    assert (output.address, output.paths) == ("output.key", ("value",))
     assert (found.address, found.paths) == ("random_password.db", ("result",))
     assert found.remedy
-    assert versions.show("default", id_, 1).secrets == 1
+    assert versions.show("default", id_, 1).secrets == 2
     assert find_secrets(envelope(1)) is None  # Not the same as none found.
 
 

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 
 _MOST_BREAKS = 20
 _FORMAT = "jsonl"
+_DETAILS = {
+    "output": ("name",),
+    "unlock": ("lock", "holder", "run"),
+    **dict.fromkeys(
+        ("rollback", "push", "import", "pin", "purge", "pull"), ("to", "version", "serial", "pinned")
+    ),
+    "unlocked-writes": ("allowed",),
+    **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), ("id", "name", "role", "tenant")),
+}
+"""What is shown of the details of an act."""
 HELP = "Show, verify and export the audit log: who did what, and why."
 COMMANDS = ("show", "verify", "export", "accept-loss")
 
@@ -141,6 +151,7 @@ def accept_loss(
 
 def _open(invocation: Invocation) -> tuple[Config, RunStore]:
     """The run store of this repository. Mistakes in its stacks do not matter here."""
+    from holdfast.audit.layout import HEAD
     from holdfast.changes.repository import open_repository
 
     repository = open_repository(
@@ -150,6 +161,9 @@ def _open(invocation: Invocation) -> tuple[Config, RunStore]:
         elsewhere=" The log of a server: GET /api/v1/audit, with a token.",
     )
     repository.tune(invocation.console.redactor)
+    if repository.store.on_server:
+        # The server lists only what the caller may read: no entries, instead of saying so.
+        repository.store.blobs.read(HEAD)
     return repository.config, repository.store
 
 
@@ -206,8 +220,10 @@ def _show_entry(console: Console, line: Mapping[str, object]) -> None:
         if line.get(name):
             console.say((f"           {name}: {line.get(name)}", "dim"))
     details = line.get("details")
-    if line.get("what") == "output" and isinstance(details, Mapping):
-        console.say((f"           name: {details.get('name')}", "dim"))
+    if isinstance(details, Mapping):
+        for name in _DETAILS.get(str(line.get("what")), ()):
+            if details.get(name) not in (None, ""):
+                console.say((f"           {name}: {details.get(name)}", "dim"))
 
 
 def _show_verdict(console: Console, verdict: Verification, waiting: int | None) -> None:

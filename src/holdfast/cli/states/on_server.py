@@ -15,8 +15,9 @@ from holdfast.cli.views.state import (
     show_diff,
     show_rows,
 )
-from holdfast.identity.client import ServerClient, current_login
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.identity.client import ServerClient, current_login, current_token
+from holdfast.identity.roles import Role
+from holdfast.kernel.errors import Exit, Refused, UsageError
 from holdfast.states.server_states import ServerState, allow_unlocked_writes, list_states
 from holdfast.terraform.statefile.model import read_state
 from holdfast.terraform.statefile.sensitive import sensitive_in_state
@@ -44,9 +45,25 @@ def run_list(invocation: Invocation) -> Exit:
         invocation.console.say(f" States on {client.url}:")
         show_rows(invocation.console, [_row(state) for state in states])
         if not states:
-            invocation.console.say("   none yet")
+            invocation.console.say(f"   none{_covered(client)}")
 
     return invocation.answer({"version": 1, "states": states}, show)
+
+
+def _covered(client: ServerClient) -> str:
+    patterns = current_token(client)["states"]
+    return " yet" if "*" in patterns else f" that your token covers ({', '.join(patterns)})"
+
+
+def _require_admin(state: ServerState) -> None:
+    """Before a question is asked, and not only after the answer."""
+    token = current_token(state.client)
+    if token["role"] != Role.ADMIN:
+        raise Refused(
+            "HF-TOK-2",
+            f"the role {token['role']} of {token['name']} does not permit this (administer)",
+            hint="Use a token with the role admin: holdfast token create --role admin",
+        )
 
 
 def _row(state: dict[str, Any]) -> tuple[str, ...]:
@@ -94,7 +111,10 @@ def lock_lines(state: str, lock: dict[str, Any]) -> list[str]:
             f"   lock {lock['id']}, fencing number {lock['number']}",
         ]
     for waiting in lock["waiting"]:
-        lines.append(f"   waiting: {waiting['who']} since {moment(waiting['first_asked'])}")
+        asked = moment(waiting["last_asked"])
+        lines.append(
+            f"   waiting: {waiting['who']} since {moment(waiting['first_asked'])}, last asked {asked}"
+        )
     return lines
 
 
@@ -126,6 +146,7 @@ def run_rollback(
 ) -> Exit:
     if not (reason or "").strip():
         raise UsageError("HF-USE-16", "this needs --reason", hint="Add --reason TEXT; it is recorded.")
+    _require_admin(state)
     goal = state.version(wanted)
     current, _, diff = state.diff("current", goal.name)
     if not invocation.as_json:
@@ -158,6 +179,7 @@ def run_pin(invocation: Invocation, state: ServerState, wanted: str, reason: str
 
 
 def run_purge(invocation: Invocation, state: ServerState, wanted: str, reason: str, *, yes: bool) -> Exit:
+    _require_admin(state)
     goal = state.version(wanted)
     question = f"This destroys the content of {goal.shown} of {state.name} for good. Purge it?"
     if not confirm_at_once(invocation.console, question, yes=yes):

@@ -6,16 +6,19 @@ The app provides `principal` and `rows`, and checks the permission that each rou
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from litestar import Response, Router, get, post
+from litestar import Request, Response, Router, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, PathParameter, QueryParameter
 from msgspec import Meta, Struct
 
+from holdfast.audit.entry import Entry, What
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import UsageError
+from holdfast.server.audit_log import ServerAudit
+from holdfast.server.guards import address_of
 from holdfast.server.state_protocol import valid_name
 from holdfast.states import server_versions
 from holdfast.states.server_versions import SecretsFound
@@ -26,6 +29,8 @@ from holdfast.terraform.statefile.diff import OutputDiff, ResourceDiff
 
 Rows = NamedDependency[StateRows]
 Who = NamedDependency[Principal]
+AuditLog = NamedDependency[ServerAudit]
+AnyRequest = Request[Any, Any, Any]
 Limit = Annotated[int, QueryParameter(ge=1, le=200)]
 StateId = FromPath[str]
 Number = Annotated[int, PathParameter(ge=1, le=2**62)]
@@ -136,12 +141,15 @@ def show_version(principal: Who, rows: Rows, state_id: StateId, number: Number) 
 
 
 @get("/{state_id:str}/versions/{number:int}/content", opt=_DOWNLOAD, sync_to_thread=True)
-def download(principal: Who, rows: Rows, state_id: StateId, number: Number) -> Response[bytes]:
+def download(
+    request: AnyRequest, principal: Who, rows: Rows, audit: AuditLog, state_id: StateId, number: Number
+) -> Response[bytes]:
     """Contains secrets. Recorded."""
     name = _state(principal, rows, state_id).name
     content = StateVersions(rows).content(principal.home_tenant, state_id, number)
     with rows.change(StateKey(principal.home_tenant, name)) as change:
         change.record(principal.name, f"download version {number}", None)
+    _record(request, principal, audit, "pull", name, version=number)
     return Response(content, media_type="application/json")
 
 
@@ -172,47 +180,80 @@ def diff(
 
 
 @post("/{state_id:str}/rollback", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
-def rollback(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Rollback]) -> StateVersion:
-    _state(principal, rows, state_id)
-    return server_versions.rollback(
+def rollback(
+    request: AnyRequest,
+    principal: Who,
+    rows: Rows,
+    audit: AuditLog,
+    state_id: StateId,
+    data: JSONBody[Rollback],
+) -> StateVersion:
+    name = _state(principal, rows, state_id).name
+    written = server_versions.rollback(
         rows, principal.home_tenant, state_id, data.version, caller_of(principal), reason=data.reason
     )
+    details = {"to": data.version, "version": written.number, "serial": written.serial}
+    _record(request, principal, audit, "rollback", name, data.reason, **details)
+    return written
 
 
 @post("/{state_id:str}/versions/{number:int}/pin", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
-def pin(principal: Who, rows: Rows, state_id: StateId, number: Number, data: JSONBody[Pin]) -> StateVersion:
-    _state(principal, rows, state_id)
+def pin(
+    request: AnyRequest,
+    principal: Who,
+    rows: Rows,
+    audit: AuditLog,
+    state_id: StateId,
+    number: Number,
+    data: JSONBody[Pin],
+) -> StateVersion:
+    name = _state(principal, rows, state_id).name
     versions = StateVersions(rows)
     versions.pin(principal.home_tenant, state_id, number, caller_of(principal), reason=data.reason)
+    pinned = "no" if data.reason is None else "yes"
+    _record(request, principal, audit, "pin", name, data.reason, version=number, pinned=pinned)
     return versions.show(principal.home_tenant, state_id, number)
 
 
 @post("/{state_id:str}/versions/{number:int}/purge", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
 def purge(
-    principal: Who, rows: Rows, state_id: StateId, number: Number, data: JSONBody[WithReason]
+    request: AnyRequest,
+    principal: Who,
+    rows: Rows,
+    audit: AuditLog,
+    state_id: StateId,
+    number: Number,
+    data: JSONBody[WithReason],
 ) -> StateVersion:
-    _state(principal, rows, state_id)
+    name = _state(principal, rows, state_id).name
     versions = StateVersions(rows)
     versions.purge(principal.home_tenant, state_id, number, caller_of(principal), reason=data.reason)
+    _record(request, principal, audit, "purge", name, data.reason, version=number)
     return versions.show(principal.home_tenant, state_id, number)
 
 
 @post("/{state_id:str}/settings", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
 def change_settings(
-    principal: Who, rows: Rows, state_id: StateId, data: JSONBody[StateSettings]
+    request: AnyRequest,
+    principal: Who,
+    rows: Rows,
+    audit: AuditLog,
+    state_id: StateId,
+    data: JSONBody[StateSettings],
 ) -> StateInfo:
-    key = StateKey(principal.home_tenant, _state(principal, rows, state_id).name)
-    rows.allow_unlocked_writes(key, caller_of(principal), allowed=data.unlocked_writes)
+    name = _state(principal, rows, state_id).name
+    _allow_unlocked_writes(request, principal, rows, audit, name, allowed=data.unlocked_writes)
     return _state(principal, rows, state_id)
 
 
 @post("/settings", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
-def change_settings_by_name(principal: Who, rows: Rows, data: JSONBody[NamedSettings]) -> NamedSettings:
+def change_settings_by_name(
+    request: AnyRequest, principal: Who, rows: Rows, audit: AuditLog, data: JSONBody[NamedSettings]
+) -> NamedSettings:
     name = valid_name(data.name)
     if not principal.covers_state(name):
         raise UsageError("HF-STATE-51", f"there is no state {name}")
-    key = StateKey(principal.home_tenant, name)
-    rows.allow_unlocked_writes(key, caller_of(principal), allowed=data.unlocked_writes)
+    _allow_unlocked_writes(request, principal, rows, audit, name, allowed=data.unlocked_writes)
     return data
 
 
@@ -222,9 +263,23 @@ def show_lock(principal: Who, rows: Rows, state_id: StateId) -> LockDocument:
 
 
 @post("/{state_id:str}/unlock", opt=_ADMINISTER, status_code=200, sync_to_thread=True)
-def unlock(principal: Who, rows: Rows, state_id: StateId, data: JSONBody[Unlock]) -> LockDocument:
+def unlock(
+    request: AnyRequest,
+    principal: Who,
+    rows: Rows,
+    audit: AuditLog,
+    state_id: StateId,
+    data: JSONBody[Unlock],
+) -> LockDocument:
     key = StateKey(principal.home_tenant, _state(principal, rows, state_id).name)
-    rows.force_unlock(key, caller_of(principal), id_=data.id, reason=data.reason)
+    lock = rows.force_unlock(key, caller_of(principal), id_=data.id, reason=data.reason)
+    if lock is not None:
+        _record(
+            *(request, principal, audit, "unlock", key.name, data.reason),
+            lock=lock.id,
+            holder=lock.who,
+            run=lock.run,
+        )
     return _lock_document(rows, key)
 
 
@@ -244,6 +299,33 @@ def _state(principal: Principal, rows: StateRows, state: str) -> StateInfo:
     if not principal.covers_state(info.name):
         raise UsageError("HF-STATE-51", f"there is no state {state}")
     return info
+
+
+def _allow_unlocked_writes(
+    request: AnyRequest,
+    principal: Principal,
+    rows: StateRows,
+    audit: ServerAudit,
+    name: str,
+    *,
+    allowed: bool,
+) -> None:
+    key = StateKey(principal.home_tenant, name)
+    rows.allow_unlocked_writes(key, caller_of(principal), allowed=allowed)
+    _record(request, principal, audit, "unlocked-writes", name, allowed="yes" if allowed else "no")
+
+
+def _record(
+    request: AnyRequest,
+    principal: Principal,
+    audit: ServerAudit,
+    what: What,
+    state: str,
+    reason: str | None = None,
+    **details: str | int | None,
+) -> None:
+    entry = Entry(what=what, stack=state, reason=reason, outcome="done", details=details)
+    audit.record(principal.home_tenant, principal, entry, address=address_of(request.scope))
 
 
 def _lock_document(rows: StateRows, key: StateKey) -> LockDocument:

@@ -274,13 +274,13 @@ def record_author(request: AnyRequest, principal: Who, stores: Stores, data: JSO
     stores.of(principal.tenant).approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
 
 
-@post("/exchange", opt={"permission": Permission.RUN}, sync_to_thread=True)
+@post("/exchange", opt={"permission": Permission.OPEN_PLAN}, sync_to_thread=True)
 def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) -> MessageKey:
-    """Opens one file of a bundle, which is sealed for the tenant's key, if the caller may read its stack."""
+    """Opens one file of a bundle, which is sealed for the tenant's key, if the caller covers its stack."""
     match data.context:
         case ("bundle", _, stack, _):
-            if not principal.covers_stack(stack) or not principal.may_read_state(stack):
-                raise problem(not_permitted(principal, Permission.RUN))
+            if not principal.covers_stack(stack) or not principal.covers_state(stack):
+                raise problem(not_permitted(principal, Permission.OPEN_PLAN))
         case ("change", _):
             """Names and digests of its plans."""
         case _:

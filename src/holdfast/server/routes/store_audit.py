@@ -1,7 +1,7 @@
 """What clients of the run store record in the audit log: `POST /api/v1/store/audit`.
 
 The server adds who and when, and refuses acts that the caller could not have done. It records itself what it
-does: tokens.
+does: tokens, and changes of states beside runs.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _PERMISSIONS: Final[Mapping[str, Permission | None]] = {
     "output": Permission.READ_STATE,
     **dict.fromkeys(("approve", "reject", "override"), Permission.APPROVE),
     **dict.fromkeys((ACCEPT_LOSS, "rotate"), Permission.ADMINISTER),
+    **dict.fromkeys(("pin", "purge", "delete", "unlocked-writes"), None),
     **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), None),
 }
 """What an act needs; None: only the server records it. The others need `run`."""

@@ -34,6 +34,7 @@ from holdfast.store.server_states.rules import (
     released_lock,
     renewed_lease,
     require_deletable,
+    require_silent,
     taken_over_lock,
 )
 from holdfast.system import clock
@@ -77,7 +78,7 @@ _QUEUE = """
     select q.id, q.who, q.run, q.first_asked, q.last_asked from state_lock_queue q
     join states s on s.id = q.state
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null
-      and q.last_asked > clock_timestamp() - interval '1 minute' order by q.first_asked, q.id"""
+      and q.last_asked > clock_timestamp() - interval '30 seconds' order by q.first_asked, q.id"""
 _LEASED = """
     select s.name from state_locks l join states s on s.id = l.state
     where l.tenant = %(tenant)s and l.run = %(run)s and s.deleted is null"""
@@ -256,13 +257,18 @@ class StateRows:
                 change.run(_WAITING, id=request.id, who=request.who, run=request.run)
         raise refused
 
-    def unlock(self, key: StateKey, id_: str, caller: Caller) -> None:
+    def unlock(self, key: StateKey, id_: str, caller: Caller) -> StateLock | None:
+        """The lock, if it was that of another."""
         with self.change(key) as change:
             lock = released_lock(change.row, id_, caller)
+            others = lock is not None and lock.who != caller.who
+            if others:
+                require_silent(change.row)
             if lock is not None:
                 change.release(lock, id_)
-                if lock.who != caller.who:
+                if others:
                     change.record(caller.who, "unlock", f"lock {lock.id} of {lock.who}")
+            return lock if others else None
 
     def force_unlock(
         self, key: StateKey, caller: Caller, *, id_: str | None = None, reason: str | None = None
@@ -272,6 +278,7 @@ class StateRows:
             lock = forced_unlock(change.row, caller)
             if id_ is not None:
                 lock = released_lock(change.row, id_, caller)
+            require_silent(change.row)
             if lock is not None:
                 change.release(lock)
             holder = f"lock {lock.id} of {lock.who}" if lock is not None else "no lock"

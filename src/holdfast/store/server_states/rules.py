@@ -291,6 +291,20 @@ def forced_unlock(row: StateRow, caller: Caller) -> StateLock | None:
     return row.lock
 
 
+def require_silent(row: StateRow) -> None:
+    """A run with a heartbeat is alive: it would go on changing resources, and could not save its state."""
+    lock = row.lock
+    if lock is not None and lock.kind is HolderKind.RUN and not lock.expired(row.now):
+        raise StateRefusal(
+            409,
+            "HF-STATE-65",
+            f"{row.name} is locked by the run {lock.run} of {lock.who}, which is alive: its last heartbeat "
+            f"was {max(0, round((row.now - lock.beat).total_seconds()))} s ago",
+            hint="Wait for it, or cancel it where it runs (Ctrl-C). Without a heartbeat for "
+            f"{LEASE.seconds} s: holdfast state unlock --state {row.name} --reason TEXT",
+        )
+
+
 def accepts_write(
     row: StateRow,
     new: NewState,

@@ -168,7 +168,15 @@ class StateVersions:
     def purge(self, tenant: str, state: str, number: int, caller: Caller, *, reason: str) -> None:
         """Destroy the content of a version, for example because of a secret in it. Its row stays."""
         with self._changing(tenant, state) as change:
-            if change.version(number).current:
+            version = change.version(number)
+            if version.pinned is not None:
+                raise Refused(
+                    "HF-STATE-66",
+                    f"version {number} is pinned: {version.pinned}",
+                    hint="If it is no longer needed, first: "
+                    f"holdfast state pin --state NAME {number} --remove",
+                )
+            if version.current:
                 raise Refused(
                     "HF-STATE-52",
                     f"version {number} is the current one: without it, the state would be lost",
