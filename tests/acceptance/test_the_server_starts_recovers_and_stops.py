@@ -84,6 +84,8 @@ def test_the_server_starts_recovers_and_stops(holdfast: Program, tmp_path: Path)
         assert "Logged in to" in login.out
         assert (holdfast.home / "login.json").stat().st_mode & 0o777 == 0o600
         assert "HF-TOK-2" in holdfast.ok("token", "list", code=3).err
+        checked = holdfast.run("doctor").out
+        assert f"{url}: the token of ada, viewer in default, until 20" in checked
         assert "HF-TOK-1" in holdfast.ok("login", url, stdin="hf_wrong\n", code=3).err
         ada = next(token["id"] for token in listed if token["name"] == "ada")
         client["env"]["HOLDFAST_URL"] = url

@@ -204,6 +204,11 @@ class TokenRows:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal
 
+    def expires(self, id_: str) -> datetime | None:
+        with self._database.transaction() as connection:
+            row = connection.execute("select expires from tokens where id = %s", (id_,)).fetchone()
+        return row[0] if row is not None else None
+
     def list(self, tenant: str | None, *, after: str = "", limit: int = 200) -> tuple[TokenInfo, ...]:
         """Of one tenant, or of all; tokens of single runs are not listed."""
         with self._database.transaction() as connection:

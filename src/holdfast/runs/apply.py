@@ -265,16 +265,18 @@ def _unsaved(
 
     Only a reconcile also releases the lock that Terraform could not release in the same outage.
     """
-    try:
-        store_errored_state(store, stack, left)
-        where = "Holdfast stored it encrypted"
-    except (HoldfastError, OSError) as error:
-        where = f"it is in {left}, and Holdfast could not store it elsewhere: {error}"
     details = (
         *answer.report.refusals,
         *(" ".join(diagnostic.detail.split()) for diagnostic in output.diagnostics if diagnostic.detail),
     )
     why = f" ({details[0]})" if details else ""
+    try:
+        store_errored_state(store, stack, left)
+        where = "Holdfast stored it encrypted"
+    except (HoldfastError, OSError) as error:
+        # Usually for the same reason, which is said once.
+        why, reason = "", error.problem.message if isinstance(error, HoldfastError) else str(error)
+        where = f"it is in {left}, because Holdfast could not store it elsewhere: {reason}"
     return UnknownOutcome(
         "HF-STATE-5",
         f"{stack.name}: Terraform could not save the state{why}; {where}",

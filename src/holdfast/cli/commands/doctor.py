@@ -43,8 +43,11 @@ def doctor(invocation: Invocation) -> Exit:
     unusable = any(choice["error"] for choice in chosen) or (required and not confinement.effective)
     exit_code = Exit.USAGE if unusable or config_error is not None else Exit.DONE
 
+    server = _server(invocation)
+
     def show() -> None:
         _show(invocation, engines, chosen)
+        _show_server(invocation, server)
         _show_confinement(invocation, confinement, split_folders, required=required)
         if config_error is not None:
             invocation.console.problems(problems, exit_code)
@@ -73,6 +76,7 @@ def doctor(invocation: Invocation) -> Exit:
             "leaks": list(confinement.leaks),
             "split_folders": list(split_folders),
         },
+        "server": server,
         "errors": [fields(problem, "code", "message", "hint") for problem in problems],
     }
     return invocation.answer(document, show, exit_code=exit_code)
@@ -112,6 +116,39 @@ def _choices(repository: Repository) -> list[dict[str, object]]:
         }
 
     return [choice(stack) for stack in repository.stacks]
+
+
+def _server(invocation: Invocation) -> dict[str, object] | None:
+    """The server of `holdfast login` or HOLDFAST_URL, and whose token it is; None: no server is known."""
+    from holdfast.identity.client import ServerClient, current_login, current_token
+
+    try:
+        login = current_login(invocation.environment)
+    except HoldfastError:
+        return None
+    invocation.console.redactor.register(login.token)
+    document: dict[str, object] = dict.fromkeys(("name", "role", "tenant", "expires", "error"))
+    try:
+        token = current_token(ServerClient(login, invocation.environment))
+    except HoldfastError as error:
+        return {"url": login.url, **document, "error": error.problem.message}
+    return {"url": login.url, **document, **{name: token.get(name) for name in document if name in token}}
+
+
+def _show_server(invocation: Invocation, server: dict[str, object] | None) -> None:
+    from holdfast.cli.views.state import moment
+
+    if server is None:
+        return
+    console = invocation.console
+    console.line("")
+    console.line((" Server", "bold"))
+    if server["error"]:
+        console.line(("   ✗ ", "red"), f"{server['url']}: {server['error']}")
+        return
+    until = f", until {moment(str(server['expires']))}" if server["expires"] else ""
+    tenant = "all tenants" if server["tenant"] == "*" else server["tenant"]
+    console.line(f"   {server['url']}: the token of {server['name']}, {server['role']} in {tenant}{until}")
 
 
 def _git(invocation: Invocation) -> bool:

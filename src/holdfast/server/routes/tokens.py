@@ -92,6 +92,7 @@ class CurrentToken(Struct, frozen=True, kw_only=True):
     tenant: str
     stacks: tuple[str, ...]
     states: tuple[str, ...]
+    expires: datetime | None = None
 
 
 @post("/", opt=_ADMINISTER, sync_to_thread=True)
@@ -149,8 +150,9 @@ def list_tokens(
 
 
 @get("/current", opt={"permission": Permission.READ}, sync_to_thread=False)
-def current_token(principal: Who) -> CurrentToken:
-    return CurrentToken(**{name: getattr(principal, name) for name in CurrentToken.__struct_fields__[1:]})
+def current_token(principal: Who, tokens: Tokens) -> CurrentToken:
+    known = {name: getattr(principal, name) for name in CurrentToken.__struct_fields__[1:-1]}
+    return CurrentToken(**known, expires=tokens.expires(principal.id))
 
 
 @delete("/{token_id:str}", opt=_ADMINISTER, sync_to_thread=True)
