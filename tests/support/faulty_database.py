@@ -25,8 +25,8 @@ class FaultyDatabase:
         self.statements = 0
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[Any]:
-        with self._database.transaction(durable=durable) as connection:
+    def transaction(self, **options: bool) -> Iterator[Any]:
+        with self._database.transaction(**options) as connection:
             yield _Connection(connection, self)
         if self.crash_after_commit:
             raise Crash

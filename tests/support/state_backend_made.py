@@ -19,7 +19,7 @@ from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Role
 from holdfast.secrets.keys import Key
 from holdfast.server.problems import Denial
-from holdfast.server.state_protocol import Scope, StateLimits, StateProtocol
+from holdfast.server.state_protocol import AfterWrite, Scope, StateLimits, StateProtocol
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import Author, StateKey, StateRows
 from holdfast.store.server_states.rules import Caller, lock_request, read_new_state
@@ -114,9 +114,11 @@ class StateBackend(NamedTuple):
 
 
 @contextmanager
-def state_backend(database: Database, limits: StateLimits | None = None) -> Iterator[StateBackend]:
+def state_backend(
+    database: Database, limits: StateLimits | None = None, after_write: AfterWrite | None = None
+) -> Iterator[StateBackend]:
     rows, faults = StateRows(database, StateCipher([KEY])), list[Exception]()
-    app = StateProtocol(rows, authenticate, limits=limits, on_fault=faults.append)
+    app = StateProtocol(rows, authenticate, limits=limits, after_write=after_write, on_fault=faults.append)
     config = uvicorn.Config(app, log_level="critical", lifespan="off", access_log=False)
     server = uvicorn.Server(config)
     with socket.socket() as listening:

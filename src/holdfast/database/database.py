@@ -6,14 +6,17 @@ Everything that talks to PostgreSQL goes through `transaction`. The SQL is next 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import select
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakKeyDictionary
 
 from holdfast import __version__
 from holdfast.database.errors import extra_missing, translate_errors
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.values import MaskedStruct
+from holdfast.system import clock
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 URL_VARIABLE = "HOLDFAST_DATABASE_URL"
 SCHEMA = "holdfast"
 CONNECT_SECONDS = 5
+_ASK_AFTER = 5.0
+"""Seconds after which a connection is asked whether it works, before it is used again."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _SETTINGS: Mapping[str, str] = {
     "search_path": SCHEMA,
@@ -104,19 +109,24 @@ class Database:
             max_size=size,
             timeout=wait_seconds,
             configure=_configure,
-            check=ConnectionPool.check_connection,
+            check=_ConnectionCheck(ConnectionPool.check_connection),
             open=True,
         )
         return cls(pool, address)
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[Connection[tuple[Any, ...]]]:
+    def transaction(
+        self, *, durable: bool = True, single: bool = False
+    ) -> Iterator[Connection[tuple[Any, ...]]]:
         """Committed at the end of the block, rolled back by an exception.
 
         `durable=False` is for what can be lost in a crash of the machine: the commit does not wait for the
-        disk.
+        disk. `single`: the block has one statement. PostgreSQL commits it with its answer, which saves two
+        exchanges.
         """
         with translate_errors(self.shown), self._pool.connection() as connection:
+            if connection.autocommit != (single and durable):
+                connection.autocommit = single and durable
             if not durable:
                 connection.execute("set local synchronous_commit = off")
             yield connection
@@ -140,6 +150,26 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _ConnectionCheck:
+    """Finds connections that broke while they were not used.
+
+    A connection whose other end is closed can be read from: this is seen without asking PostgreSQL. One that
+    was not used for a while is asked, as the network may have lost it.
+    """
+
+    def __init__(self, ask: Callable[[Connection[Any]], None]) -> None:
+        self._ask = ask
+        self._asked: WeakKeyDictionary[Connection[Any], float] = WeakKeyDictionary()
+
+    def __call__(self, connection: Connection[Any]) -> None:
+        now = clock.monotonic()
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if now - self._asked.get(connection, -_ASK_AFTER) >= _ASK_AFTER or poll.poll(0):
+            self._ask(connection)
+            self._asked[connection] = now
 
 
 def _configure(connection: Connection[Any]) -> None:

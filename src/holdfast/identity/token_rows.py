@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -15,9 +15,6 @@ from holdfast.identity.roles import Role
 from holdfast.identity.tokens import GivenToken, NewToken, new_token
 from holdfast.kernel.errors import Refused
 from holdfast.system import clock
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 _USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 """The last use is a hint for people, and not worth a write with every request."""
@@ -40,10 +37,13 @@ _REVOKE: Final = """
 _KEEP_CREATED: Final = """
     update tokens set parent = (select parent from tokens where id = %(id)s)
     where parent = %(id)s and kind <> 'run'"""
-_LEASE: Final = """
-    select 1 from state_locks l join states s on s.id = l.state
-    where s.tenant = %(tenant)s and s.name = %(state)s and s.deleted is null
-      and l.run = %(run)s and l.number = %(fence)s::bigint"""
+# Its parent, and of a run's token whether the run still holds the lease that it was created for.
+_TOKEN: Final = f"""
+    select digest, parent, not claims ? 'fence' or exists (
+      select from state_locks l join states s on s.id = l.state
+      where s.tenant = t.tenant and s.name = t.claims ->> 'state' and s.deleted is null
+        and l.run = t.claims ->> 'run' and l.number = (t.claims ->> 'fence')::bigint), {_COLUMNS}
+    from tokens t where id = %s"""  # noqa: S608 - our own column names
 
 
 class TokenInfo(Struct, frozen=True, kw_only=True):
@@ -181,26 +181,29 @@ class TokenRows:
 
     def authenticate(self, given: GivenToken) -> Principal | None:
         """None: unknown, revoked (or a token above it), expired, or another secret."""
-        with self._database.transaction(durable=False) as connection:
-            row = connection.execute(
-                f"select parent, digest, {_COLUMNS} from tokens where id = %s",  # noqa: S608
-                (given.id,),
-            ).fetchone()
-            same = given.matches(bytes(row[1]) if row is not None else None)
-            if row is None or not same or not _info(row[2:]).active(clock.now()):
-                return None
-            info, principal = _info(row[2:]), _principal(row[2:])
-            if row[0] is not None and connection.execute(_REVOKED_ABOVE, {"id": given.id}).fetchone():
-                return None
-            if principal.kind == RUN and not _holds_lease(connection, principal):
-                run, state = principal.claims["run"], principal.claims["state"]
-                raise LostLeaseError(
-                    "HF-STATE-49",
-                    f"the run {run} has lost its lease on {state}: it ended, or its lock was released",
-                    hint=f"Show who holds it: holdfast state locks --state {state}. To finish the run: "
-                    f"holdfast runs reconcile {run}",
-                )
-            if info.last_used is None or clock.now() - info.last_used > _USE_RECORDED_EVERY:
+        with self._database.transaction(single=True) as connection:
+            row = connection.execute(_TOKEN, (given.id,)).fetchone()
+        same = given.matches(bytes(row[0]) if row is not None else None)
+        if row is None or not same:
+            return None
+        _, parent, holds_lease, *columns = row
+        info, principal, now = _info(tuple(columns)), _principal(tuple(columns)), clock.now()
+        if not info.active(now):
+            return None
+        if parent is not None:
+            with self._database.transaction(single=True) as connection:
+                if connection.execute(_REVOKED_ABOVE, {"id": given.id}).fetchone():
+                    return None
+        if principal.kind == RUN and not holds_lease:
+            run, state = principal.claims["run"], principal.claims["state"]
+            raise LostLeaseError(
+                "HF-STATE-49",
+                f"the run {run} has lost its lease on {state}: it ended, or its lock was released",
+                hint=f"Show who holds it: holdfast state locks --state {state}. To finish the run: "
+                f"holdfast runs reconcile {run}",
+            )
+        if info.last_used is None or now - info.last_used > _USE_RECORDED_EVERY:
+            with self._database.transaction(durable=False) as connection:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal
 
@@ -269,14 +272,6 @@ class TokenRows:
                 "delete from tokens where coalesce(revoked, expires) <"
                 " now() - case kind when 'token' then interval '30 days' else interval '1 hour' end"
             ).rowcount
-
-
-def _holds_lease(connection: Connection[Any], principal: Principal) -> bool:
-    """Whether the run still holds the lease that its token was created for."""
-    if "fence" not in principal.claims:
-        return True
-    claims = {**principal.claims, "tenant": principal.tenant}
-    return connection.execute(_LEASE, claims).fetchone() is not None
 
 
 def _literal(text: str) -> str:

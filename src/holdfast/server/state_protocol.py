@@ -34,11 +34,12 @@ from holdfast.store.server_states.rules import (
     lock_request,
     read_new_state,
 )
-from holdfast.terraform.backend.rules import lock_id, matches_md5
+from holdfast.terraform.backend.rules import lock_id, matches_md5, md5_of
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AfterWrite = Callable[[VersionPlace, bytes], object]
 
 LONGEST_NAME = 500
 _READS = ("GET", "HEAD")
@@ -53,6 +54,8 @@ _JSON = (("content-type", "application/json"),)
 class StateLimits(Struct, frozen=True, kw_only=True):
     body: int = 256 << 20
     """Bytes of one state."""
+    waiting: int = 16 << 20
+    """Bytes of all states that wait for what is done after their write."""
     seconds: float = 300.0
     """For one body to arrive."""
     threads: int = 16
@@ -99,16 +102,20 @@ class StateProtocol:
         *,
         limits: StateLimits | None = None,
         audit: ServerAudit | None = None,
-        after_write: Callable[[VersionPlace, bytes], object] | None = None,
+        after_write: AfterWrite | None = None,
         on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`after_write` runs after the response, in a thread: what fails in it harms nothing."""
+        """`after_write` runs after the response, in a thread: what fails in it harms nothing. Not every
+        version gets there, so something else must find those that did not.
+        """
         self._rows = rows
         self._authenticate = authenticate
         self._limits = limits or StateLimits()
         self._audit = audit
         self._after_write = after_write
         self._on_fault = on_fault or (lambda _: None)
+        self._waiting = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._threads = CapacityLimiter(self._limits.threads)
         self._scans = CapacityLimiter(1)
 
@@ -126,10 +133,25 @@ class StateProtocol:
         await send({"type": "http.response.start", "status": reply.status, "headers": fields})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else reply.body})
         if reply.written is not None and self._after_write is not None:
+            self._start_after_write(self._after_write, *reply.written)
+
+    def _start_after_write(self, work: AfterWrite, place: VersionPlace, content: bytes) -> None:
+        """In the background. Under load, versions are left out: what waits would fill the memory."""
+        if self._waiting and self._waiting + len(content) > self._limits.waiting:
+            return
+
+        async def run() -> None:
             try:
-                await to_thread.run_sync(self._after_write, *reply.written, limiter=self._scans)
+                await to_thread.run_sync(work, place, content, limiter=self._scans)
             except Exception as error:  # noqa: BLE001 - the state is safe, and the response was sent
                 self._on_fault(error)
+            finally:
+                self._waiting -= len(content)
+
+        self._waiting += len(content)
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _respond(self, scope: Scope, receive: Receive) -> _Reply:
         principal = await to_thread.run_sync(self._authenticate, scope, limiter=self._threads)
@@ -217,8 +239,7 @@ class StateProtocol:
         return _Reply(body=stored.content, headers=(*_JSON, ("content-md5", digest)))
 
     def _write(self, request: _Request) -> _Reply:
-        _require_md5(request, required=True)
-        new = read_new_state(request.body)
+        new = read_new_state(request.body, md5=_require_md5(request, required=True))
         lease = request.caller.lease
         author = Author(who=request.caller.who, why=request.why, run=lease.run if lease is not None else None)
         place = self._rows.write(
@@ -313,8 +334,10 @@ def _parameters(query: bytes) -> tuple[str | None, int | None, str]:
     return id_ or None, number, why if why in _OPERATIONS else "terraform"
 
 
-def _require_md5(request: _Request, *, required: bool = False) -> None:
-    matches = not required if request.md5 is None else matches_md5(request.body, request.md5)
+def _require_md5(request: _Request, *, required: bool = False) -> bytes:
+    """That of the body."""
+    md5 = md5_of(request.body)
+    matches = not required if request.md5 is None else matches_md5(md5, request.md5)
     if not matches:
         wrong = "has no Content-MD5" if request.md5 is None else "does not match its Content-MD5"
         raise StateRefusal(
@@ -323,6 +346,7 @@ def _require_md5(request: _Request, *, required: bool = False) -> None:
             f"the request {wrong}",
             hint="Terraform and OpenTofu send it; check whether a proxy removes it or changes the request.",
         )
+    return md5
 
 
 def _too_large(longest: int) -> StateRefusal:

@@ -66,7 +66,7 @@ class DatabaseBlobs:
         self._new_tag = new_tag
 
     def read(self, name: str) -> StoredBlob | None:
-        with self._database.transaction() as connection:
+        with self._database.transaction(single=True) as connection:
             row = connection.execute(_READ, (self._tenant, name), binary=True).fetchone()
         return StoredBlob(data=row[0], tag=row[1]) if row is not None else None
 
@@ -87,7 +87,7 @@ class DatabaseBlobs:
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names below a folder are a range: `0` follows `/`."""
-        with self._database.transaction() as connection:
+        with self._database.transaction(single=True) as connection:
             if folder:
                 rows = connection.execute(_NAMES, (self._tenant, f"{folder}/", f"{folder}0")).fetchall()
             else:
@@ -112,7 +112,7 @@ class DatabaseBlobs:
         """The tag that the statement returns, and how often it was tried."""
         for attempt in range(1, _TRIES + 1):
             try:
-                with self._database.transaction(durable=durable) as connection:
+                with self._database.transaction(durable=durable, single=True) as connection:
                     row = connection.execute(statement, {**values, "tenant": self._tenant}).fetchone()
             except DatabaseUnavailable:
                 if attempt == _TRIES:

@@ -23,6 +23,8 @@ from holdfast.store.server_blobs import ServerBlobs, ServerCipher
 from holdfast.system import clock
 
 RUN_KEY = "key"
+_REUSED = 3600.0
+"""Seconds. A token that only reads is valid for longer."""
 
 
 class ServerRunStore(RunStore):
@@ -31,6 +33,7 @@ class ServerRunStore(RunStore):
     def __init__(self, blobs: ServerBlobs, *, spool: Path | None = None) -> None:
         super().__init__(blobs, lambda: self.key, spool=spool)
         self._server = blobs
+        self._reading: dict[tuple[object, ...], tuple[float, dict[str, Any]]] = {}
 
     @functools.cached_property
     def session(self) -> Mapping[str, Any]:
@@ -94,22 +97,29 @@ class ServerRunStore(RunStore):
         """With a token for this run only: code of providers runs beside the process that uses it."""
         journal = next((scope.removeprefix("runs/") for scope in write if scope.startswith("runs/")), None)
         writes_state = any(scope.startswith("states/") for scope in write)
-        granted = self._server.call(
-            "POST",
-            "/grants",
-            {
-                "stack": stack,
-                "run": run,
-                "journal": journal,
-                "reads_state": bool(read),
-                "writes_state": writes_state,
-            },
-        )
+        wanted = {
+            "stack": stack,
+            "run": run,
+            "journal": journal,
+            "reads_state": bool(read),
+            "writes_state": writes_state,
+        }
+        granted = self._grant(wanted) if write else self._reading_grant(wanted)
         runs = {journal: granted["key"]} if journal is not None else {}
         return {
             "store": self._server.description(granted["token"]),
             "keys": {"store": self.id(), "runs": runs},
         }
+
+    def _reading_grant(self, wanted: Mapping[str, object]) -> dict[str, Any]:
+        """Commands that only read, such as init and plan, share one token of their stack."""
+        key, now = tuple(wanted.values()), clock.monotonic()
+        if key not in self._reading or now - self._reading[key][0] >= _REUSED:
+            self._reading[key] = (now, self._grant(wanted))
+        return self._reading[key][1]
+
+    def _grant(self, wanted: Mapping[str, object]) -> dict[str, Any]:
+        return self._server.call("POST", "/grants", wanted)
 
     def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
         return self._server.call("POST", "/audit", {"batch": clock.new_id(), "entries": list(documents)})

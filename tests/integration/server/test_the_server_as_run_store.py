@@ -258,8 +258,10 @@ def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) 
         with refused("HF-STORE-24", Refused):
             act()
     assert all(name.startswith(("states/a/", "runs/01RUN/", "claims/a")) for name in blobs.names(""))
-    # What only reads writes nothing, and what writes ends with the claim.
+    # What only reads writes nothing and shares one token. What writes ends with the claim.
     reading: dict[str, object] = store.supervisor_access(read=("states/a",), write=(), run="", stack="a")
+    assert store.supervisor_access(read=("states/a",), write=(), run="", stack="a") == reading
+    assert store.supervisor_access(read=("states/b",), write=(), run="", stack="b") != reading
     reader = from_description(reading["store"])  # type: ignore[arg-type]
     assert reader.read("states/a/0000000001") is not None
     with pytest.raises(Refused):

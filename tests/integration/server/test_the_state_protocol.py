@@ -8,17 +8,20 @@ import hashlib
 import json
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from postgres_made import MadePostgres
+from program import eventually
 from state_backend_made import StateBackend, envelope, lock_info, state, state_backend
 
 from holdfast.database.database import Database
 from holdfast.database.postgres import programs
 from holdfast.server.state_protocol import StateLimits
+from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import Author, StateKey
 from holdfast.store.server_states.rules import Caller, StateRefusal, read_new_state, run_lease
 
@@ -351,3 +354,29 @@ def test_two_holders_never_both_write(backend: StateBackend) -> None:
     assert sorted(stored) == sorted(written)
     assert fences == sorted(fences)
     assert len({fence for _, fence in stored}) == len(set(stored))
+
+
+def test_what_follows_a_write_delays_no_request(postgres: MadePostgres) -> None:
+    """It runs after the response, for as many versions as there is memory for, and may fail."""
+    go_on, done = threading.Event(), list[int]()
+
+    def after_write(place: VersionPlace, _: bytes) -> None:
+        go_on.wait(60)
+        done.append(place.number)
+        raise ZeroDivisionError
+
+    limits = StateLimits(waiting=2 * len(state(1)) + 10)
+    with (
+        postgres.new_database() as address,
+        Database.open(address) as database,
+        state_backend(database, limits, after_write) as backend,
+    ):
+        backend.lock("net", "one")
+        for serial in range(1, 6):
+            assert backend.send("POST", "net?ID=one", state(serial)).status == 200
+        assert done == []
+        go_on.set()
+        eventually(lambda: len(done) == 2, what="two versions that did not wait in vain")
+        assert backend.send("POST", "net?ID=one", state(6)).status == 200
+        eventually(lambda: done == [1, 2, 6], what="the version after the load")
+    assert [type(fault) for fault in backend.faults] == [ZeroDivisionError] * 3

@@ -40,8 +40,8 @@ class LosesAnswers(Database):
         self.left = 0
 
     @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[Any]:
-        with super().transaction(durable=durable) as connection:
+    def transaction(self, **options: bool) -> Iterator[Any]:
+        with super().transaction(**options) as connection:
             yield connection
         if self.left:
             self.left -= 1

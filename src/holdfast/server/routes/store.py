@@ -318,7 +318,7 @@ def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Rout
     )
 
 
-def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     spoken = connection.headers.get(PROTOCOL_FIELD)
     if spoken not in {None, PROTOCOL}:
         raise problem(

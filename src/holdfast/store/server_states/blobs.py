@@ -60,7 +60,7 @@ class StateBlobs:
             row, _ = self._rows.look(key)
             lock = row.lock if row is not None else None
             return StoredBlob(data=lock.info, tag=str(lock.number)) if lock is not None else None
-        with self._rows.database.transaction() as connection:
+        with self._rows.database.transaction(single=True) as connection:
             rows = run(connection, _READ, tenant=key.tenant, name=key.name, number=number)
         return self._version(rows[0]) if rows else None
 
@@ -114,7 +114,7 @@ class StateBlobs:
         """Of versions: below `states` or `states/NAME`."""
         _, _, encoded = folder.partition("/")
         name = decode_name(encoded) if encoded else None
-        with self._rows.database.transaction() as connection:
+        with self._rows.database.transaction(single=True) as connection:
             rows = run(connection, _NAMES, tenant=self._tenant, name=name)
         return tuple(sorted(f"{VERSIONS}/{encode_name(row['name'])}/{row['number']:010d}" for row in rows))
 

@@ -208,7 +208,7 @@ class StateRows:
 
     def read(self, key: StateKey) -> StoredState | None:
         """None only if it was never written, or deleted."""
-        with self.database.transaction() as connection:
+        with self.database.transaction(single=True) as connection:
             rows = run(connection, _READ, tenant=key.tenant, name=key.name)
         if not rows or not rows[0]["version"]:
             return None

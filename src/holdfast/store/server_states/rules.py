@@ -30,6 +30,7 @@ from holdfast.terraform.backend.rules import (
     complete_info,
     lock_id,
     locked_by,
+    md5_of,
     read_header,
     require_successor,
 )
@@ -167,8 +168,8 @@ class _Document(TypedDict, total=False):
 _DOCUMENT = msgspec.json.Decoder(_Document)
 
 
-def read_new_state(content: bytes) -> NewState:
-    """Attributes stay undecoded: a state may have a hundred megabytes."""
+def read_new_state(content: bytes, *, md5: bytes | None = None) -> NewState:
+    """Attributes stay undecoded: a state may have a hundred megabytes. `md5`: where it is known."""
     try:
         content.decode()
         document = _DOCUMENT.decode(content)
@@ -182,8 +183,7 @@ def read_new_state(content: bytes) -> NewState:
     if len(header.lineage) > LONGEST_ID or not header.lineage.isprintable():
         raise _not_a_state("its lineage is not valid")
     digest = hashlib.sha256(content).hexdigest()
-    md5 = hashlib.md5(content, usedforsecurity=False).digest()
-    return NewState(content=content, header=header, digest=digest, md5=md5)
+    return NewState(content=content, header=header, digest=digest, md5=md5 or md5_of(content))
 
 
 def lock_request(info: bytes, caller: Caller) -> LockRequest:

@@ -220,13 +220,16 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return value
 
 
-def matches_md5(body: bytes, checksum: bytes) -> bool:
-    """Whether the body is the one that its Content-MD5 is of."""
+def matches_md5(md5: bytes, checksum: bytes) -> bool:
+    """Whether a Content-MD5 is the one of the body that has this MD5."""
     try:
-        expected = binascii.a2b_base64(checksum, strict_mode=True)
+        return binascii.a2b_base64(checksum, strict_mode=True) == md5
     except ValueError:
         return False
-    return hashlib.md5(body, usedforsecurity=False).digest() == expected
+
+
+def md5_of(body: bytes) -> bytes:
+    return hashlib.md5(body, usedforsecurity=False).digest()
 
 
 def lock_id(info: bytes) -> str | None:

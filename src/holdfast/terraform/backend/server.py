@@ -18,7 +18,7 @@ import threading
 from hmac import compare_digest
 
 from holdfast.terraform.backend.http import Connection, ConnectionLost, Limits, Refusal, RequestHead, Response
-from holdfast.terraform.backend.rules import StateBackend, StateRules, matches_md5
+from holdfast.terraform.backend.rules import StateBackend, StateRules, matches_md5, md5_of
 
 __all__ = ["Limits", "Refusal", "StateBackend", "StateServer", "variables"]
 
@@ -251,7 +251,7 @@ class StateServer:
 def _check_sum(head: RequestHead, body: bytes) -> None:
     """Compare the body with its Content-MD5, where there is one."""
     checksum = head.fields.get(b"content-md5")
-    if checksum is not None and not matches_md5(body, checksum):
+    if checksum is not None and not matches_md5(md5_of(body), checksum):
         raise Refusal(400, "the request body does not match its Content-MD5")
 
 
