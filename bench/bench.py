@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import repository
+import server_bench
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 HERE = Path(__file__).resolve().parent
@@ -462,6 +463,33 @@ def guard_on_a_large_plan(bench: Bench, *, what: str, words: tuple[str, ...], ba
     return Row(work=name, bar=bar, ratio=ratio, detail=rest.strip("()").split(";")[0])
 
 
+def server_apply(bench: Bench, name: str, bar: str) -> Row:
+    program = bench.terraform or bench.tofu
+    if program is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform and no tofu on this machine")
+    return row(name, bar, *server_bench.terraform_apply(bench, program))
+
+
+def server_rate(bench: Bench, method: str, bar: str) -> Row:
+    ours, bare = server_bench.large_states(bench)[method]
+    name = f"server: rate of {method} of a state of 1 MB, against a bare server"
+    detail = f"{ours:.0f} against {bare:.0f} in a second"
+    return Row(work=name, bar=bar, ratio=f"{ours / bare:.2f}", detail=detail)
+
+
+def server_clients(bench: Bench, name: str, bar: str) -> Row:
+    """An error ends the program."""
+    rate = server_bench.many_clients(bench)
+    return Row(work=name, bar=bar, ratio="no error", detail=f"{rate:.0f} requests in a second")
+
+
+def server_idle(bench: Bench, name: str, bar: str) -> Row:
+    first, later, own, database = server_bench.idle(bench)
+    seconds = f"{later:.2f} s, the first time {first:.2f} s"
+    detail = f"{own:.0f} MB, and PostgreSQL {database:.0f} MB"
+    return Row(work=name, bar=bar, ratio=seconds, detail=detail)
+
+
 CHECK = ("check", "--quiet", "--json")
 INIT = ("init", "--force", "--quiet")
 ROWS: dict[str, Callable[[Bench], Row]] = {
@@ -514,6 +542,18 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     "guard-time": lambda b: guard_on_a_large_plan(b, what="time", words=(), bar="≤ 2"),
     "guard-worst": lambda b: guard_on_a_large_plan(b, what="time", words=("--destroy",), bar="≤ 2"),
     "guard-memory": lambda b: guard_on_a_large_plan(b, what="memory", words=(), bar="≤ 5"),
+    "server-apply": lambda b: server_apply(
+        b, "server: `terraform apply` of 100 terraform_data, against a local state", "≤ 1.15"
+    ),
+    "server-store": lambda b: row(
+        "server: `holdfast apply` of the same, against a folder as run store",
+        "≤ 1.15",
+        *server_bench.holdfast_apply(b),
+    ),
+    "server-get": lambda b: server_rate(b, "GET", "≥ 0.5"),
+    "server-post": lambda b: server_rate(b, "POST", "≥ 0.5"),
+    "server-clients": lambda b: server_clients(b, "server: 50 clients at once", "no error"),
+    "server-idle": lambda b: server_idle(b, "server: from the start until it is ready; memory", "reported"),
     "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "≤ 5"),
 }
 
