@@ -80,6 +80,12 @@ def person(first: Program, name: str, token: str, *, folder: Path | None = None)
     return program
 
 
+def output_is_shown(run: str, *, to: Program, not_to: Program) -> None:
+    """What Terraform printed is for those who may read states."""
+    assert "terraform_data.it" in to.ok("runs", "log", run).out
+    assert "may contain secrets" in not_to.ok("runs", "log", run, code=3).err
+
+
 def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: MadeServer) -> None:
     """Who they are comes from their tokens: nobody approves their own plan, whatever their variables say."""
     approvals = {"guard": {"approvals": {"count": 1}}}
@@ -123,7 +129,7 @@ def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: 
     listed = bob.json("runs", "list")["runs"]
     assert {each["who"].split("@")[0] for each in listed} == {"ada", "operator", "planner"}
     applied = [each["id"] for each in listed if each["operation"] == "apply"]
-    assert "terraform_data.it" in bob.ok("runs", "log", applied[0]).out
+    output_is_shown(applied[0], to=carl, not_to=bob)
     assert "applied" in bob.ok("runs", "show", applied[0]).out
     assert len(dora.json("state", "versions", "a")["versions"]) == 2
 
@@ -188,6 +194,10 @@ def test_a_killed_apply_is_known_to_others(
     unknown = two.results("plan", code=6)["a"]
     run = unknown["error"]["hint"].split("runs reconcile ")[1].split()[0]
     (lost,) = service.made()["two"]
+    # Of another person, and its last heartbeat was just now.
+    assert "HF-LOCK-8" in two.ok("runs", "reconcile", run, "--yes", code=4).err
+    with server.database.transaction() as connection:
+        connection.execute("update state_locks set expires = clock_timestamp()")
     done = two.json("runs", "reconcile", run, "--yes", "--import", f"lab_object.two={lost}")
     assert {each["address"] for each in done["imported"]} == {"lab_object.one", "lab_object.two"}
     assert two.results("plan")["a"]["status"] == "unchanged"

@@ -21,8 +21,9 @@ from state_backend_made import KEY, StateBackend, state
 from holdfast.database.database import Database, DatabaseAddress
 from holdfast.database.migrations import migrate
 from holdfast.database.postgres import hold_cluster
+from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.cipher import StateCipher
-from holdfast.store.server_states.rows import StateKey, StateRows
+from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 
 pytestmark = [pytest.mark.faults, pytest.mark.long]

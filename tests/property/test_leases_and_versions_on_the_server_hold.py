@@ -1,7 +1,8 @@
 """Locks, leases and versions of a state on the server against a model, with kills between any two statements.
 
 Whatever happens: a killed operation happened fully or not at all, an acknowledged version is present, only
-the holder of the lock adds versions, and fencing numbers only grow. A lock that Terraform takes with the
+the holder of the lock adds versions, and fencing numbers only grow. All clients have the same name and know
+the ids of each other's locks and runs. A lock that Terraform takes with the
 token of a run ends with the lease of that run.
 """
 
@@ -16,22 +17,24 @@ from faulty_database import Crash, FaultyDatabase
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from msgspec.structs import replace
 from postgres_made import MadePostgres
 from state_backend_made import KEY, envelope, lock_info, state
 
 from holdfast.database.database import Database
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import StateCipher, VersionPlace
-from holdfast.store.server_states.rows import Author, StateKey, StateRows
-from holdfast.store.server_states.rules import (
+from holdfast.store.server_states.locks import (
     LEASE,
     Caller,
     HolderKind,
     Lease,
     LockRequest,
     StateRefusal,
-    read_new_state,
     run_lease,
 )
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import read_new_state
 from holdfast.system import clock
 
 _POINTS = st.sampled_from([*[None] * 20, *range(10), *[-1] * 3])
@@ -39,13 +42,19 @@ _POINTS = st.sampled_from([*[None] * 20, *range(10), *[-1] * 3])
 _BEHIND = st.sampled_from([0, 0, 1])
 _NESTED = st.sampled_from([None, None, "nested-a", "nested-b"])
 _HOLDER = "holder"
+_BORROWED = st.sampled_from([False, False, False, True])
+"""Whether a client names the lock of the holder, which may be another, instead of its own."""
 _CLIENTS = st.sampled_from([*[_HOLDER] * 4, "terraform-a", "terraform-b", "run-a", "run-b"])
 
 
 def _request(client: str) -> LockRequest:
     if client.startswith("run"):
-        return run_lease(client, f"id-{client}", who=client, created="2026-01-01T00:00:00Z", version="1")
-    return LockRequest(id=f"id-{client}", info=lock_info(f"id-{client}"), who=client)
+        return run_lease(client, f"id-{client}", who="ada", holder=client, created="", version="1")
+    return LockRequest(id=f"id-{client}", info=lock_info(f"id-{client}"), who="ada", holder=client)
+
+
+def _caller(client: str, *, lease: Lease | None = None, admin: bool = False) -> Caller:
+    return Caller(who="ada", subject=client, lease=lease, admin=admin)
 
 
 class _Machine(RuleBasedStateMachine):
@@ -62,6 +71,8 @@ class _Machine(RuleBasedStateMachine):
         self.expired = False
         self.number = 0
         self.released: str | None = None
+        self.deleted: int | None = None
+        """The serial that the next version must follow, of a state that was deleted."""
         self.versions: list[bytes] = []
         self.unlocked_writes = False
 
@@ -82,11 +93,15 @@ class _Machine(RuleBasedStateMachine):
         assert allowed
         return True
 
-    @rule(client=_CLIENTS, point=_POINTS)
-    def lock(self, client: str, point: int | None) -> None:
+    def named(self, client: str, *, borrowed: bool) -> str:
+        return (self.holder or client) if borrowed else client
+
+    @rule(client=_CLIENTS, point=_POINTS, borrowed=_BORROWED)
+    def lock(self, client: str, point: int | None, *, borrowed: bool) -> None:
         client = self.client(client)
         allowed = self.holder in (None, client)
-        if not self.attempt(point, lambda: self.rows.lock(self.key, _request(client)), allowed=allowed):
+        request = replace(_request(self.named(client, borrowed=borrowed)), holder=client)
+        if not self.attempt(point, lambda: self.rows.lock(self.key, request), allowed=allowed):
             return
         if allowed and self.holder is None:
             self._hold(client)
@@ -98,6 +113,7 @@ class _Machine(RuleBasedStateMachine):
         other=st.booleans(),
         behind=st.sampled_from([None, 0, 1]),
         nested=_NESTED,
+        borrowed=_BORROWED,
     )
     def write(
         self,
@@ -108,6 +124,7 @@ class _Machine(RuleBasedStateMachine):
         other: bool,
         behind: int | None,
         nested: str | None,
+        borrowed: bool,
     ) -> None:
         """`ahead`: of the current serial. `behind`: how old its fencing number is, where it sends one.
         `nested`: the lock of Terraform with the token of the client.
@@ -118,7 +135,7 @@ class _Machine(RuleBasedStateMachine):
         stale = number is not None and number != self.number
         current = self.versions[-1] if self.versions else None
         repeated = current == content
-        follows = current is None or serial > self._serial()
+        follows = (current is None and self.deleted is None) or serial > self._serial()
         held = self.holder == client and self.nested == nested
         allowed = held and not stale and (repeated or follows)
         lease = Lease(client, self.number) if nested is not None else None
@@ -126,8 +143,9 @@ class _Machine(RuleBasedStateMachine):
         def work() -> None:
             new = read_new_state(content)
             author = Author(who=client, why="test")
-            lock = nested or f"id-{client}"
-            self.rows.write(self.key, new, author, lock=lock, number=number, lease=lease)
+            lock = nested or f"id-{self.named(client, borrowed=borrowed)}"
+            caller = _caller(client, lease=lease)
+            self.rows.write(self.key, new, author, caller, lock=lock, number=number)
 
         if self.attempt(point, work, allowed=allowed) and allowed and not repeated:
             self.versions.append(content)
@@ -137,24 +155,26 @@ class _Machine(RuleBasedStateMachine):
         serial = max(self._serial() + ahead, 0)
         content = state(serial)
         current = self.versions[-1] if self.versions else None
-        follows = current is None or serial > self._serial()
+        follows = (current is None and self.deleted is None) or serial > self._serial()
         allowed = self.holder is None and self.unlocked_writes and (current == content or follows)
         new = read_new_state(content)
         author = Author(who="anyone", why="test")
         happened = self.attempt(
-            point, lambda: self.rows.write(self.key, new, author, lock=None), allowed=allowed
+            point, lambda: self.rows.write(self.key, new, author, _caller("x"), lock=None), allowed=allowed
         )
         if happened and allowed and current != content:
             self.versions.append(content)
 
-    @rule(client=_CLIENTS, point=_POINTS)
-    def unlock(self, client: str, point: int | None) -> None:
+    @rule(client=_CLIENTS, point=_POINTS, borrowed=_BORROWED)
+    def unlock(self, client: str, point: int | None, *, borrowed: bool) -> None:
         client = self.client(client)
-        allowed = client == self.holder or f"id-{client}" == self.released
+        named = self.named(client, borrowed=borrowed)
+        before = f"id-{named}" == self.released and named != self.holder
+        allowed = named == client == self.holder or before
         happened = self.attempt(
-            point, lambda: self.rows.unlock(self.key, f"id-{client}", Caller(who=client)), allowed=allowed
+            point, lambda: self.rows.unlock(self.key, f"id-{named}", _caller(client)), allowed=allowed
         )
-        if happened and self.holder == client:
+        if happened and allowed and not before:
             self._release()
 
     @rule(client=_CLIENTS, id_=st.sampled_from(["nested-a", "nested-b"]), point=_POINTS, behind=_BEHIND)
@@ -163,14 +183,14 @@ class _Machine(RuleBasedStateMachine):
         client = self.client(client)
         lease = Lease(client, self.number - behind)
         allowed = self._holds(lease) and self.nested in (None, id_)
-        request = LockRequest(id=id_, info=lock_info(id_), who=client)
+        request = LockRequest(id=id_, info=lock_info(id_), who="ada", holder=client)
         if self.attempt(point, lambda: self.rows.lock(self.key, request, lease=lease), allowed=allowed):
             self.nested = id_ if allowed else self.nested
 
     @rule(client=_CLIENTS, id_=st.sampled_from(["nested-a", "nested-b"]), point=_POINTS, behind=_BEHIND)
     def unlock_within_a_lease(self, client: str, id_: str, point: int | None, behind: int) -> None:
         client = self.client(client)
-        caller = Caller(who=client, lease=Lease(client, self.number - behind))
+        caller = _caller(client, lease=Lease(client, self.number - behind))
         held = self._holds(caller.lease)
         allowed = held and id_ in (self.nested, self.released)
         happened = self.attempt(point, lambda: self.rows.unlock(self.key, id_, caller), allowed=allowed)
@@ -179,8 +199,11 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(admin=st.booleans(), point=_POINTS)
     def force_unlock(self, point: int | None, *, admin: bool) -> None:
+        """Not of a run that is alive."""
         caller = Caller(who="someone", admin=admin)
-        if self.attempt(point, lambda: self.rows.force_unlock(self.key, caller), allowed=admin) and admin:
+        alive = self.holder is not None and self.holder.startswith("run") and not self.expired
+        allowed = admin and not alive
+        if self.attempt(point, lambda: self.rows.force_unlock(self.key, caller), allowed=allowed) and allowed:
             self._release()
 
     @rule(client=_CLIENTS, point=_POINTS, behind=_BEHIND)
@@ -218,17 +241,17 @@ class _Machine(RuleBasedStateMachine):
         if self.attempt(point, work, allowed=allowed) and allowed:
             self._hold(client)
 
-    @rule(client=_CLIENTS, point=_POINTS)
-    def delete(self, client: str, point: int | None) -> None:
-        client = self.client(client)
-        allowed = self.holder in (None, client)
-        allowed = allowed and self.nested is None
-        happened = self.attempt(
-            point,
-            lambda: self.rows.delete(self.key, Caller(who=client), lock=f"id-{client}"),
-            allowed=allowed,
-        )
-        if happened and allowed:
+    @rule(client=_CLIENTS, point=_POINTS, admin=st.booleans(), borrowed=st.booleans())
+    def delete(self, client: str, point: int | None, *, admin: bool, borrowed: bool) -> None:
+        """Without the id of a lock, or with that of the holder."""
+        client, caller = self.client(client), _caller(self.client(client), admin=admin)
+        lock = f"id-{self.holder}" if borrowed and self.holder is not None else None
+        allowed = self.holder == client and lock is not None and self.nested is None
+        allowed = allowed or (self.holder is None and (admin or self.unlocked_writes))
+        allowed = allowed or self.rows.look(self.key)[0] is None
+        happened = self.attempt(point, lambda: self.rows.delete(self.key, caller, lock=lock), allowed=allowed)
+        if happened and allowed and self.versions:
+            self.deleted = None if admin else self._serial()
             self.versions = []
 
     @rule(allowed=st.booleans(), point=_POINTS)
@@ -247,11 +270,11 @@ class _Machine(RuleBasedStateMachine):
             assert (self.holder, self.versions, stored) == (None, [], None)
             return
         assert row.fence == self.number
-        assert (row.lock.who if row.lock is not None else None) == self.holder
+        assert (row.lock.holder if row.lock is not None else None) == self.holder
         if row.lock is not None:
             assert (row.lock.number, row.lock.nested) == (self.number, self.nested)
             assert row.lock.expired(row.now) == self.expired
-            assert (row.lock.kind is HolderKind.RUN) == row.lock.who.startswith("run")
+            assert (row.lock.kind is HolderKind.RUN) == row.lock.holder.startswith("run")
         assert (stored.content if stored is not None else None) == (
             self.versions[-1] if self.versions else None
         )
@@ -269,7 +292,9 @@ class _Machine(RuleBasedStateMachine):
             assert [self.rows.decrypt(VersionPlace(*place), data) for *place, data in rows] == self.versions
 
     def _serial(self) -> int:
-        return read_new_state(self.versions[-1]).header.serial if self.versions else 0
+        if self.versions:
+            return read_new_state(self.versions[-1]).header.serial
+        return self.deleted or 0
 
     def _hold(self, client: str) -> None:
         self.number += 1

@@ -15,9 +15,11 @@ from state_backend_made import KEY, authenticate, lock_info, state
 
 from holdfast.database.database import Database
 from holdfast.server.state_protocol import StateProtocol
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import StateCipher
-from holdfast.store.server_states.rows import Author, StateKey, StateRows
-from holdfast.store.server_states.rules import Caller, lock_request, read_new_state
+from holdfast.store.server_states.locks import Caller, lock_request
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import read_new_state
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -111,9 +113,10 @@ def _survives(
 def test_the_protocol_survives_anything(postgres: MadePostgres) -> None:
     with postgres.new_database() as address, Database.open(address, size=4) as database:
         rows = StateRows(database, StateCipher([KEY]))
-        rows.lock(_KEY, lock_request(lock_info("held"), Caller(who="another")))
+        another = Caller(who="another")
+        rows.lock(_KEY, lock_request(lock_info("held"), another))
         new = read_new_state(state(2))
-        rows.write(_KEY, new, Author(who="another", why="test"), lock="held")
+        rows.write(_KEY, new, Author(who="another", why="test"), another, lock="held")
         _survives(StateProtocol(rows, authenticate), rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from program import eventually
 from state_backend_made import ME, StateBackend
 
-from holdfast.store.server_states.rows import StateKey
+from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.versions import StateVersions
 
 STATE = StateKey("default", "net")

@@ -20,9 +20,11 @@ from holdfast.identity.roles import Role
 from holdfast.secrets.keys import Key
 from holdfast.server.problems import Denial
 from holdfast.server.state_protocol import AfterWrite, Scope, StateLimits, StateProtocol
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import StateCipher
-from holdfast.store.server_states.rows import Author, StateKey, StateRows
-from holdfast.store.server_states.rules import Caller, lock_request, read_new_state
+from holdfast.store.server_states.locks import Caller, lock_request
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import read_new_state
 
 ME = "me"
 CALLER = Caller(who=ME)
@@ -187,7 +189,7 @@ def write_state(rows: StateRows, content: bytes) -> str:
     """As plain Terraform does it, to the state NET; the id of that state."""
     rows.lock(NET, lock_request(lock_info("one"), CALLER))
     new = read_new_state(content)
-    rows.write(NET, new, Author(who=CALLER.who, why="terraform"), lock="one")
+    rows.write(NET, new, Author(who=CALLER.who, why="terraform"), CALLER, lock="one")
     rows.unlock(NET, "one", CALLER)
     row, _ = rows.look(NET)
     assert row is not None

@@ -108,8 +108,8 @@ class Federation:
         if rule is None:
             raise Untrusted("no rule of the server matches the token's audience and claims")
         subject = str(claims.get("sub") or "")
-        if not subject:
-            raise Untrusted("the token has no subject")
+        if not subject or not subject.isprintable():
+            raise Untrusted("the token has no valid subject")
         principal = Principal(
             id="",
             name=subject,

@@ -180,7 +180,7 @@ def resolve_unsaved(store: RunStore, stack: str, outcome: UnsavedStateOutcome | 
 
 def require_holder_dead(store: RunStore, identity: Identity, claim: Claim, declared: str | None) -> None:
     """A live process cannot be declared dead; one on an unreachable machine only by the user."""
-    require_ended(store, claim, declared=declared is not None)
+    require_ended(store, claim, declared=declared)
     if declared is not None and (change := claim.intent.change) is not None:
         lanes.declare_dead(store, identity, change, declared)
 

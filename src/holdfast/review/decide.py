@@ -119,10 +119,10 @@ def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[
         yield stack, policy_of(project.base.config, stack)
 
 
-def approvals_for(store: RunStore, digest: str) -> tuple[Approval, ...]:
-    """Those in force."""
-    now = clock.now().isoformat()
-    return tuple(approval for approval in store.approvals.of(digest) if approval.in_force(now))
+def approvals_for(store: RunStore, digest: str, stack: str) -> tuple[Approval, ...]:
+    """Those in force, of a plan of this stack."""
+    now, given = clock.now().isoformat(), store.approvals.of(digest)
+    return tuple(approval for approval in given if approval.stack == stack and approval.in_force(now))
 
 
 def deletions_in(project: Project, stack: Stack, plan_file: PlanFile) -> tuple[StackDeletions, ...]:

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 
 from msgspec import Struct
 
-from holdfast.kernel.errors import Busy, HoldfastError, UnknownOutcome
+from holdfast.kernel.errors import Busy, HoldfastError, Refused, UnknownOutcome
 from holdfast.plans.context import Control, Identity
 from holdfast.runs.intent import Intent
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
-from holdfast.store.journal import Journal
+from holdfast.store.journal import Journal, read_journal
 from holdfast.store.run_records import HEARTBEAT, TAIL, StoredClaim, journal_name
 from holdfast.store.run_store import RunStore
 from holdfast.store.shipping import ship_rest
@@ -38,6 +38,17 @@ def claim_on(store: RunStore, stack: str) -> Claim | None:
 
 def all_claims(store: RunStore) -> tuple[Claim, ...]:
     return tuple(_claim(stored) for stored in store.claims.all())
+
+
+def readable_claims(store: RunStore) -> dict[str, Claim | None]:
+    """By run, for a list; None: what it is for cannot be read, which stops only its own stack."""
+    claims: dict[str, Claim | None] = {}
+    for stored in store.claims.all():
+        try:
+            claims[stored.run] = _claim(stored)
+        except UnknownOutcome:
+            claims[stored.run] = None
+    return claims
 
 
 def _claim(stored: StoredClaim) -> Claim:
@@ -147,13 +158,19 @@ def collect_journal(store: RunStore, claim: Claim) -> Journal:
     journal = store.runs.journal(claim.run)
     spooled = files.content_of(store.spool / journal_name(claim.run)) if store.spool else None
     output = _unread_output(journal)
-    if (spooled is None and output is None) or holder_liveness(store, claim, journal).alive:
+    if (spooled is None and output is None) or not store.shows_output:
         return journal
-    if spooled is not None:
-        ship_rest(store.blobs, claim.run, spooled)
-    if output is not None and store.can_apply:
-        store.runs.write(claim.run, TAIL, output)
-        output_buffer.remove_buffer(str(_buffer_name(journal)))
+    if holder_liveness(store, claim, journal).alive:
+        return journal
+    try:
+        if spooled is not None:
+            ship_rest(store.blobs, claim.run, spooled)
+        if output is not None and store.can_apply:
+            store.runs.write(claim.run, TAIL, output)
+            output_buffer.remove_buffer(str(_buffer_name(journal)))
+    except Refused:
+        # On a server, the run of another person: who takes it over stores the rest.
+        return read_journal(store.cipher, claim.run, spooled) if spooled is not None else journal
     return store.runs.journal(claim.run)
 
 

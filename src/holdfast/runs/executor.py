@@ -343,7 +343,7 @@ class RunExecutor:
         """Why a person overrode the denial of this plan; None if there is no valid override."""
         if not self._saved or not self.result.digest:
             return None
-        approvals = approvals_for(self.context.store, self.result.digest)
+        approvals = approvals_for(self.context.store, self.result.digest, self.stack.name)
         return next((given.reason for given in approvals if given.kind is ApprovalKind.OVERRIDE), None)
 
     def record_reads(self, reads: dict[str, dict[str, str]]) -> None:

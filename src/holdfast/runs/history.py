@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import structs
 
-from holdfast.kernel.errors import UsageError
+from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.plans.workdir import HookRun
-from holdfast.runs.claims import Claim, all_claims, holder_liveness, is_working
+from holdfast.runs.claims import Claim, holder_liveness, is_working, readable_claims
 from holdfast.runs.intent import Intent
 from holdfast.runs.outcome import outcome_from_journal
 from holdfast.runs.record import register_run_secrets
@@ -71,7 +71,7 @@ def run_document(run: Run) -> dict[str, object]:
 
 def list_runs(store: RunStore, *, limit: int, stack: str | None = None) -> tuple[Run, ...]:
     """Newest first, at most `limit`; reads no more runs than that needs."""
-    claims = {claim.run: claim for claim in all_claims(store)}
+    claims = readable_claims(store)
     ids = sorted({*store.runs.ids(), *claims}, reverse=True)
     runs: list[Run] = []
     for run_id in ids:
@@ -85,7 +85,7 @@ def list_runs(store: RunStore, *, limit: int, stack: str | None = None) -> tuple
 
 def run_details(context: ChangeContext, wanted: str) -> RunDetails:
     """Everything known of a run, named by its id or an unambiguous beginning of it."""
-    claims = {claim.run: claim for claim in all_claims(context.store)}
+    claims = readable_claims(context.store)
     run_id = choose_run({*context.store.runs.ids(), *claims}, wanted)
     claim = claims.get(run_id)
     run = _read(context.store, run_id, claim)
@@ -96,6 +96,17 @@ def run_details(context: ChangeContext, wanted: str) -> RunDetails:
         intent=claim.intent if claim is not None else None,
         journal=context.store.runs.journal(run_id),
     )
+
+
+def run_output(context: ChangeContext, wanted: str) -> RunDetails:
+    """For those who may see what Terraform printed."""
+    if not context.store.shows_output:
+        raise Refused(
+            "HF-STORE-24",
+            "your role may not read what Terraform printed: that may contain secrets",
+            hint="Use a token with the role planner, operator or ci: holdfast token create --role planner",
+        )
+    return run_details(context, wanted)
 
 
 def _since_planned(store: RunStore, run: Run) -> Iterator[str]:
@@ -141,6 +152,7 @@ def _read(store: RunStore, run_id: str, claim: Claim | None) -> Run:
     journal = store.runs.journal(run_id)
     if claim is not None:
         dead = holder_liveness(store, claim, journal).proved_dead
+        dead = dead and store.shows_output  # Without the journal, nothing is known of its end.
         status = unrecorded_status(journal, working=is_working(store, claim), dead=dead)
         if claim.intent.move is not None and status is not Status.APPLYING:
             status = Status.UNKNOWN  # Only the two states tell.

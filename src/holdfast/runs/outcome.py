@@ -86,6 +86,7 @@ def finish_from_journal(
     if run is not None and run.status.is_final:
         # The run died after it recorded its outcome and before it released the stack.
         if store.can_apply:
+            store.take_over(claim.stack, claim.run)
             store.claims.release(claim.stack, claim.run)
         return ()
     holder = holder_liveness(store, claim, journal)
@@ -94,6 +95,7 @@ def finish_from_journal(
         return None
     status, note = outcome
     if store.can_apply:
+        store.take_over(claim.stack, claim.run)
         if journal.started is None and not prevent_start(store, claim):
             return None
         close_run(store, claim, status, note)
@@ -115,11 +117,16 @@ def prevent_start(store: RunStore, claim: Claim) -> bool:
     return store.runs.prevent_start(claim.run) or collect_journal(store, claim).started is None
 
 
-def require_ended(store: RunStore, claim: Claim, *, declared: bool = False) -> None:
-    """Nothing of the run works any more, nor can start: proved, or `declared` by a person."""
+def require_ended(store: RunStore, claim: Claim, *, declared: str | None = None) -> None:
+    """Nothing of the run works any more, nor can start: proved, or `declared` by a person.
+
+    Then its claim is the caller's.
+    """
     journal = collect_journal(store, claim)
     holder = holder_liveness(store, claim, journal)
-    over = holder.proved_dead or journal.ended is not None or declared
+    over = holder.proved_dead or journal.ended is not None or declared is not None
+    if over and not holder.alive:
+        store.take_over(claim.stack, claim.run, declared=declared)
     if holder.alive or (over and journal.started is None and not prevent_start(store, claim)):
         raise Busy(
             "HF-LOCK-2",

@@ -130,7 +130,7 @@ def store_run_secrets(store: RunStore, run: str, values: Iterable[str]) -> None:
 
 
 def stored_run_secrets(store: RunStore, run: str) -> frozenset[str]:
-    stored = store.runs.read(run, _SECRETS)
+    stored = store.runs.read(run, _SECRETS) if store.shows_output else None
     return frozenset(json.loads(stored)) if stored is not None else frozenset()
 
 

@@ -93,11 +93,14 @@ class RestoredPlan:
 
     def approvals(self, store: RunStore, digest: str) -> tuple[Approval, ...]:
         """A plan that was planned again takes over approvals and rejections, but no override."""
-        given = approvals_for(store, digest)
+        given = approvals_for(store, digest, self.bundle.stack)
         if self.replaced is None:
             return given
         kinds = {ApprovalKind.REJECTION, *(() if self.reasons else (ApprovalKind.APPROVAL,))}
-        return (*given, *(old for old in approvals_for(store, self.replaced) if old.kind in kinds))
+        return (
+            *given,
+            *(old for old in approvals_for(store, self.replaced, self.bundle.stack) if old.kind in kinds),
+        )
 
     @property
     def reasons(self) -> tuple[Reason, ...]:

@@ -167,8 +167,8 @@ def read_run(store: RunStore, run: str) -> Run | None:
         return None
     try:
         recorded = msgspec.convert({"id": run, **blob.document()}, Run)
-    except msgspec.ValidationError:
-        return Run(id=run, status=Status.UNKNOWN)
+    except (ValueError, UnknownOutcome):  # A ValidationError is a ValueError.
+        return Run(id=run, status=Status.UNKNOWN, notes=("its record cannot be read",))
     if blob.signed or (recorded.operation == _PLAN and recorded.status is not Status.APPLIED):
         return recorded
     return structs.replace(

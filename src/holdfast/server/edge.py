@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
+from posixpath import normpath
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -21,7 +22,7 @@ from holdfast import __version__
 from holdfast.server.exceptions import SlowBodyError, standard_denial
 from holdfast.server.guards import NOTES
 from holdfast.server.problems import MEDIA_TYPE, Denial
-from holdfast.store.server_states.rules import StateRefusal
+from holdfast.store.server_states.locks import StateRefusal
 from holdfast.system import clock
 from holdfast.system.http import is_local_address
 
@@ -36,6 +37,8 @@ METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "LOCK", "UNLO
 _FAILED: Final = 400
 _CODE: Final = re.compile(rb'"code":"(HF-[A-Z]+-[0-9]+)"')
 _HEALTH: Final = ("/healthz", "/readyz")
+_STATE: Final = re.compile(r"/+state(/|$)", re.IGNORECASE)
+"""Of a path that means a state: Terraform would take a 404 for "there is no state"."""
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -214,7 +217,14 @@ def _malformed(scope: Scope) -> Denial | None:
         return replace(standard_denial(400), headers=(("connection", "close"),))
     if fields.get(_SITE) == b"cross-site" and scope["method"] not in ("GET", "HEAD"):
         return standard_denial(403)
-    return None
+    if scope["raw_path"].startswith(b"/state/") or not _STATE.match(normpath(scope["path"])):
+        return None
+    return Denial(
+        status=400,
+        code="HF-STATE-40",
+        message="the address of a state begins with /state/",
+        hint="Use an address such as /state/network/prod.",
+    )
 
 
 class _Answer:

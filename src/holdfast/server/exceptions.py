@@ -16,7 +16,7 @@ from litestar.plugins.problem_details import (
 from holdfast.identity.roles import GRANTABLE
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import Denial, FieldProblem, denial_from
-from holdfast.store.server_states.rules import StateRefusal
+from holdfast.store.server_states.locks import StateRefusal
 
 _CODES = {
     400: ("HF-SRV-10", "the request is malformed", None),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.database.errors import DatabaseBusy, DatabaseRefused, DatabaseUnavailable
 from holdfast.kernel.errors import Exit, HoldfastError
-from holdfast.store.server_states.rules import StateRefusal
+from holdfast.store.server_states.locks import StateRefusal
 
 MEDIA_TYPE = "application/problem+json"
 UNAVAILABLE = 503

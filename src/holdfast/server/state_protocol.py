@@ -24,16 +24,11 @@ from holdfast.server.audit_log import ServerAudit
 from holdfast.server.exceptions import SlowBodyError
 from holdfast.server.guards import address_of
 from holdfast.server.problems import MEDIA_TYPE, UNAVAILABLE, Denial, denial_from
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import VersionPlace
-from holdfast.store.server_states.rows import Author, StateKey, StateRows
-from holdfast.store.server_states.rules import (
-    LONGEST_INFO,
-    Caller,
-    StateRefusal,
-    caller_of,
-    lock_request,
-    read_new_state,
-)
+from holdfast.store.server_states.locks import LONGEST_INFO, Caller, StateRefusal, caller_of, lock_request
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import read_new_state
 from holdfast.terraform.backend.rules import lock_id, matches_md5, md5_of
 
 Scope = MutableMapping[str, Any]
@@ -243,12 +238,7 @@ class StateProtocol:
         lease = request.caller.lease
         author = Author(who=request.caller.who, why=request.why, run=lease.run if lease is not None else None)
         place = self._rows.write(
-            request.key,
-            new,
-            author,
-            lock=request.lock,
-            number=request.number,
-            lease=lease,
+            request.key, new, author, request.caller, lock=request.lock, number=request.number
         )
         if place is None:
             return _Reply()

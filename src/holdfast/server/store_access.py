@@ -4,35 +4,51 @@
 written as a blob: approvals, authors and the audit log have routes that add the verified actor.
 
 The claim of a stack is the lease of the state of the same name, so that plain Terraform waits for a run and a
-run for plain Terraform. Removing the claim ends the lease, and with it the tokens of the run.
+run for plain Terraform. With the lease end the tokens of the run.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-from contextlib import suppress
 from typing import Final, NamedTuple
 
-from holdfast import __version__
-from holdfast.identity.principal import Principal
+from msgspec import Struct
+
+from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission
-from holdfast.kernel.errors import HoldfastError, UsageError
+from holdfast.server.blob_names import (
+    CLAIMS,
+    OF_STACKS,
+    RUNS,
+    absent,
+    changed,
+    decoded,
+    invalid,
+    require_name,
+)
+from holdfast.server.claims import ServerClaims, claim_of
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import roles_hint
 from holdfast.server.problems import Denial
+from holdfast.server.run_folders import RunFolder, RunFolders
 from holdfast.store.blob_cipher import OUTCOME, BlobCipher, needs_signature
 from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name
 from holdfast.store.database_blobs import DatabaseBlobs
-from holdfast.store.run_records import HEARTBEAT, IMPORTS_FOR, journal_name
-from holdfast.store.run_store import RunStore
-from holdfast.store.server_blobs import ABSENT, CHANGED
+from holdfast.store.retention import MAX_RUN_AGE
+from holdfast.store.run_records import HEARTBEAT, IMPORTS_FOR, TAIL
+from holdfast.store.run_store import IDENTITY, RunStore
 from holdfast.store.server_states.blobs import LOCKS, VERSIONS, StateBlobs
-from holdfast.store.server_states.rows import StateKey, StateRows
-from holdfast.store.server_states.rules import HolderKind, StateLock, StateRefusal, caller_of, run_lease
+from holdfast.store.server_states.changes import StateKey
+from holdfast.store.server_states.locks import (
+    HolderKind,
+    StateLock,
+    StateRefusal,
+    caller_of,
+    is_holder,
+)
+from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock
 
-CLAIMS: Final = "claims"
 _ACTS: Final = {
     Permission.PLAN: "plan",
     Permission.RUN: "apply",
@@ -40,25 +56,22 @@ _ACTS: Final = {
     Permission.WRITE_STATE: "write states",
     Permission.AUDIT: "read the audit log",
 }
-_RUNS: Final = "runs"
-_LONGEST_NAME: Final = 1000
+_JOURNAL: Final = "journal"
 
 
 class _Rule(NamedTuple):
     read: Permission = Permission.READ
     write: Permission | None = Permission.RUN
     """None: a route of its own writes it, or nothing does."""
-    of_stack: bool = False
-    """The second part of the name is a stack."""
     of_state: bool = False
-    """It belongs to the state of that stack too."""
+    """It belongs to the state of its stack too."""
 
 
-_STACK: Final = _Rule(of_stack=True)
-_SECRETS: Final = _Rule(read=Permission.READ_STATE, of_stack=True, of_state=True)
+_SECRETS: Final = _Rule(read=Permission.READ_STATE, of_state=True)
 _SERVERS: Final = _Rule(write=None)
+_OUTPUT: Final = _Rule(read=Permission.READ_STATE)
 _RULES: Final = {
-    "store.json": _SERVERS,
+    IDENTITY: _SERVERS,
     "approvals": _SERVERS,
     "authors": _SERVERS,
     "audit": _Rule(read=Permission.AUDIT, write=None),
@@ -69,15 +82,21 @@ _RULES: Final = {
     "backups": _SECRETS,
     "errored": _SECRETS,
     "files": _SECRETS,
-    CLAIMS: _STACK._replace(of_state=True),
-    "records": _STACK,
-    "hooks": _STACK,
-    "retired": _STACK,
-    "not-renamed": _STACK,
+    CLAIMS: _Rule(of_state=True),
     "runs/plan": _Rule(read=Permission.READ_PLAN, write=Permission.PLAN),
-    "runs/key": _SERVERS,
+    # What Terraform printed is not masked.
+    f"runs/{_JOURNAL}": _OUTPUT,
+    f"runs/{TAIL}": _OUTPUT,
+    "runs/secrets": _OUTPUT,
+    "runs/key": _Rule(read=Permission.READ_STATE, write=None),
 }
 """By the first part of a name; `audit/marks` by two; in the folder of a run also by the last part."""
+
+
+class _Record(Struct, frozen=True, kw_only=True):
+    """The first blob of a run, if it has no claim."""
+
+    stack: str
 
 
 class StoreAccess:
@@ -91,54 +110,63 @@ class StoreAccess:
         self._principal = principal
         self._tenant = principal.home_tenant
         self._tag = tag or clock.random_token()
-        self._stacks: dict[str, str | None] = {}
-        blobs = DatabaseBlobs(rows.database, self._tenant, new_tag=lambda: self._tag)
-        self._encrypted = EncryptedBlobs(blobs, lambda: self._cipher)
-        self._states = StateBlobs(rows, self._tenant, caller_of(principal))
+        self._blobs = DatabaseBlobs(rows.database, self._tenant, new_tag=lambda: self._tag)
+        self._encrypted = EncryptedBlobs(self._blobs, lambda: self._cipher)
+        self._caller = caller_of(principal)
+        self._states = StateBlobs(rows, self._tenant, self._caller)
+        self._runs = RunFolders(rows.database, self._tenant)
+        self._claims = ServerClaims(
+            rows,
+            self._tenant,
+            self._caller,
+            runs=self._runs,
+            blobs=self._blobs,
+            cipher=lambda: self._cipher,
+        )
 
     def read(self, name: str) -> StoredBlob:
         self._require(name, "read")
-        blob = self._blobs(name).read(name)
+        blob = self._store_of(name).read(name)
         if blob is None:
-            raise _absent(name)
+            raise absent(name)
         return blob
 
     def create(self, name: str, data: bytes) -> str:
         self._require(name, "write", data)
         if _folder(name) == CLAIMS:
-            return self._claim(name, data)
+            self._claims.take(name, data)
+            return self._tag
         try:
-            created = self._blobs(name).create(name, data)
-        except (ValueError, KeyError, TypeError):
-            raise _invalid("the version of a state does not say what it is") from None
+            created = self._store_of(name).create(name, data)
+        except ValueError:
+            raise invalid("the version of a state does not say what it is") from None
         if not created:
-            raise _changed(name)
+            raise changed(name)
         return self._tag
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
-        self._require(name, "write", data)
-        new = self._blobs(name).replace(name, data, tag=tag)
+        self._require_overwritable(name, data)
+        new = self._encrypted.replace(name, data, tag=tag)
         if new is None:
-            raise _changed(name)
+            raise changed(name)
         return new
 
     def write(self, name: str, data: bytes, *, durable: bool) -> str:
-        self._require(name, "write", data)
-        if _folder(name) in {VERSIONS, CLAIMS}:
-            raise _invalid("a version of a state or a claim is created, never overwritten")
+        self._require_overwritable(name, data)
         self._encrypted.write(name, data, durable=durable)
-        if name.endswith(f"/{HEARTBEAT}") and "fence" in self._principal.claims:
+        if name.endswith(f"/{HEARTBEAT}"):
             self._renew_lease()
         return self._tag
 
     def remove(self, name: str, tag: str | None) -> None:
-        self._require(name, "write")
-        claim = self._encrypted.read(name) if _folder(name) == CLAIMS else None
-        if not self._blobs(name).remove(name, tag=tag):
-            exists = (self._states if _folder(name) == VERSIONS else self._encrypted.blobs).read(name)
-            raise _changed(name) if exists is not None else _absent(name)
-        if claim is not None:
-            self._end_lease(name, str(claim.document().get("run")))
+        self._require(name, "remove")
+        if _folder(name) == CLAIMS:
+            self._claims.release(name, tag)
+            return
+        self._require_unsigned(name)
+        if not self._store_of(name).remove(name, tag=tag):
+            exists = (self._states if _folder(name) == VERSIONS else self._blobs).read(name)
+            raise changed(name) if exists is not None else absent(name)
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Those that the caller may read."""
@@ -147,115 +175,128 @@ class StoreAccess:
             names = self._states.names(folder or VERSIONS)
         if _folder(folder) != VERSIONS:
             names = tuple(sorted((*names, *self._encrypted.names(folder))))
+        if _folder(folder) in {"", RUNS}:
+            self._runs.read_all()
         return tuple(name for name in names if self._may(name, "read"))
 
     def require_writable(self, name: str) -> None:
         """As far as that is known without the content."""
         self._require(name, "write")
 
-    def require_journal(self, run: str) -> None:
-        """That the caller may write the journal of this run."""
-        self._require(journal_name(run), "write")
-
-    def lease(self, stack: str) -> StateLock | None:
-        """That of a run."""
+    def lease(self, stack: str, run: str) -> StateLock | None:
+        """That of this run, if it is the caller's."""
         row, _ = self._rows.look(StateKey(self._tenant, stack))
         lock = row.lock if row is not None else None
-        return lock if lock is not None and lock.kind is HolderKind.RUN else None
+        if lock is None or (lock.kind, lock.run) != (HolderKind.RUN, run):
+            return None
+        return lock if is_holder(lock, self._caller) else None
+
+    def owns_run(self, run: str, stack: str) -> bool:
+        return self._runs.of(run) == (stack, self._caller.subject)
+
+    def take_over(self, stack: str, run: str, *, declared: str | None) -> None:
+        self._require(f"{CLAIMS}/{encode_name(stack)}", "write")
+        self._claims.take_over(stack, run, declared=declared)
 
     @functools.cached_property
     def _cipher(self) -> BlobCipher:
         """Signs what a caller writes who may apply: what a plan job writes does not count as much."""
-        if self._principal.may(Permission.RUN) or self._principal.kind == "run":
+        if self._principal.may(Permission.RUN) or self._principal.kind == RUN:
             return self._store.cipher
         return self._store.cipher_with(self._store.key.without_private())
 
-    def _blobs(self, name: str) -> EncryptedBlobs | StateBlobs:
+    def _store_of(self, name: str) -> EncryptedBlobs | StateBlobs | DatabaseBlobs:
+        if name == IDENTITY:
+            return self._blobs  # The only blob that is not encrypted.
         return self._states if _folder(name) in {VERSIONS, LOCKS} else self._encrypted
 
-    def _require(self, name: str, what: str, data: bytes = b"") -> None:
+    def _require(self, name: str, what: str, data: bytes | None = None) -> None:
+        """`data`: what is written; of a new run it says to which stack that belongs."""
         require_name(name)
-        if not self._may(name, what, data):
+        if not self._may(name, what) or (data is not None and not self._may_begin(name, data)):
             raise problem(_refusal(self._principal, name, what))
 
-    def _may(self, name: str, what: str, data: bytes = b"") -> bool:
+    def _require_overwritable(self, name: str, data: bytes) -> None:
+        self._require(name, "write", data)
+        if _folder(name) in {VERSIONS, CLAIMS}:
+            raise invalid("a version of a state or a claim is created, never overwritten")
+        self._require_unsigned(name)
+
+    def _require_unsigned(self, name: str) -> None:
+        """A plan job does not touch what an apply wrote."""
+        if self._cipher.signer is None and not needs_signature(name):
+            existing = self._encrypted.read(name)
+            if existing is not None and existing.signed:
+                raise problem(_refusal(self._principal, name, "overwrite"))
+
+    def _may(self, name: str, what: str) -> bool:
         who = self._principal
-        if who.kind == "run":
+        if who.kind == RUN:
             return self._run_may(name, what)
         rule = _rule(name)
         permission = rule.read if what == "read" else rule.write
         if permission is None or not who.may(permission):
             return False
+        if _folder(name) == RUNS:
+            return self._may_in_run(name.split("/")[1], what)
         of = decode_name(f"{name}/".split("/")[1])
         if _folder(name) == VERSIONS:
             return who.may_read_state(of) if what == "read" else who.may_write_state(of)
-        if _folder(name) == _RUNS and "*" not in who.stacks:
-            return self._covers_run(of, what, outcome=data if name.endswith(f"/{OUTCOME}") else b"")
-        return (not rule.of_stack or who.covers_stack(of)) and (not rule.of_state or who.covers_state(of))
+        in_stacks = _folder(name) not in OF_STACKS or who.covers_stack(of)
+        return in_stacks and (not rule.of_state or who.covers_state(of))
 
-    def _covers_run(self, run: str, what: str, *, outcome: bytes) -> bool:
-        """Whether the run is one of the caller's stacks. A run that is not recorded yet may be written."""
-        stack = self._stack_of_run(run)
-        given = _field(outcome, "stack") if outcome else None
-        if stack is None and given is None:
-            return what == "write" or not self._encrypted.names(f"{_RUNS}/{run}")
-        return all(self._principal.covers_stack(known) for known in (stack, given) if known is not None)
+    def _may_in_run(self, run: str, what: str) -> bool:
+        folder = self._runs.of(run)
+        if folder is None:
+            return True  # It has no blobs; the first one names its stack.
+        if not self._principal.covers_stack(folder.stack):
+            return False
+        if what == "remove":
+            return self._is_old(run, folder.stack)
+        return what == "read" or folder.holder == self._caller.subject
 
-    def _stack_of_run(self, run: str) -> str | None:
-        """From its lease, or from what it recorded."""
-        if run not in self._stacks:
-            stack = self._rows.leased_by(self._tenant, run)
-            for name in (OUTCOME, IMPORTS_FOR):
-                # What cannot be read is of no stack.
-                with suppress(HoldfastError):
-                    blob = self._encrypted.read(f"{_RUNS}/{run}/{name}") if stack is None else None
-                    stack = _field(blob.data, "stack") if blob is not None else stack
-            self._stacks[run] = stack
-        return self._stacks[run]
+    def _is_old(self, run: str, stack: str) -> bool:
+        """Runs are history: they are removed when retention says so, by whoever applies then."""
+        if clock.now().timestamp() - clock.created_at(run) <= MAX_RUN_AGE:
+            return False
+        claim = self._encrypted.read(f"{CLAIMS}/{encode_name(stack)}")
+        return claim is None or claim_of(claim.data).run != run
+
+    def _may_begin(self, name: str, data: bytes) -> bool:
+        """A run without a claim begins with a record that names its stack."""
+        if _folder(name) != RUNS or self._principal.kind == RUN:
+            return True
+        _, run, *_, last = name.split("/")
+        if self._runs.of(run) is not None:
+            return True
+        if last not in {OUTCOME, IMPORTS_FOR}:
+            raise invalid("the first blob of a run is its claim, or a record that names its stack")
+        stack = decoded(data, _Record, "the record of a run does not name its stack").stack
+        if not self._principal.covers_stack(stack):
+            return False
+        folder = RunFolder(stack, self._caller.subject)
+        return self._runs.create(run, folder).holder == folder.holder
 
     def _run_may(self, name: str, what: str) -> bool:
         """The token of one run: its own state and journal. Without a lease it only reads."""
         claims = self._principal.claims
         state, journal = encode_name(claims["state"]), claims.get("journal")
+        if what == "remove" or (what == "write" and self._caller.lease is None):
+            return False
         if name.startswith(f"{VERSIONS}/{state}/"):
             may = self._principal.may_read_state if what == "read" else self._principal.may_write_state
             return may(claims["state"])
         if what == "read" and name == f"{CLAIMS}/{state}":
             return True
-        own = journal is not None and name.startswith(f"runs/{journal}/")
-        return own and (what == "read" or _rule(name).write is not None)
-
-    def _claim(self, name: str, data: bytes) -> str:
-        stack, run = decode_name(name.split("/")[1]), _run_of(data)
-        if not self._encrypted.create(name, data):
-            raise _changed(name)
-        key = StateKey(self._tenant, stack)
-        request = run_lease(
-            run, run, who=self._principal.name, created=clock.now().isoformat(), version=__version__
-        )
-        try:
-            with self._rows.change(key) as change:
-                lock = change.row.lock
-                if lock is not None and lock.kind is HolderKind.RUN:
-                    # Of a run that has no claim any more.
-                    change.release(lock)
-            self._rows.lock(key, request)
-        except BaseException:
-            self._encrypted.remove(name, tag=self._tag)
-            raise
-        return self._tag
-
-    def _end_lease(self, name: str, run: str) -> None:
-        with self._rows.change(StateKey(self._tenant, decode_name(name.split("/")[1]))) as change:
-            lock = change.row.lock
-            if lock is not None and lock.run == run:
-                change.release(lock)
+        own = journal is not None and name.startswith(f"{RUNS}/{journal}/")
+        return own and (what == "read" or _last(name) in {_JOURNAL, HEARTBEAT})
 
     def _renew_lease(self) -> None:
-        claims = self._principal.claims
+        if self._caller.lease is None:
+            return
+        run, number = self._caller.lease
         try:
-            key = StateKey(self._tenant, claims["state"])
-            self._rows.heartbeat(key, claims["run"], int(claims["fence"]))
+            self._rows.heartbeat(StateKey(self._tenant, self._principal.claims["state"]), run, number)
         except StateRefusal:
             return
 
@@ -268,7 +309,7 @@ def _refusal(who: Principal, name: str, what: str) -> Denial:
     if permission is None:
         message, hint = f"only the server may {what} {_folder(name)}", None
     elif who.may(permission):
-        message = f"the token of {who.name} ({who.role}) does not cover this stack"
+        message = f"the token of {who.name} ({who.role}) does not cover this stack, or the run is another's"
     else:
         message = f"{who.name} ({who.role}) may not {_ACTS.get(permission, what)}"
         hint = roles_hint(permission)
@@ -279,10 +320,15 @@ def _folder(name: str) -> str:
     return name.partition("/")[0]
 
 
+def _last(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return _JOURNAL if last.startswith(f"{_JOURNAL}-") else last
+
+
 def _rule(name: str) -> _Rule:
     parts = name.split("/")
-    if parts[0] == "runs":
-        return _RULES.get(f"runs/{parts[-1]}") or _Rule(write=_written_by(name))
+    if parts[0] == RUNS:
+        return _RULES.get(f"{RUNS}/{_last(name)}") or _Rule(write=_written_by(name))
     rule = _RULES.get("/".join(parts[:2])) or _RULES.get(parts[0])
     return rule or _Rule(write=_written_by(name))
 
@@ -290,40 +336,3 @@ def _rule(name: str) -> _Rule:
 def _written_by(name: str) -> Permission:
     """What a plan job may write without the apply key, it may write here."""
     return Permission.RUN if needs_signature(name) else Permission.PLAN
-
-
-def require_name(name: str) -> None:
-    parts = name.split("/")
-    if len(name) > _LONGEST_NAME or not name.isprintable() or any(part in {"", ".", ".."} for part in parts):
-        raise _invalid("the name of the blob is not valid")
-    if parts[0] in {VERSIONS, LOCKS} and (
-        len(parts) != (3 if parts[0] == VERSIONS else 2) or not (parts[-1].isdigit() or parts[0] == LOCKS)
-    ):
-        raise _invalid("the name of the version of a state is not valid")
-
-
-def _run_of(claim: bytes) -> str:
-    if (run := _field(claim, "run")) is None:
-        raise _invalid("the claim does not name its run")
-    return run
-
-
-def _field(data: bytes, name: str) -> str | None:
-    """Of a document that a client wrote."""
-    try:
-        value = json.loads(data)[name]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return value if isinstance(value, str) else None
-
-
-def _absent(name: str) -> Exception:
-    return problem(Denial(status=404, code=ABSENT, message=f"there is no blob {name}"))
-
-
-def _changed(name: str) -> Exception:
-    return problem(Denial(status=412, code=CHANGED, message=f"{name} was changed or exists"))
-
-
-def _invalid(message: str) -> UsageError:
-    return UsageError("HF-STORE-25", message, hint="Use the client of Holdfast: `store: https://HOST`.")

@@ -13,9 +13,11 @@ from holdfast.secrets.redact import Redactor
 from holdfast.states.rollback import CurrentState, content_to_restore
 from holdfast.states.versions import LoadedVersion, VersionInfo
 from holdfast.store.run_store import StateRecord
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import VersionPlace
-from holdfast.store.server_states.rows import Author, StateKey, StateRows
-from holdfast.store.server_states.rules import Caller, read_new_state, refuse_locked
+from holdfast.store.server_states.locks import Caller
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import read_new_state, refuse_locked
 from holdfast.store.server_states.versions import StateVersion, StateVersions
 from holdfast.system import clock
 from holdfast.terraform.statefile.diff import StateDiff, diff_states

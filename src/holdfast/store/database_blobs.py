@@ -8,13 +8,18 @@ here (`EncryptedBlobs`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.store.blobs import StoredBlob
 from holdfast.store.run_store import IDENTITY
 from holdfast.system import clock
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 _TRIES = 3
 
@@ -61,12 +66,18 @@ class DatabaseBlobs:
     ) -> None:
         """`new_tag`: a client that recognises its own write by its tag chooses that."""
         self.shown = f"of the tenant {tenant} in the database {database.shown}"
-        self._database = database
+        self._transaction: Callable[..., AbstractContextManager[Any]] = database.transaction
         self._tenant = tenant
         self._new_tag = new_tag
 
+    def within(self, connection: Connection[Any]) -> DatabaseBlobs:
+        """The same blobs, in the transaction of this connection."""
+        blobs = copy(self)
+        blobs._transaction = lambda **_: nullcontext(connection)  # noqa: SLF001 - of this class
+        return blobs
+
     def read(self, name: str) -> StoredBlob | None:
-        with self._database.transaction(single=True) as connection:
+        with self._transaction(single=True) as connection:
             row = connection.execute(_READ, (self._tenant, name), binary=True).fetchone()
         return StoredBlob(data=row[0], tag=row[1]) if row is not None else None
 
@@ -87,7 +98,7 @@ class DatabaseBlobs:
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names below a folder are a range: `0` follows `/`."""
-        with self._database.transaction(single=True) as connection:
+        with self._transaction(single=True) as connection:
             if folder:
                 rows = connection.execute(_NAMES, (self._tenant, f"{folder}/", f"{folder}0")).fetchall()
             else:
@@ -112,7 +123,7 @@ class DatabaseBlobs:
         """The tag that the statement returns, and how often it was tried."""
         for attempt in range(1, _TRIES + 1):
             try:
-                with self._database.transaction(durable=durable, single=True) as connection:
+                with self._transaction(durable=durable, single=True) as connection:
                     row = connection.execute(statement, {**values, "tenant": self._tenant}).fetchone()
             except DatabaseUnavailable:
                 if attempt == _TRIES:

@@ -56,7 +56,10 @@ def remove_orphaned_output(store: RunStore, memory: Path = output_buffer.MEMORY)
 
 
 def prune_states(store: RunStore, stack: str, settings: BackupSettings) -> tuple[str, ...]:
-    """Remove versions of a managed state and backups that are too many and too old; the names removed."""
+    """Remove versions of a managed state and backups that are too many and too old; the names removed.
+
+    A server prunes the versions of its states itself.
+    """
 
     def version_written(name: str) -> str | None:
         version = store.states.version(stack, int(name))
@@ -67,7 +70,8 @@ def prune_states(store: RunStore, stack: str, settings: BackupSettings) -> tuple
         return backup.at if backup is not None else None
 
     now = clock.now()
-    versions = tuple(str(number) for number in reversed(store.states.numbers(stack)))
+    numbers = store.states.numbers(stack) if not store.on_server else ()
+    versions = tuple(str(number) for number in reversed(numbers))
     old_versions = expired(versions, version_written, settings, now=now, current=versions[:1])
     for name in old_versions:
         store.states.drop(stack, int(name))

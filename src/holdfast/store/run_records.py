@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from holdfast.kernel.secret import masked_repr
 from holdfast.store.blob_cipher import OUTCOME
-from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name, to_json
+from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name, to_json, unreadable
 from holdfast.store.journal import Journal, read_journal
 
 
@@ -45,10 +45,12 @@ class Claims:
         blob = self._encrypted.read(_name(stack))
         if blob is None:
             return None
-        document = json.loads(blob.data)
-        return StoredClaim(
-            stack=document["stack"], run=document["run"], intent=document["intent"], tag=blob.tag
-        )
+        try:
+            document = json.loads(blob.data)
+            stack, run, intent = (document[name] for name in ("stack", "run", "intent"))
+        except (ValueError, KeyError, TypeError):
+            raise unreadable(f"the claim of {stack} in {self._encrypted.blobs.shown} is not valid") from None
+        return StoredClaim(stack=stack, run=run, intent=intent, tag=blob.tag)
 
     def all(self) -> tuple[StoredClaim, ...]:
         names = [name.split("/")[1] for name in self._encrypted.names("claims")]
@@ -99,13 +101,15 @@ class RunRecords:
 
     def journal(self, run: str) -> Journal:
         """All pieces, in order."""
-        names = [name for name in self._encrypted.names(f"runs/{run}") if "/journal-" in name]
+        stored = self._encrypted.names(f"runs/{run}")
+        names = [name for name in stored if "/journal-" in name]
         if journal_name(run, 0) in names:
             names = [journal_name(run, 0)]
         pieces = (self._encrypted.blobs.read(name) for name in names)
         content = b"".join(piece.data for piece in pieces if piece is not None)
         journal = read_journal(self._encrypted.cipher, run, content)
-        if journal.ended is not None or (tail := self.read(run, TAIL)) is None:
+        tail = self.read(run, TAIL) if f"runs/{run}/{TAIL}" in stored else None
+        if journal.ended is not None or tail is None:
             return journal
         lines = tuple(line for line in tail.split(b"\n") if line)
         if len(lines) <= len(journal.lines):

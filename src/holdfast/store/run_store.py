@@ -264,6 +264,18 @@ class RunStore:
         del run, stack
         return {"store": describe(self.blobs), "keys": self.cipher.grant(read=read, write=write)}
 
+    def take_over(self, stack: str, run: str, *, declared: str | None = None) -> None:
+        """Before the claim of a run that is proved or `declared` dead is used or released.
+
+        A server asks for it: there, claims belong to the verified person who took them.
+        """
+        del stack, run, declared
+
+    @property
+    def shows_output(self) -> bool:
+        """Whether the caller may read what Terraform printed."""
+        return True
+
     @property
     def is_ci(self) -> bool:
         """Whether the server verified that CI acts."""

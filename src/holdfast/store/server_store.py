@@ -20,6 +20,7 @@ from holdfast.store.approvals import Approval, Approvals
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, unreadable
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ServerBlobs, ServerCipher
+from holdfast.store.stack_names import StackNames
 from holdfast.system import clock
 
 RUN_KEY = "key"
@@ -59,6 +60,10 @@ class ServerRunStore(RunStore):
     @functools.cached_property
     def approvals(self) -> Approvals:
         return ServerApprovals(self.encrypted, self._server)
+
+    @functools.cached_property
+    def names(self) -> StackNames:
+        return ServerStackNames(self.encrypted, self._server)
 
     @property
     def can_apply(self) -> bool:
@@ -121,6 +126,14 @@ class ServerRunStore(RunStore):
     def _grant(self, wanted: Mapping[str, object]) -> dict[str, Any]:
         return self._server.call("POST", "/grants", wanted)
 
+    def take_over(self, stack: str, run: str, *, declared: str | None = None) -> None:
+        """Refused while the run of another person has a heartbeat."""
+        self._server.call("POST", "/takeovers", {"stack": stack, "run": run, "reason": declared})
+
+    @property
+    def shows_output(self) -> bool:
+        return bool(self.session["can_read_states"])
+
     def append_audit(self, documents: Sequence[dict[str, object]]) -> dict[str, Any]:
         return self._server.call("POST", "/audit", {"batch": clock.new_id(), "entries": list(documents)})
 
@@ -133,6 +146,20 @@ class ServerRunStore(RunStore):
         if blob is None:
             raise unreadable(f"the key of the journal of run {run} is missing in {self.blobs.shown}")
         return blob.data
+
+
+class ServerStackNames(StackNames):
+    """The server renames the state itself, with its versions."""
+
+    moved = tuple(folder for folder in StackNames.moved if folder != "states")
+
+    def __init__(self, encrypted: EncryptedBlobs, server: ServerBlobs) -> None:
+        super().__init__(encrypted)
+        self._server = server
+
+    def remove_old(self, old: str, new: str) -> None:
+        super().remove_old(old, new)
+        self._server.call("POST", "/renames", {"old": old, "new": new})
 
 
 class ServerApprovals(Approvals):

@@ -18,6 +18,8 @@ _MOVED = ("states", "backups", "errored", "files")
 
 
 class StackNames:
+    moved: tuple[str, ...] = _MOVED
+
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 
@@ -78,7 +80,7 @@ class StackNames:
     def _pairs(self, old: str, new: str) -> tuple[tuple[str, str], ...]:
         moved = (
             (name, f"{folder}/{encode_name(new)}/{name.split('/', 2)[2]}")
-            for folder in _MOVED
+            for folder in self.moved
             for name in self._encrypted.names(f"{folder}/{encode_name(old)}")
         )
         return (applied_name(old), applied_name(new)), (due_hooks_name(old), due_hooks_name(new)), *moved

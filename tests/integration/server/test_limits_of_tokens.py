@@ -119,7 +119,11 @@ def test_a_run_may_save_its_state_after_the_token_that_began_it_expired(server: 
     ci = server.send("POST", TOKENS, {"role": "ci", "expires": 600}).document
     claim = f"{BLOBS}/claims/a"
     claimed = server.send(
-        "PUT", claim, token=ci["token"], body=b'{"run":"R1"}', headers={"if-none-match": "*"}
+        "PUT",
+        claim,
+        token=ci["token"],
+        body=b'{"stack":"a","run":"R1","intent":{}}',
+        headers={"if-none-match": "*"},
     )
     assert claimed.status == 200
     wanted = {"stack": "a", "run": "R1", "writes_state": True, "journal": "R1"}
@@ -170,7 +174,7 @@ def test_a_body_is_not_received_for_what_may_not_be_written(server: MadeServer) 
 
 def test_bodies_that_do_not_fit_into_memory_are_refused(database: Database) -> None:
     with made_server(database, limits={"receiving": 50_000}) as server:
-        for method, path in (("PUT", f"{BLOBS}/runs/x/plan"), ("POST", "/state/a")):
+        for method, path in (("PUT", f"{BLOBS}/files/x/plan"), ("POST", "/state/a")):
             answer = server.send(method, path, body=b"x" * 60_000)
             assert (answer.status, answer.problem["code"]) == (503, "HF-STATE-56")
-        assert server.send("PUT", f"{BLOBS}/runs/x/plan", body=b"x" * 40_000).status == 200
+        assert server.send("PUT", f"{BLOBS}/files/x/plan", body=b"x" * 40_000).status == 200

@@ -56,6 +56,8 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("DELETE", BLOB): Permission.STORE,
     ("POST", f"{STORE}/grants"): Permission.STORE,
     ("POST", f"{STORE}/audit"): Permission.STORE,
+    ("POST", f"{STORE}/takeovers"): Permission.RUN,
+    ("POST", f"{STORE}/renames"): Permission.RUN,
     ("POST", f"{STORE}/approvals"): Permission.APPROVE,
     ("POST", f"{STORE}/authors"): Permission.PLAN,
     ("POST", f"{STORE}/exchange"): Permission.OPEN_PLAN,

@@ -21,8 +21,8 @@ from holdfast.server.audit_log import ServerAudit
 from holdfast.server.problems import MEDIA_TYPE, denial_from
 from holdfast.server.routes.states import ROUTES, states_router
 from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.locks import Caller, StateRefusal, lock_request, run_lease
 from holdfast.store.server_states.rows import StateRows
-from holdfast.store.server_states.rules import Caller, StateRefusal, lock_request, run_lease
 
 
 def _principal(request: Request[Any, Any, Any]) -> Principal:

@@ -19,8 +19,8 @@ from state_backend_made import StateBackend, lock_info, state
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.locks import Caller, run_lease
 from holdfast.store.server_states.rows import StateRows
-from holdfast.store.server_states.rules import Caller, run_lease
 
 LEASE = run_lease("run-1", "run-1", who="ci", created="2026-01-01T00:00:00Z", version="1")
 NEXT = run_lease("run-2", "run-2", who="ci", created="2026-01-01T00:00:00Z", version="1")

@@ -26,14 +26,21 @@ from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_blobs import ServerBlobs
+from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.cipher import StateCipher
-from holdfast.store.server_states.rows import StateKey, StateRows
-from holdfast.store.server_states.rules import Caller
+from holdfast.store.server_states.locks import Caller
+from holdfast.store.server_states.rows import StateRows
 from holdfast.system import environment
 
 NEW = Key.of(bytes(32))
-SIGNED = {"records/a": b"1", "used/d": b"2", "runs/1/journal-000001": b"3", "leases/lanes/x": b'{"n":1}'}
-UNSIGNED = {"planning/a": b"4", "runs/2/outcome": b"5"}
+SIGNED = {
+    "records/a": b"1",
+    "used/d": b"2",
+    "runs/1/imports-for": b'{"stack":"a"}',
+    "runs/1/journal-000001": b"3",
+    "leases/lanes/x": b'{"n":1}',
+}
+UNSIGNED = {"planning/a": b"4", "runs/2/outcome": b'{"stack":"a"}'}
 
 
 def rotation_of(database: Database, *, new: Key = NEW, log: ListLog | None = None) -> ServerRotation:

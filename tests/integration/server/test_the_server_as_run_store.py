@@ -39,6 +39,9 @@ EVERYONE = frozenset(GRANTABLE)
 RUNNERS = frozenset({OPERATOR, ADMIN, CI})
 PLANNERS = RUNNERS | {PLANNER}
 NOBODY: frozenset[Role] = frozenset()
+OLD = "0" * 26
+"""The id of a run of long ago, which may be removed."""
+CLAIM = b'{"stack":"a","run":"01RUN","intent":{}}'
 BLOBS: dict[str, tuple[frozenset[Role], frozenset[Role]]] = {
     "store.json": (EVERYONE, NOBODY),
     "approvals/d/1": (EVERYONE, NOBODY),
@@ -57,10 +60,12 @@ BLOBS: dict[str, tuple[frozenset[Role], frozenset[Role]]] = {
     "used/d": (EVERYONE, RUNNERS),
     "leases/lanes/x": (EVERYONE, RUNNERS),
     "applied/names/a": (EVERYONE, RUNNERS),
-    "runs/1/outcome": (EVERYONE, PLANNERS),
-    "runs/1/plan": (PLANNERS | {APPROVER}, PLANNERS),
-    "runs/1/journal-000001": (EVERYONE, RUNNERS),
-    "runs/1/key": (EVERYONE, NOBODY),
+    f"runs/{OLD}/outcome": (EVERYONE, PLANNERS),
+    f"runs/{OLD}/plan": (PLANNERS | {APPROVER}, PLANNERS),
+    f"runs/{OLD}/heartbeat": (EVERYONE, RUNNERS),
+    f"runs/{OLD}/journal-000001": (PLANNERS, RUNNERS),
+    f"runs/{OLD}/secrets": (PLANNERS, RUNNERS),
+    f"runs/{OLD}/key": (PLANNERS, NOBODY),
     "planning/a": (EVERYONE, PLANNERS),
     "pull-requests/1": (EVERYONE, PLANNERS),
     "anything/else": (EVERYONE, RUNNERS),
@@ -85,7 +90,7 @@ def shared(postgres: MadePostgres) -> Iterator[MadeServer]:
 def server(shared: MadeServer) -> MadeServer:
     with shared.database.transaction() as connection:
         connection.execute("truncate states cascade")
-        connection.execute("truncate blobs")
+        connection.execute("truncate blobs, run_folders")
     return shared
 
 
@@ -113,8 +118,10 @@ def snapshot(run: str | None, serial: int = 1) -> StateSnapshot:
 @pytest.mark.parametrize("role", GRANTABLE)
 def test_each_role_reads_and_writes_its_blobs(shared: MadeServer, role: Role) -> None:
     blobs = blobs_of(shared, role, tenant=f"tenant-{role}")
+    if role in RUNNERS:
+        assert blobs.create("claims/a", CLAIM)  # A state is written under the lease of a run.
     for name, (readers, writers) in BLOBS.items():
-        content = b'{"why":"apply","run":null}\n' + STATE if name.startswith("states/") else b'{"run":"1"}'
+        content = b'{"why":"apply","run":null}\n' + STATE if name.startswith("states/") else CLAIM
         for allowed, act in (
             (writers, partial(blobs.create, name, content)),
             (readers, partial(blobs.read, name)),
@@ -142,7 +149,7 @@ def test_a_token_is_limited_to_its_stacks(server: MadeServer) -> None:
 
 @pytest.mark.parametrize("role", GRANTABLE)
 def test_a_token_is_limited_to_the_runs_of_its_stacks(server: MadeServer, role: Role) -> None:
-    """By what a run recorded or, before that, by its lease; and in another tenant there is nothing."""
+    """And writes only its own; in another tenant there is nothing."""
     everything = store_of(server, ADMIN)
     for stack in ("dev/a", "prod/a"):
         everything.claims.take(StoredClaim(stack=stack, run=f"leased-{stack[:-2]}", intent={}))
@@ -150,33 +157,35 @@ def test_a_token_is_limited_to_the_runs_of_its_stacks(server: MadeServer, role: 
         everything.runs.write(f"imports-{stack[:-2]}", IMPORTS_FOR, b'{"stack":"%s"}' % stack.encode())
     names = ("journal-000001", "plan", "heartbeat", "secrets")
     runs = [f"{kind}-{folder}" for kind in ("leased", "ended", "imports") for folder in ("dev", "prod")]
-    for run in (*runs, "unrecorded"):
-        for name in names:
-            everything.runs.write(run, name, b"1")
+    for path in (f"runs/{run}/{name}" for run in runs for name in names):
+        everything.blobs.write(path, b"1")
     limited = blobs_of(server, role, stacks=("dev/*", "?"))
     elsewhere = blobs_of(server, role, tenant="other", stacks=("dev/*",))
-    for path in (f"runs/{run}/{name}" for run in (*runs, "unrecorded") for name in names):
-        if path.endswith("/plan") and role not in PLANNERS:
+    for path in (f"runs/{run}/{name}" for run in runs for name in names):
+        if not path.endswith("/heartbeat") and role not in PLANNERS:
             continue
         assert elsewhere.read(path) is None
         with nullcontext() if "-dev/" in path else refused("HF-STORE-24", Refused):
             assert limited.read(path) is not None
-        if "-prod/" in path:
-            for act in (partial(limited.write, path, b"2"), partial(limited.remove, path)):
-                with refused("HF-STORE-24", Refused):
-                    act()
+        for act in (partial(limited.write, path, b"2"), partial(limited.remove, path)):
+            with refused("HF-STORE-24", Refused):
+                act()
     assert {name.split("/")[1] for name in limited.names("runs")} == {run for run in runs if "dev" in run}
     assert elsewhere.names("runs") == ()
     assert limited.read("runs/new/outcome") is None
     if role not in PLANNERS:
         return
-    limited.write("runs/new/plan", b"1")
-    with refused("HF-STORE-24", Refused):
-        limited.write("runs/new/outcome", b'{"stack":"prod/a"}')
+    # The first record of a run says whose it is.
+    with refused("HF-STORE-25", UsageError):
+        limited.write("runs/new/plan", b"1")
+    for content, code in ((b"[]", "HF-STORE-25"), (b'{"stack":"prod/a"}', "HF-STORE-24")):
+        with refused(code):
+            limited.write("runs/new/outcome", content)
     limited.write("runs/new/outcome", b'{"stack":"dev/b"}')
+    limited.write("runs/new/plan", b"1")
     assert limited.read("runs/new/plan") is not None
     token = server.token(role, stacks=("dev/*",), states=("dev/*",))
-    for stolen in ("ended-prod", "leased-prod"):
+    for stolen in ("ended-prod", "leased-prod", "ended-dev"):
         with refused("HF-STORE-24", Refused):
             limited.write(f"runs/{stolen}/outcome", b'{"stack":"dev/a"}')
         wanted = {"stack": "dev/a", "journal": stolen}
@@ -193,8 +202,8 @@ def test_another_tenant_has_another_store(server: MadeServer) -> None:
 def test_what_a_plan_job_writes_is_not_signed(server: MadeServer) -> None:
     """So that the outcome of an apply counts only from those who may apply."""
     planner, operator = store_of(server, PLANNER), store_of(server, OPERATOR)
-    planner.runs.finish("1", {"status": "applied"})
-    operator.runs.finish("2", {"status": "applied"})
+    planner.runs.finish("1", {"stack": "a", "status": "applied"})
+    operator.runs.finish("2", {"stack": "a", "status": "applied"})
     signed = [blob.signed for run in ("1", "2") if (blob := operator.runs.outcome_blob(run))]
     assert signed == [False, True]
     assert (planner.can_apply, operator.can_apply) == (False, True)
@@ -205,6 +214,7 @@ def test_what_a_plan_job_writes_is_not_signed(server: MadeServer) -> None:
 def test_nothing_is_stored_in_plain_text(server: MadeServer) -> None:
     store = store_of(server, ADMIN)
     store.encrypted.write("records/a", b"canary-4711")
+    store.claims.take(StoredClaim(stack="a", run="01RUN", intent={}))
     store.states.add("a", snapshot(None)._replace(state=STATE.replace(b'"l"', b'"canary-4711"')), after=0)
     with server.database.transaction() as connection:
         rows = connection.execute("select data from blobs union all select data from state_versions")
@@ -251,6 +261,8 @@ def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) 
         lambda: blobs.create("states/b/0000000001", b"{}\n"),
         lambda: blobs.write("runs/01OTHER/outcome", b"{}"),
         lambda: blobs.write("runs/01RUN/key", b"{}"),
+        lambda: blobs.write("runs/01RUN/outcome", b'{"stack":"a"}'),
+        lambda: blobs.remove("states/a/0000000001"),
         lambda: blobs.remove("claims/a"),
         lambda: blobs.read("runs/01OTHER/outcome"),
         lambda: blobs.create("used/x", b""),
@@ -271,6 +283,7 @@ def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) 
         blobs.read("states/a/0000000001")
     with pytest.raises(HoldfastError, match="no claim"):
         store.supervisor_access(read=(), write=("runs/01RUN",), run="01RUN", stack="a")
+    assert store.states.numbers("a") == (1,)
 
 
 def test_a_journal_waits_encrypted_and_is_read_by_others(server: MadeServer, tmp_path: Path) -> None:
@@ -284,7 +297,9 @@ def test_a_journal_waits_encrypted_and_is_read_by_others(server: MadeServer, tmp
     writer.close()
     assert b"canary" not in path.read_bytes()
     assert store.blobs.create("runs/01RUN/journal-000001", path.read_bytes())
-    assert store_of(server, VIEWER).runs.journal("01RUN").lines == (b"canary-4711",)
+    assert store_of(server, PLANNER).runs.journal("01RUN").lines == (b"canary-4711",)
+    viewer = store_of(server, VIEWER)  # It may contain secrets: what masks them does, too.
+    assert (viewer.runs.journal("01RUN").lines, viewer.shows_output) == ((), False)
 
 
 def test_approvals_are_of_the_verified_person(server: MadeServer) -> None:
@@ -356,6 +371,7 @@ def test_a_lost_answer_changes_nothing(server: MadeServer) -> None:
     assert tag is not None
     assert blobs.remove("records/a", tag=tag)
     store = ServerRunStore(blobs)
+    store.claims.take(StoredClaim(stack="a", run="01RUN", intent={}))
     audit = Audit(store, actor_from(store.server_actor()), redactor=Redactor())
     for _ in range(3):
         audit.record(Entry(what="apply", stack="a", outcome="applied"))

@@ -21,9 +21,10 @@ from state_backend_made import StateBackend, envelope, lock_info, state, state_b
 from holdfast.database.database import Database
 from holdfast.database.postgres import programs
 from holdfast.server.state_protocol import StateLimits
+from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import VersionPlace
-from holdfast.store.server_states.rows import Author, StateKey
-from holdfast.store.server_states.rules import Caller, StateRefusal, read_new_state, run_lease
+from holdfast.store.server_states.locks import Caller, StateRefusal, run_lease
+from holdfast.store.server_states.rules import read_new_state
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +126,15 @@ def test_deleting_keeps_the_versions(backend: StateBackend) -> None:
     assert backend.send("DELETE", "net?ID=one").status == 200
     assert backend.send("DELETE", "net?ID=one").status == 200
     assert backend.send("GET", "net").status == 404
-    assert backend.send("POST", "net?ID=one", state(1, lineage="new")).status == 200
+    # What follows is a later version, or another state if an admin deleted the first.
+    assert backend.send("POST", "net?ID=one", state(8, lineage="new")).status == 409
+    assert backend.send("POST", "net?ID=one", state(7)).status == 409
+    assert backend.send("POST", "net?ID=one", state(8)).status == 200
     assert backend.unlock("net", "one").status == 200
+    assert (backend.send("DELETE", "net").status, backend.send("GET", "net").status) == (409, 200)
     with backend.rows.database.transaction() as connection:
         serials = connection.execute("select serial from state_versions order by written").fetchall()
-    assert [int(serial) for (serial,) in serials] == [7, 1]
+    assert [int(serial) for (serial,) in serials] == [7, 8]
 
 
 def test_a_name_that_is_not_one_is_refused(backend: StateBackend) -> None:
@@ -339,7 +344,7 @@ def test_two_holders_never_both_write(backend: StateBackend) -> None:
                 new = read_new_state(content)
                 author = Author(who=name, why="test", run=request.run)
                 with contextlib.suppress(StateRefusal):
-                    rows.write(key, new, author, lock=lock.id, number=lock.number)
+                    rows.write(key, new, author, Caller(who=name), lock=lock.id, number=lock.number)
                     written.append((request.id, lock.number))
             if turn % 2:
                 with contextlib.suppress(StateRefusal):

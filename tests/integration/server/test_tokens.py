@@ -13,9 +13,10 @@ from holdfast.audit.reader import all_lines, verify
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.server.audit_log import TenantStores
+from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.cipher import StateCipher
-from holdfast.store.server_states.rows import StateKey, StateRows
-from holdfast.store.server_states.rules import Caller, run_lease
+from holdfast.store.server_states.locks import Caller, run_lease
+from holdfast.store.server_states.rows import StateRows
 
 TOKENS = "/api/v1/tokens"
 CURRENT = f"{TOKENS}/current"

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 
 from server_made import ListLog
-from state_backend_made import CALLER, KEY, NET, SECRET, envelope, state, write_state
+from state_backend_made import KEY, NET, SECRET, envelope, state, write_state
 
 from holdfast.config.settings import BackupSettings
 from holdfast.database.database import Database
@@ -16,6 +16,7 @@ from holdfast.identity.token_rows import TokenRows
 from holdfast.secrets.keys import Key
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.locks import Caller
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 from holdfast.system import clock
@@ -54,7 +55,7 @@ def test_what_cannot_be_scanned_stays_unscanned_and_stops_nothing(database: Data
     upkeep = _upkeep(database, log := ListLog())
     id_ = write_state(upkeep.rows, envelope(1))
     assert upkeep.run() == {}
-    upkeep.rows.delete(NET, CALLER, lock=None)
+    upkeep.rows.delete(NET, Caller(who="root", admin=True), lock=None)
     damaged = write_state(upkeep.rows, state(1))
     write_state(upkeep.rows, state(2))
     with database.transaction() as connection:

@@ -17,8 +17,8 @@ from holdfast.secrets.keys import Key
 from holdfast.states.server_versions import diff, find_secrets, rollback, scan_version
 from holdfast.store.server_states.blobs import StateBlobs
 from holdfast.store.server_states.cipher import StateCipher, VersionPlace
+from holdfast.store.server_states.locks import Caller, StateRefusal, lock_request, run_lease
 from holdfast.store.server_states.rows import StateRows
-from holdfast.store.server_states.rules import Caller, StateRefusal, lock_request
 from holdfast.store.server_states.versions import StateVersions
 from holdfast.store.states import ManagedStates, StateSnapshot
 
@@ -94,7 +94,7 @@ def test_a_rollback_is_a_new_version_with_a_greater_serial(rows: StateRows, vers
     write_state(rows, envelope(9))
     with pytest.raises(Refused, match="HF-STATE-26"):
         rollback(rows, "default", id_, 1, CALLER, reason="again")
-    rows.delete(NET, CALLER, lock=None)
+    rows.delete(NET, Caller(who="root", admin=True), lock=None)
     with pytest.raises(Refused, match="HF-STATE-58"):
         rollback(rows, "default", id_, 1, CALLER, reason="again")
 
@@ -162,9 +162,17 @@ def test_an_older_key_still_reads(rows: StateRows, shared: Database) -> None:
 def test_a_managed_state_and_plain_terraform_share_versions_and_lock(rows: StateRows) -> None:
     blobs = StateBlobs(rows, "default", CALLER)
     managed = ManagedStates(blobs)  # type: ignore[arg-type]
+    lease = run_lease("r1", "r1", who=CALLER.who, created="", version="1")
     assert managed.current(NET.name) is None
+    with pytest.raises(StateRefusal, match="not locked"):
+        managed.add(NET.name, _snapshot(1), after=0)
+    rows.lock(NET, lease)
+    assert managed.add(NET.name, _snapshot(1), after=0) is not None
+    managed.withdraw(NET.name, 1)
+    assert managed.numbers(NET.name) == ()
     first = managed.add(NET.name, _snapshot(1), after=0)
     assert first is not None
+    rows.unlock(NET, "r1", CALLER)
     stored = rows.read(NET)
     assert stored is not None
     assert (stored.number, stored.content) == (1, state(1))
@@ -173,36 +181,35 @@ def test_a_managed_state_and_plain_terraform_share_versions_and_lock(rows: State
     assert current is not None
     assert (current.number, current.state, current.who, current.why) == (2, state(2), "me", "terraform")
     assert managed.stacks() == (NET.name,)
-    assert managed.add(NET.name, _snapshot(3), after=1) is None
 
     # Plain Terraform holds the lock: the run is refused, and gets no lease.
     rows.lock(NET, lock_request(lock_info("one"), CALLER))
     with pytest.raises(StateRefusal) as refusal:
         managed.add(NET.name, _snapshot(3), after=2)
     assert refusal.value.status == 423
-    lease = f"state-locks/{NET.name.replace('/', '%2F')}"
-    assert not blobs.create(lease, b'{"run":"r1"}')
+    with pytest.raises(StateRefusal):
+        rows.lock(NET, lease)
     rows.unlock(NET, "one", CALLER)
 
-    # The run holds the lease: plain Terraform and other runs are refused.
-    assert blobs.create(lease, b'{"run":"r1"}')
+    # The run holds the lease: plain Terraform, other runs and other people are refused.
+    rows.lock(NET, lease)
     with pytest.raises(StateRefusal):
         rows.lock(NET, lock_request(lock_info("two"), CALLER))
     with pytest.raises(StateRefusal):
         managed.add(NET.name, _snapshot(3, run="r2"), after=2)
+    other = StateBlobs(rows, "default", Caller(who="another"))
+    with pytest.raises(StateRefusal):
+        ManagedStates(other).add(NET.name, _snapshot(3), after=2)  # type: ignore[arg-type]
+    assert managed.add(NET.name, _snapshot(3), after=1) is None
     assert managed.add(NET.name, _snapshot(3), after=2) is not None
-    held = blobs.read(lease)
+    held = blobs.read(f"state-locks/{NET.name.replace('/', '%2F')}")
     assert held is not None
-    assert blobs.replace(lease, b'{"run":"r1"}', tag=held.tag) == held.tag
-    assert blobs.replace(lease, b'{"run":"r1"}', tag="1") is None
-    assert not blobs.remove(lease, tag="1")
-    assert blobs.remove(lease, tag=held.tag)
-    managed.withdraw(NET.name, 3)
-    managed.drop(NET.name, 1)
-    assert managed.numbers(NET.name) == (2,)
-    after = managed.current(NET.name)
-    assert after is not None
-    assert after.number == 2
+    assert json.loads(held.data)["ID"] == "r1"
+    # The server prunes versions; a client removes none of them.
+    for number in (1, 2, 3):
+        with pytest.raises(StateRefusal, match="cannot be removed"):
+            managed.withdraw(NET.name, number)
+    assert managed.numbers(NET.name) == (1, 2, 3)
 
 
 def _snapshot(serial: int, *, run: str = "r1") -> StateSnapshot:

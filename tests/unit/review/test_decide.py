@@ -114,7 +114,7 @@ class Checks:
 
 def decided(opened: ChangeContext, of: Plan, *found: StackFinding, saved: bool = False) -> Any:
     checks = cast("Any", Checks(*found))
-    approvals = decide.approvals_for(opened.store, DIGEST) if saved else ()
+    approvals = decide.approvals_for(opened.store, DIGEST, "net") if saved else ()
     return asyncio.run(
         decide.decide(opened.project, opened.store, checks, NET, ready(of), approvals=approvals)
     )
@@ -191,7 +191,7 @@ def test_an_override_lifts_the_budget_of_a_change_for_its_own_plan(opened: Chang
     assert {name: one.deleted for name, (one,) in losses.items()} == {"a": 1, "b": 1, "c": 0}
     say(opened, ApprovalKind.OVERRIDE, hours=1, digest="digest of a")
     decisions: Any = {
-        name: (Allow(), decide.approvals_for(opened.store, f"digest of {name}")) for name in names
+        name: (Allow(), decide.approvals_for(opened.store, f"digest of {name}", "net")) for name in names
     }
     found = decide.with_change_budget(decisions, losses)
     assert {name: type(one) for name, one in found.items()} == {"a": Allow, "b": Deny, "c": Allow}
@@ -228,6 +228,6 @@ def test_it_says_how_many_approvals_are_missing(opened: ChangeContext) -> None:
     assert isinstance(decision, NeedApproval)
     for _ in range(2):
         say(opened, ApprovalKind.APPROVAL)
-    words = decide.approvals_for(opened.store, DIGEST)
+    words = decide.approvals_for(opened.store, DIGEST, "net")
     error = decide.refusal_error("net", decision, words, run="r", digest=DIGEST, saved=None, asked="net")
     assert error.message == "net: m; 1 approval is missing"

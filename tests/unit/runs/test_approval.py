@@ -143,7 +143,7 @@ def test_an_allowed_plan_can_be_rejected_and_is_never_applied(opened: ChangeCont
     opened.store.runs.finish(RUN, {"digest": DIGEST, "stack": "db", "status": Status.PLANNED.value})
     assert any("without an approval" in note for note in said(opened).notes)
     said(opened, ApprovalKind.REJECTION)
-    decision = with_approvals(Allow(), approvals_for(opened.store, DIGEST), now=clock.now().isoformat())
+    decision = with_approvals(Allow(), approvals_for(opened.store, DIGEST, "db"), now=clock.now().isoformat())
     assert [reason.code for reason in decision.reasons] == [REJECTED]
     assert isinstance(decision, Deny)
 

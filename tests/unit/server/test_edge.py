@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.server.edge import Edge, EdgeLimits
-from holdfast.store.server_states.rules import StateRefusal
+from holdfast.store.server_states.locks import StateRefusal
 
 
 class Silent:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.server.state_protocol import LONGEST_NAME, state_name
-from holdfast.store.server_states.rules import StateRefusal
+from holdfast.store.server_states.locks import StateRefusal
 
 
 @pytest.mark.parametrize(

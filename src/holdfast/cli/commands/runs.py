@@ -93,10 +93,10 @@ def _show_plan(invocation: Invocation, wanted: str) -> Exit:
 
 def log(invocation: Invocation, run: OneRun) -> Exit:
     """Show Terraform's output during a run, with secrets masked."""
-    from holdfast.runs.history import log_lines, log_text
+    from holdfast.runs.history import log_lines, log_text, run_output
     from holdfast.secrets.redact import TERRAFORM, clean_document
 
-    details = _details(invocation, run)
+    details = _read(invocation, lambda context: run_output(context, run))
     redactor = invocation.console.redactor
     if invocation.as_json:
         lines = [clean_document(redactor, line, TERRAFORM) for line in log_lines(details)]

@@ -22,8 +22,9 @@ from holdfast.server.guards import address_of
 from holdfast.server.state_protocol import valid_name
 from holdfast.states import server_versions
 from holdfast.states.server_versions import SecretsFound
-from holdfast.store.server_states.rows import StateKey, StateRows, Waiting
-from holdfast.store.server_states.rules import HolderKind, caller_of
+from holdfast.store.server_states.changes import StateKey
+from holdfast.store.server_states.locks import HolderKind, caller_of
+from holdfast.store.server_states.rows import StateRows, Waiting
 from holdfast.store.server_states.versions import StateInfo, StateVersion, StateVersions
 from holdfast.terraform.statefile.diff import OutputDiff, ResourceDiff
 

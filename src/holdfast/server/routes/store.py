@@ -20,20 +20,24 @@ from litestar.params import FromQuery, JSONBody, RawBody
 from msgspec import Meta, Struct
 
 from holdfast import __version__
-from holdfast.identity.principal import Principal
+from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission, Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import Refused, UsageError
 from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.server.blob_names import require_name
+from holdfast.server.claims import no_claim
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
 from holdfast.server.routes.store_audit import append_audit
-from holdfast.server.store_access import StoreAccess, require_name
-from holdfast.store.approvals import Approval, ApprovalKind, is_author
+from holdfast.server.store_access import StoreAccess
+from holdfast.store.approvals import Approval, ApprovalKind, is_author, is_same_person
 from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
+from holdfast.store.server_states.changes import StateKey
+from holdfast.store.server_states.locks import caller_of
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_store import RUN_KEY
 from holdfast.system import clock
@@ -64,6 +68,7 @@ class Session(Struct, frozen=True, kw_only=True):
     tenant: str
     role: Role
     can_apply: bool
+    can_read_states: bool
     who: dict[str, Any]
 
 
@@ -88,6 +93,18 @@ class Grant(Struct, frozen=True, kw_only=True):
     token: str
     key: str | None
     """Encrypts the journal."""
+
+
+class TakeOver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    stack: Text
+    run: Id
+    reason: Text | None = None
+    """Why its holder is declared dead; None: that is proved."""
+
+
+class Rename(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old: Text
+    new: Text
 
 
 class NewApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,6 +147,7 @@ def session(request: AnyRequest, principal: Who, stores: Stores) -> Session:
         tenant=principal.home_tenant,
         role=principal.role,
         can_apply=principal.may(Permission.RUN),
+        can_read_states=principal.may(Permission.READ_STATE),
         who=actor_of(principal, address_of(request.scope)).document(),
     )
 
@@ -176,7 +194,7 @@ def list_names(
     principal: Who, stores: Stores, rows: Rows, folder: FromQuery[str] = "", cursor: FromQuery[str] = ""
 ) -> NameList:
     if folder:
-        require_name(f"{folder}/0" if folder != "states" else "states/0/0")
+        require_name(folder, folder=True)
     names = StoreAccess(stores.of(principal.tenant), rows, principal).names(folder)
     begin = bisect_right(names, cursor) if cursor else 0
     page = names[begin : begin + _PAGE]
@@ -197,20 +215,13 @@ def create_grant(
     store = stores.of(principal.tenant)
     claims = {"state": data.stack, "run": data.run}
     access = StoreAccess(store, rows, principal)
-    if data.journal is not None:
-        access.require_journal(data.journal)
+    if data.journal is not None and not access.owns_run(data.journal, data.stack):
+        raise problem(not_permitted(principal, Permission.RUN))
     if writes:
-        lease = access.lease(data.stack)
-        if lease is None or data.run not in {"", lease.run}:
-            raise problem(
-                Denial(
-                    status=409,
-                    code="HF-STORE-26",
-                    message=f"the run {data.run} has no claim on {data.stack}",
-                    hint=f"See who has: holdfast runs list. Then plan again: holdfast plan {data.stack}",
-                )
-            )
-        claims |= {"run": str(lease.run), "fence": str(lease.number)}
+        lease = access.lease(data.stack, data.run)
+        if lease is None:
+            raise no_claim(data.stack, data.run)
+        claims["fence"] = str(lease.number)
     if data.journal is not None:
         claims["journal"] = data.journal
     granted = tokens.create_run(
@@ -229,6 +240,23 @@ def create_grant(
             secret = existing.data if existing is not None else secret
         key = _text(secret)
     return Grant(token=granted.text, key=key)
+
+
+@post("/takeovers", opt={"permission": Permission.RUN}, status_code=204, sync_to_thread=True)
+def take_over(principal: Who, stores: Stores, rows: Rows, data: JSONBody[TakeOver]) -> None:
+    """Of the claim of a run that is proved dead, or declared dead for a reason."""
+    access = StoreAccess(stores.of(principal.tenant), rows, principal)
+    access.take_over(data.stack, data.run, declared=data.reason)
+
+
+@post("/renames", opt={"permission": Permission.RUN}, status_code=204, sync_to_thread=True)
+def rename_state(principal: Who, rows: Rows, data: JSONBody[Rename]) -> None:
+    """By who holds both names: the state with its versions passes to the new one."""
+    for name in (data.old, data.new):
+        if principal.kind == RUN or not (principal.covers_stack(name) and principal.may_write_state(name)):
+            raise problem(not_permitted(principal, Permission.RUN))
+    tenant = principal.home_tenant
+    rows.rename(StateKey(tenant, data.old), StateKey(tenant, data.new), caller_of(principal))
 
 
 @post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
@@ -271,7 +299,20 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
 def record_author(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewAuthor]) -> None:
     _require_stack(principal, data.stack, Permission.PLAN)
     who = actor_of(principal, address_of(request.scope)).document()
-    stores.of(principal.tenant).approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
+    approvals = stores.of(principal.tenant).approvals
+    approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
+    recorded = approvals.author(data.digest) or {}
+    if not approvals.is_recorded(data.digest, stack=data.stack, run=data.run) or not is_same_person(
+        recorded, who
+    ):
+        raise problem(
+            Denial(
+                status=409,
+                code="HF-APPR-6",
+                message=f"{data.stack}: another run or person recorded the same plan before",
+                hint=f"Plan again: holdfast plan {data.stack} --out DIR. Find out who recorded this one.",
+            )
+        )
 
 
 @post("/exchange", opt={"permission": Permission.OPEN_PLAN}, sync_to_thread=True)
@@ -307,7 +348,7 @@ def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Rout
 
     handlers = [
         *(session, read_blob, write_blob, remove_blob, list_names),
-        *(create_grant, approve, record_author, append_audit, exchange_key),
+        *(create_grant, take_over, rename_state, approve, record_author, append_audit, exchange_key),
     ]
     return Router(
         path="/api/v1/store",

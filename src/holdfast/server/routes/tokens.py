@@ -24,8 +24,9 @@ from holdfast.server.audit_log import ServerAudit
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import EXCHANGE_HINT, OPEN, Authenticator, address_of, not_permitted
 from holdfast.server.problems import Denial, FieldProblem
-from holdfast.store.server_states.rows import StateKey, StateRows
-from holdfast.store.server_states.rules import HolderKind
+from holdfast.store.server_states.changes import StateKey
+from holdfast.store.server_states.locks import HolderKind, caller_of, is_holder
+from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock
 
 Who = NamedDependency[Principal]
@@ -186,7 +187,8 @@ def create_run_token(
         raise problem(not_permitted(principal, Permission.WRITE_STATE))
     row, _ = rows.look(StateKey(principal.home_tenant, data.state))
     lock = row.lock if row is not None else None
-    if lock is None or (lock.kind, lock.run, lock.who) != (HolderKind.RUN, data.run, principal.name):
+    mine = lock is not None and is_holder(lock, caller_of(principal))
+    if lock is None or not mine or (lock.kind, lock.run) != (HolderKind.RUN, data.run):
         raise problem(
             Denial(
                 status=409,

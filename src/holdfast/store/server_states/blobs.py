@@ -1,31 +1,26 @@
 """The managed states of a server store: the blobs `states/NAME/NUMBER` are the versions of `/state/NAME`.
 
-So a run and plain Terraform share one state, one sequence of versions and one lock. A run holds the lock
-with the blob `state-locks/NAME`: creating it takes the lease, replacing it is a heartbeat, removing it
-releases the lease. Its tag is the fencing number.
+So a run and plain Terraform share one state, one sequence of versions and one lock. A run takes the lock with
+its claim (`server/store_access.py`); the blob `state-locks/NAME` shows it, with the fencing number as tag.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
-from holdfast import __version__
+import msgspec
+from msgspec import Meta, Struct
+
 from holdfast.store.blobs import StoredBlob, decode_name, encode_name
+from holdfast.store.server_states.changes import Author, StateKey, run
 from holdfast.store.server_states.cipher import VersionPlace
-from holdfast.store.server_states.rows import Author, StateKey, StateRows, run
-from holdfast.store.server_states.rules import (
-    Caller,
-    LockRequest,
-    StateRefusal,
-    accepts_run_write,
-    read_new_state,
-    run_lease,
-)
+from holdfast.store.server_states.locks import Caller
+from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_states.rules import accepts_run_write, read_new_state, require_withdrawable
 from holdfast.store.states import FORMAT
-from holdfast.system import clock
 
+RunId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 VERSIONS = "states"
 LOCKS = "state-locks"
 _READ = """
@@ -38,12 +33,13 @@ _NAMES = """
     select s.name, v.number from state_versions v join states s on s.id = v.state
     where s.tenant = %(tenant)s and s.deleted is null and v.data is not null
       and (%(name)s::text is null or s.name = %(name)s)"""
-_REMOVE = """
-    delete from state_versions where state = %(state)s and number = %(number)s and pinned is null
-    returning number"""
-_WITHDRAW = """
-    update states set version = coalesce((select max(number) from state_versions where state = %(state)s), 0)
-    where id = %(state)s"""
+
+
+class _Head(Struct, frozen=True, kw_only=True):
+    """What a client says about a version; the server knows the rest."""
+
+    why: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+    run: RunId | None
 
 
 class StateBlobs:
@@ -65,50 +61,40 @@ class StateBlobs:
         return self._version(rows[0]) if rows else None
 
     def create(self, name: str, data: bytes) -> bool:
-        """False also where another client holds the lock of the state."""
+        """A version. ValueError where it does not say what it is."""
         key, number = self._parse(name)
         if number is None:
-            with suppress(StateRefusal):
-                self._rows.lock(key, self._lease(json.loads(data)["run"]))
-                return True
             return False
         head, _, content = data.partition(b"\n")
-        described = json.loads(head)
+        described = msgspec.json.decode(head, type=_Head)
         new = read_new_state(content)
-        author = Author(who=self._caller.who, why=described["why"], run=described["run"])
         compressed = self._rows.cipher.compress(content)
         with self._rows.change(key) as change:
-            is_new = accepts_run_write(change.row, new, run=author.run, lease=self._caller.lease)
+            is_new = accepts_run_write(change.row, new, self._caller, run=described.run)
             if not is_new or change.next_number != number:
                 # The answer to the first attempt may have been lost.
                 return not is_new and change.next_number == number + 1
+            lock = change.row.lock
+            by = lock.run if lock is not None else None
+            author = Author(who=self._caller.who, why=described.why, run=by)
             self._rows.add(change, new, compressed, author)
         return True
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
-        """The heartbeat of a lease. Versions never change."""
-        key, number = self._parse(name)
-        with suppress(StateRefusal):
-            if number is None:
-                self._rows.heartbeat(key, json.loads(data)["run"], int(tag))
-                return tag
+        """Versions never change."""
+        del name, data, tag
         return None
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
-        """Release the lease, remove an old version, or withdraw the current one."""
+        """Withdraw the first version, by the run that wrote it. It is kept with the history of the name."""
+        del tag
         key, number = self._parse(name)
         with self._rows.change(key) as change:
-            row = change.row
-            if number is None:
-                mine = row.lock is not None and row.lock.who == self._caller.who
-                if row.lock is None or not mine or tag != str(row.lock.number):
-                    return False
-                change.release(row.lock)
-                return True
-            gone = change.run(_REMOVE, number=number)
-            if gone and row.current is not None and row.current.number == number:
-                change.run(_WITHDRAW)
-            return bool(gone)
+            if number is None or change.row.current is None:
+                return False
+            require_withdrawable(change.row, self._caller, number)
+            change.delete(self._caller, "withdraw", follows=False)
+            return True
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Of versions: below `states` or `states/NAME`."""
@@ -124,10 +110,6 @@ class StateBlobs:
         head = {"version": FORMAT, "serial": int(row["serial"]), "at": row["at"].isoformat()}
         head |= {name: row[name] for name in ("lineage", "resources", "run", "who", "why")}
         return StoredBlob(data=json.dumps(head).encode() + b"\n" + content, tag=row["digest"])
-
-    def _lease(self, run_id: str) -> LockRequest:
-        created = clock.now().isoformat()
-        return run_lease(run_id, run_id, who=self._caller.who, created=created, version=__version__)
 
     def _parse(self, name: str) -> tuple[StateKey, int | None]:
         """The state, and the number of a version or None for its lock."""

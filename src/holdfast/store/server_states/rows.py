@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,20 +17,26 @@ from msgspec.structs import replace
 from holdfast.kernel.errors import UnknownOutcome
 from holdfast.kernel.values import MaskedStruct
 from holdfast.secrets.encryption import Damaged, WrongKey
+from holdfast.store.server_states.changes import Author, StateChange, StateKey, run
 from holdfast.store.server_states.cipher import StateCipher, VersionPlace
-from holdfast.store.server_states.rules import (
+from holdfast.store.server_states.locks import (
     Caller,
-    CurrentVersion,
     HolderKind,
     Lease,
     LockRequest,
-    NewState,
     StateLock,
     StateRefusal,
+    is_holder,
+)
+from holdfast.store.server_states.rules import (
+    CurrentVersion,
+    DeletedVersion,
+    NewState,
     StateRow,
     accepts_write,
     forced_unlock,
     granted_lock,
+    is_renamed,
     released_lock,
     renewed_lease,
     require_deletable,
@@ -46,72 +52,38 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 _STATE = """
-    select id, name, version, fence, released, unlocked_writes, clock_timestamp() as now from states
+    select id, name, version, fence, released, unlocked_writes, follows, clock_timestamp() as now
+    from states
     where tenant = %(tenant)s and name = %(name)s and deleted is null for update"""
 _NEW_STATE = """
     insert into states (id, tenant, name) values (%(id)s, %(tenant)s, %(name)s) on conflict do nothing"""
 _LOCK = """
-    select id, info, kind, who, run, number, taken, beat, expires, taken_from, nested, nested_info
+    select id, info, kind, who, holder, run, number, taken, beat, expires, taken_from, nested, nested_info
     from state_locks
     where state = %(state)s"""
 _CURRENT = """
-    select number, serial, lineage, empty, resources is null as encrypted, digest from state_versions
+    select number, serial, lineage, empty, resources is null as encrypted, digest, fence from state_versions
     where state = %(state)s and number = %(number)s"""
-_HELD = """
-    insert into state_locks
-      (state, tenant, id, info, kind, who, run, number, taken, beat, expires, taken_from, nested,
-      nested_info)
-    values (%(state)s, %(tenant)s, %(id)s, %(info)s, %(kind)s, %(who)s, %(run)s, %(number)s, %(taken)s,
-      %(beat)s, %(expires)s, %(taken_from)s, %(nested)s, %(nested_info)s)
-    on conflict (state) do update set id = excluded.id, info = excluded.info, kind = excluded.kind,
-      who = excluded.who, run = excluded.run, number = excluded.number, taken = excluded.taken,
-      beat = excluded.beat, expires = excluded.expires, taken_from = excluded.taken_from,
-      nested = excluded.nested, nested_info = excluded.nested_info"""
-_WAITING = """
-    insert into state_lock_queue (state, tenant, id, who, run)
-    values (%(state)s, %(tenant)s, %(id)s, %(who)s, %(run)s)
-    on conflict (state, id) do update set last_asked = clock_timestamp()"""
-_NOT_WAITING = """
-    delete from state_lock_queue where state = %(state)s
-      and (id = %(id)s or last_asked < clock_timestamp() - interval '1 hour')"""
+_BEFORE = """
+    select v.serial, v.lineage, v.empty from states s
+    join state_versions v on v.state = s.id and v.number = s.version where s.id = %(state)s"""
 _QUEUE = """
     select q.id, q.who, q.run, q.first_asked, q.last_asked from state_lock_queue q
     join states s on s.id = q.state
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null
       and q.last_asked > clock_timestamp() - interval '30 seconds' order by q.first_asked, q.id"""
-_LEASED = """
-    select s.name from state_locks l join states s on s.id = l.state
-    where l.tenant = %(tenant)s and l.run = %(run)s and s.deleted is null"""
 _READ = """
     select s.id as state, s.version, v.number, v.serial, v.md5, v.data from states s
     left join state_versions v on v.state = s.id and v.number = s.version
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null"""
-_VERSION = """
-    insert into state_versions
-      (tenant, state, number, serial, lineage, empty, resources, size, digest, md5, data, who, why, run,
-      fence)
-    values (%(tenant)s, %(state)s, %(number)s, %(serial)s, %(lineage)s, %(empty)s, %(resources)s, %(size)s,
-      %(digest)s, %(md5)s, %(data)s, %(who)s, %(why)s, %(run)s, %(fence)s)"""
-_DELETED = """
-    with old as (update states set deleted = clock_timestamp() where id = %(state)s returning *)
-    insert into states (id, tenant, name, fence, released, unlocked_writes)
-    select %(id)s, tenant, name, fence, released, unlocked_writes from old"""
-_EVENT = """
-    insert into state_events (tenant, state, who, what, reason)
-    values (%(tenant)s, %(state)s, %(who)s, %(what)s, %(reason)s)"""
-
-
-class StateKey(NamedTuple):
-    tenant: str
-    name: str
-
-
-class Author(Struct, frozen=True, kw_only=True):
-    """Who writes a version, by which operation, in which run."""
-
-    who: str
-    why: str
-    run: str | None = None
+_SWAP = (
+    "delete from state_locks where state in (%(source)s, %(target)s)",
+    # Of two states, only one has a name that is in use.
+    "update states set deleted = clock_timestamp() where id in (%(source)s, %(target)s)",
+    """update states s set name = o.name, fence = o.fence, released = o.released, deleted = null,
+      unlocked_writes = o.unlocked_writes
+    from states o where (s.id, o.id) in ((%(source)s, %(target)s), (%(target)s, %(source)s))""",
+)
 
 
 class StoredState(MaskedStruct, frozen=True, kw_only=True):
@@ -130,75 +102,6 @@ class Waiting(Struct, frozen=True, kw_only=True):
     run: str | None
     first_asked: datetime
     last_asked: datetime
-
-
-class Statements:
-    """About one state, in one transaction."""
-
-    def __init__(self, connection: Connection[Any], tenant: str, state: str) -> None:
-        self.connection = connection
-        self.tenant = tenant
-        self._state = state
-
-    def run(self, sql: str, **values: object) -> list[dict[str, Any]]:
-        return run(self.connection, sql, tenant=self.tenant, state=self._state, **values)
-
-    def record(self, who: str, what: str, reason: str | None) -> None:
-        self.run(_EVENT, who=who, what=what, reason=reason)
-
-
-class StateChange(Statements):
-    """A state with its row locked."""
-
-    def __init__(self, connection: Connection[Any], tenant: str, row: StateRow) -> None:
-        super().__init__(connection, tenant, row.id)
-        self.row = row
-
-    def hold(self, lock: StateLock) -> StateLock:
-        if lock != self.row.lock:
-            self.run(_HELD, **{name: getattr(lock, name) for name in lock.__struct_fields__})
-            self.run("update states set fence = %(number)s where id = %(state)s", number=lock.number)
-        self.run(_NOT_WAITING, id=lock.writer)
-        return lock
-
-    def release(self, lock: StateLock, id_: str | None = None) -> None:
-        """With the id of the nested lock, only that one: the run keeps its lease."""
-        if id_ is not None and id_ == lock.nested:
-            self.hold(replace(lock, nested=None, nested_info=None))
-        else:
-            self.run("delete from state_locks where state = %(state)s")
-        self.run("update states set released = %(id)s where id = %(state)s", id=id_ or lock.id)
-
-    def add(self, new: NewState, data: bytes, author: Author) -> None:
-        """`data` is encrypted for the next number."""
-        number = self.next_number
-        header, lock = new.header, self.row.lock
-        self.run(
-            _VERSION,
-            number=number,
-            serial=header.serial,
-            lineage=header.lineage,
-            empty=header.empty,
-            resources=header.managed,
-            size=len(new.content),
-            digest=new.digest,
-            md5=new.md5,
-            data=data,
-            who=author.who,
-            why=author.why,
-            run=author.run,
-            fence=lock.number if lock is not None else None,
-        )
-        self.run("update states set version = %(number)s where id = %(state)s", number=number)
-
-    def newest_serial(self) -> int:
-        """The greatest serial that any version has had."""
-        rows = self.run("select max(serial) as serial from state_versions where state = %(state)s")
-        return int(rows[0]["serial"] or 0)
-
-    @property
-    def next_number(self) -> int:
-        return (self.row.current.number if self.row.current is not None else 0) + 1
 
 
 class StateRows:
@@ -227,15 +130,15 @@ class StateRows:
         key: StateKey,
         new: NewState,
         author: Author,
+        caller: Caller,
         *,
         lock: str | None,
         number: int | None = None,
-        lease: Lease | None = None,
     ) -> VersionPlace | None:
         """The new version; None where it is the current one, sent again."""
         compressed = self.cipher.compress(new.content)
         with self.change(key) as change:
-            if not accepts_write(change.row, new, lock=lock, number=number, lease=lease):
+            if not accepts_write(change.row, new, caller, lock=lock, number=number):
                 return None
             return self.add(change, new, compressed, author)
 
@@ -254,14 +157,14 @@ class StateRows:
                 return change.hold(granted_lock(change.row, request, lease=lease))
             except StateRefusal as refusal:
                 refused = refusal
-                change.run(_WAITING, id=request.id, who=request.who, run=request.run)
+                change.wait(request)
         raise refused
 
     def unlock(self, key: StateKey, id_: str, caller: Caller) -> StateLock | None:
         """The lock, if it was that of another."""
         with self.change(key) as change:
             lock = released_lock(change.row, id_, caller)
-            others = lock is not None and lock.who != caller.who
+            others = lock is not None and not is_holder(lock, caller)
             if others:
                 require_silent(change.row)
             if lock is not None:
@@ -286,19 +189,30 @@ class StateRows:
             return lock
 
     def delete(self, key: StateKey, caller: Caller, *, lock: str | None) -> bool:
-        """Its versions are kept. The lock stays, and a new state takes its name."""
+        """Another state may take the name after an admin deleted it, otherwise only a later version of it."""
         with self.change_existing(key) as change:
             if change is None:
                 return False
-            require_deletable(change.row, lock=lock, lease=caller.lease)
+            require_deletable(change.row, caller, lock=lock)
             if change.row.current is None:
                 return False
-            id_ = clock.new_id()
-            change.run(_DELETED, id=id_)
-            change.run("update state_locks set state = %(id)s where state = %(state)s", id=id_)
-            change.run("update state_lock_queue set state = %(id)s where state = %(state)s", id=id_)
-            change.record(caller.who, "delete", None)
+            change.delete(caller, "delete", follows=not caller.admin)
             return True
+
+    def rename(self, old: StateKey, new: StateKey, caller: Caller) -> None:
+        """The versions pass to the new name; locks and fencing numbers stay with their names."""
+        with self.database.transaction() as connection:
+            found = {key: _locked_row(connection, key) for key in sorted((old, new))}
+            source, target = found[old], found[new]
+            if source is None or target is None or not is_renamed(source, target, caller):
+                return
+            for statement in _SWAP:
+                run(connection, statement, source=source.id, target=target.id)
+            for id_, row in ((target.id, source), (source.id, target)):
+                change = StateChange(connection, old.tenant, replace(row, id=id_, lock=None))
+                change.record(caller.who, "rename", f"{old.name} to {new.name}")
+                if row.lock is not None:
+                    change.hold(row.lock)
 
     def heartbeat(self, key: StateKey, id_: str, number: int) -> StateLock:
         with self.change(key) as change:
@@ -320,12 +234,6 @@ class StateRows:
                 return None, ()
             rows = run(change.connection, _QUEUE, tenant=key.tenant, name=key.name)
             return change.row, tuple(Waiting(**row) for row in rows)
-
-    def leased_by(self, tenant: str, run_id: str) -> str | None:
-        """The state whose lease the run holds."""
-        with self.database.transaction() as connection:
-            rows = run(connection, _LEASED, tenant=tenant, run=run_id)
-        return rows[0]["name"] if rows else None
 
     def allow_unlocked_writes(self, key: StateKey, caller: Caller, *, allowed: bool) -> None:
         with self.change(key) as change:
@@ -365,15 +273,6 @@ class StateRows:
             raise UnknownOutcome(problem.code, problem.message, hint=problem.hint) from None
 
 
-def run(connection: Connection[Any], sql: str, **values: object) -> list[dict[str, Any]]:
-    """One statement; its rows by column, if it has any."""
-    from psycopg.rows import dict_row  # noqa: PLC0415 - an extra
-
-    with connection.cursor(row_factory=dict_row) as cursor:
-        cursor.execute(sql, values, binary=True)
-        return cursor.fetchall() if cursor.description is not None else []
-
-
 def _locked_row(connection: Connection[Any], key: StateKey) -> StateRow | None:
     """The row lock comes first, in a statement of its own: only later statements see what its previous holder
     committed.
@@ -394,11 +293,17 @@ def _locked_row(connection: Connection[Any], key: StateKey) -> StateRow | None:
         fence=state["fence"],
         released=state["released"],
         lock=_lock(locks[0]) if locks else None,
+        deleted=_deleted(connection, state["follows"]) if not versions and state["follows"] else None,
         current=CurrentVersion(**{**versions[0], "serial": int(versions[0]["serial"])}) if versions else None,
     )
+
+
+def _deleted(connection: Connection[Any], state: str) -> DeletedVersion | None:
+    rows = run(connection, _BEFORE, state=state)
+    return DeletedVersion(**{**rows[0], "serial": int(rows[0]["serial"])}) if rows else None
 
 
 def _lock(row: Mapping[str, Any]) -> StateLock:
     nested_info = bytes(row["nested_info"]) if row["nested_info"] is not None else None
     known = {"kind": HolderKind(row["kind"]), "info": bytes(row["info"]), "nested_info": nested_info}
-    return StateLock(**{**row, **known})
+    return StateLock(**{**row, **known, "holder": row["holder"] or ""})

@@ -3,7 +3,7 @@
 A lock belongs to plain Terraform, which holds it until it is released, or to a Holdfast run, whose heartbeat
 shows that it is alive. Its fencing number grows with every holder and is never used twice. A lock changes
 hands when it is released; the lease of a run also when its heartbeat has stopped and its holder is proved or
-declared dead.
+declared dead. Ids of locks and runs are no secret: `locks.is_holder` compares who was verified.
 
 Plain Terraform with the token of a run takes its lock within the lease of that run, and loses it with the
 lease.
@@ -12,103 +12,33 @@ lease.
 from __future__ import annotations
 
 import hashlib
-import json
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import NamedTuple, NoReturn, TypedDict
+from datetime import datetime
+from typing import NoReturn, TypedDict
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.identity.principal import RUN, Principal
-from holdfast.identity.roles import Permission
 from holdfast.kernel.values import MaskedStruct
+from holdfast.store.server_states.locks import (
+    LEASE,
+    LONGEST_ID,
+    Caller,
+    HolderKind,
+    Lease,
+    LockRequest,
+    StateLock,
+    StateRefusal,
+    is_holder,
+)
 from holdfast.terraform.backend.http import Refusal
 from holdfast.terraform.backend.rules import (
     StateHeader,
-    complete_info,
-    lock_id,
     locked_by,
     md5_of,
     read_header,
     require_successor,
 )
-
-LEASE = timedelta(seconds=60)
-"""A lease without a heartbeat for so long has expired. That alone does not end it."""
-LONGEST_ID = 200
-LONGEST_INFO = 16 << 10
-
-
-class StateRefusal(Refusal):
-    """A refusal with the code and the hint of its problem document."""
-
-    def __init__(
-        self, status: int, code: str, message: str, *, hint: str | None = None, body: bytes | None = None
-    ) -> None:
-        super().__init__(status, message, body=body)
-        self.code = code
-        self.hint = hint
-
-
-class HolderKind(StrEnum):
-    TERRAFORM = "terraform"
-    RUN = "run"
-
-
-class LockRequest(Struct, frozen=True, kw_only=True):
-    id: str
-    info: bytes
-    """LockInfo, as the holder sent it."""
-    kind: HolderKind = HolderKind.TERRAFORM
-    who: str
-    """The verified name of the caller."""
-    run: str | None = None
-
-
-class StateLock(LockRequest, frozen=True, kw_only=True):
-    number: int
-    """The fencing number."""
-    taken: datetime
-    beat: datetime
-    expires: datetime | None
-    """None: an ordinary lock, held until it is released."""
-    taken_from: str | None = None
-    """Whose lease it was, and why it was taken over."""
-    nested: str | None = None
-    """The id of the lock that Terraform holds within the lease."""
-    nested_info: bytes | None = None
-
-    @property
-    def writer(self) -> str:
-        """The id that a write must name."""
-        return self.nested or self.id
-
-    def expired(self, now: datetime) -> bool:
-        return self.expires is not None and now >= self.expires
-
-
-class Lease(NamedTuple):
-    """What the token of a run was created for."""
-
-    run: str
-    number: int
-
-
-class Caller(Struct, frozen=True, kw_only=True):
-    who: str
-    admin: bool = False
-    lease: Lease | None = None
-
-
-def caller_of(principal: Principal) -> Caller:
-    claims = principal.claims if principal.kind == RUN else {}
-    return Caller(
-        who=principal.name,
-        admin=principal.may(Permission.ADMINISTER),
-        lease=Lease(claims["run"], int(claims["fence"])) if "fence" in claims else None,
-    )
 
 
 class CurrentVersion(Struct, frozen=True, kw_only=True):
@@ -121,6 +51,16 @@ class CurrentVersion(Struct, frozen=True, kw_only=True):
     encrypted: bool
     """By OpenTofu."""
     digest: str
+    fence: int | None = None
+    """Of the lock under which it was written."""
+
+
+class DeletedVersion(Struct, frozen=True, kw_only=True):
+    """The newest version of the state that had the name before."""
+
+    serial: int
+    lineage: str
+    empty: bool
 
 
 class StateRow(Struct, frozen=True, kw_only=True):
@@ -136,6 +76,8 @@ class StateRow(Struct, frozen=True, kw_only=True):
     """The lock id that was released last."""
     lock: StateLock | None
     current: CurrentVersion | None
+    deleted: DeletedVersion | None = None
+    """What the first version must follow; None: nothing, also after an admin deleted the state."""
 
 
 class NewState(MaskedStruct, frozen=True, kw_only=True):
@@ -186,32 +128,6 @@ def read_new_state(content: bytes, *, md5: bytes | None = None) -> NewState:
     return NewState(content=content, header=header, digest=digest, md5=md5 or md5_of(content))
 
 
-def lock_request(info: bytes, caller: Caller) -> LockRequest:
-    id_ = lock_id(info)
-    if id_ is None or len(id_) > LONGEST_ID or not id_.isprintable():
-        raise StateRefusal(
-            400,
-            "HF-STATE-42",
-            "the lock request has no valid lock ID",
-            hint='Send the LockInfo of Terraform: {"ID": "...", "Operation": "...", "Who": "...", ...}.',
-        )
-    return LockRequest(id=id_, info=complete_info(info), who=caller.who)
-
-
-def run_lease(run: str, id_: str, *, who: str, created: str, version: str) -> LockRequest:
-    """What a Holdfast run asks for; Terraform shows it to those who wait."""
-    info = {
-        "ID": id_,
-        "Operation": "OperationTypeApply",
-        "Info": f"Holdfast run {run}",
-        "Who": who,
-        "Version": version,
-        "Created": created,
-        "Path": "",
-    }
-    return LockRequest(id=id_, info=json.dumps(info).encode(), kind=HolderKind.RUN, who=who, run=run)
-
-
 def granted_lock(
     row: StateRow, request: LockRequest, *, lease: Lease | None = None, taken_from: str | None = None
 ) -> StateLock:
@@ -223,7 +139,9 @@ def granted_lock(
             refuse_locked(lock, nested=True)
         return replace(lock, nested=request.id, nested_info=request.info)
     if lock is not None and taken_from is None:
-        if (lock.id, lock.kind, lock.run) == (request.id, request.kind, request.run):
+        asking = Caller(who=request.who, subject=request.holder)
+        same = (lock.id, lock.kind, lock.run) == (request.id, request.kind, request.run)
+        if same and is_holder(lock, asking):
             return lock
         refuse_locked(lock)
     return StateLock(
@@ -279,7 +197,7 @@ def released_lock(row: StateRow, id_: str, caller: Caller) -> StateLock | None:
             "the unlock request names a lock that is not held",
             hint=f"Show who holds it: holdfast state locks --state {row.name}",
         )
-    if lock.kind is HolderKind.RUN and lock.who != caller.who and not caller.admin:
+    if not is_holder(lock, caller) and not caller.admin:
         raise _admin_needed(row.name)
     return lock
 
@@ -306,37 +224,60 @@ def require_silent(row: StateRow) -> None:
 
 
 def accepts_write(
-    row: StateRow,
-    new: NewState,
-    *,
-    lock: str | None,
-    number: int | None = None,
-    lease: Lease | None = None,
+    row: StateRow, new: NewState, caller: Caller, *, lock: str | None, number: int | None = None
 ) -> bool:
     """Whether to store it; False where it is the stored one, sent again. Otherwise it is refused.
 
     `number` is the fencing number, where the writer knows it.
     """
-    if lease is not None:
-        _require_lease(row, lease)
-    _require_lock(row, lock, number)
+    _require_lock(row, caller, lock, number)
     return _follows(row, new)
 
 
-def accepts_run_write(row: StateRow, new: NewState, *, run: str | None, lease: Lease | None = None) -> bool:
-    """For a run: its claim on the stack is enough, unless plain Terraform or another run holds the lock."""
-    if lease is not None:
-        _require_lease(row, lease)
-    if row.lock is not None and (row.lock.run is None or row.lock.run != run or row.lock.nested):
-        refuse_locked(row.lock, nested=row.lock.run == run)
+def accepts_run_write(row: StateRow, new: NewState, caller: Caller, *, run: str | None) -> bool:
+    """For a run, which took the lease with its claim. `run`: the one that wants to write, if it says so."""
+    lock = _require_held(row, caller)
+    if lock.kind is not HolderKind.RUN or run not in (None, lock.run) or lock.nested is not None:
+        refuse_locked(lock, nested=lock.run == run)
     return _follows(row, new)
+
+
+def require_withdrawable(row: StateRow, caller: Caller, number: int) -> None:
+    """A run withdraws the only version of a state, if it wrote that itself. History is never removed."""
+    lock, current = _require_held(row, caller), row.current
+    mine = current is not None and (current.number, current.fence) == (number, lock.number)
+    if not mine or number != 1:
+        raise StateRefusal(
+            403,
+            "HF-STATE-64",
+            f"version {number} of {row.name} cannot be removed: the server keeps and prunes versions itself",
+            hint="To remove what a version contains: "
+            f"holdfast state purge --state {row.name} {number} --reason TEXT",
+        )
+
+
+def is_renamed(row: StateRow, target: StateRow, caller: Caller) -> bool:
+    """Whether the state of `row` gets the name of `target`; False where it has no state any more."""
+    for held in (row, target):
+        _require_held(held, caller)
+    if row.current is not None and target.current is not None:
+        raise StateRefusal(
+            409,
+            "HF-STATE-13",
+            f"{target.name} already has a state of its own (serial {target.current.serial})",
+            hint="Holdfast does not merge states. Move the resources with `moved` or `import` blocks.",
+        )
+    return row.current is not None
 
 
 def _follows(row: StateRow, new: NewState) -> bool:
-    current = row.current
+    current = row.current or row.deleted
     if current is None:
         return True
-    if (current.serial, current.digest) == (new.header.serial, new.digest):
+    if isinstance(current, CurrentVersion) and (current.serial, current.digest) == (
+        new.header.serial,
+        new.digest,
+    ):
         return False
     stored = StateHeader(serial=current.serial, lineage=current.lineage, empty=current.empty, managed=None)
     try:
@@ -352,22 +293,32 @@ def _follows(row: StateRow, new: NewState) -> bool:
     return True
 
 
-def _require_lock(row: StateRow, lock: str | None, number: int | None) -> None:
-    held = row.lock
-    if held is not None:
-        if held.writer != lock:
-            refuse_locked(held)
-        if number is not None and number != held.number:
-            renewed_lease(row, held.id, number)
-    elif lock is not None or not row.unlocked_writes:
+def _require_lock(row: StateRow, caller: Caller, lock: str | None, number: int | None) -> None:
+    if row.lock is None and lock is None and row.unlocked_writes and caller.lease is None:
+        return
+    held = _require_held(row, caller, after=lock)
+    if held.writer != lock:
+        refuse_locked(held)
+    if number is not None and number != held.number:
+        renewed_lease(row, held.id, number)
+
+
+def _require_held(row: StateRow, caller: Caller, *, after: str | None = None) -> StateLock:
+    """The lock, which the caller holds. `after`: the id of the one that it had before."""
+    if caller.lease is not None:
+        return _require_lease(row, caller.lease)
+    if row.lock is None:
         raise StateRefusal(
             409,
             "HF-STATE-43",
-            f"{row.name} is not locked{' by this client any more' if lock is not None else ''}: "
+            f"{row.name} is not locked{' by this client any more' if after is not None else ''}: "
             "a state is written only under its lock",
             hint="Set lock_address and unlock_address of the http backend to the state's address, and do not "
             f"use -lock=false. Or allow such writes: holdfast state set {row.name} --unlocked-writes",
         )
+    if not is_holder(row.lock, caller):
+        refuse_locked(row.lock)
+    return row.lock
 
 
 def _require_lease(row: StateRow, lease: Lease) -> StateLock:
@@ -377,11 +328,10 @@ def _require_lease(row: StateRow, lease: Lease) -> StateLock:
     return row.lock
 
 
-def require_deletable(row: StateRow, *, lock: str | None, lease: Lease | None = None) -> None:
-    if lease is not None:
-        _require_lease(row, lease)
-    if row.lock is not None and row.lock.writer != lock:
-        refuse_locked(row.lock)
+def require_deletable(row: StateRow, caller: Caller, *, lock: str | None) -> None:
+    """As for a write; an admin needs no lock where nobody holds one."""
+    if row.lock is not None or not caller.admin:
+        _require_lock(row, caller, lock, None)
 
 
 def refuse_locked(lock: StateLock, *, nested: bool = False) -> NoReturn:

@@ -15,9 +15,10 @@ from msgspec import Struct
 from holdfast.config.settings import BackupSettings
 from holdfast.kernel.errors import HoldfastError, Refused, UsageError
 from holdfast.store.retention import expired
+from holdfast.store.server_states.changes import Statements, run
 from holdfast.store.server_states.cipher import VersionPlace
-from holdfast.store.server_states.rows import Statements, StateRows, run
-from holdfast.store.server_states.rules import Caller
+from holdfast.store.server_states.locks import Caller
+from holdfast.store.server_states.rows import StateRows
 
 _STATES = """
     select s.id, s.name, s.version, s.unlocked_writes, s.created, s.deleted, v.serial, v.lineage,

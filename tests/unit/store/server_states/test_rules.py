@@ -7,20 +7,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from holdfast.store.server_states.rules import (
+from holdfast.store.server_states.locks import (
     LEASE,
     Caller,
     HolderKind,
     StateLock,
     StateRefusal,
+    lock_request,
+    run_lease,
+)
+from holdfast.store.server_states.rules import (
     StateRow,
     accepts_write,
     granted_lock,
-    lock_request,
     read_new_state,
     released_lock,
     renewed_lease,
-    run_lease,
     taken_over_lock,
 )
 
@@ -89,7 +91,7 @@ def test_a_write_with_an_old_fencing_number_is_refused() -> None:
     row = _held(granted_lock(FREE, RUN))
     assert row.lock is not None
     assert row.lock.kind is HolderKind.RUN
-    assert accepts_write(row, STATE, lock=RUN.id, number=5)
+    assert accepts_write(row, STATE, Caller(who="ci"), lock=RUN.id, number=5)
     with pytest.raises(StateRefusal) as refusal:
-        accepts_write(row, STATE, lock=RUN.id, number=4)
+        accepts_write(row, STATE, Caller(who="ci"), lock=RUN.id, number=4)
     assert (refusal.value.status, refusal.value.code) == (409, "HF-STATE-49")
