@@ -124,7 +124,7 @@ def test_what_a_state_holds_decides(path: str, text: str, expected: Severity) ->
 
 
 def test_a_backup_belongs_to_its_state() -> None:
-    """Unless only the backup has resources."""
+    """Also if only the backup has resources."""
     full, empty = state(("aws_db_instance", "d", [])), state()
     report = check(
         the("HF201"), {"a.tfstate": full, "a.tfstate.backup": full, "b.tfstate": full, "main.tf": ""}
@@ -135,7 +135,9 @@ def test_a_backup_belongs_to_its_state() -> None:
     ]
     workspaces = {f"terraform.tfstate.d/{name}/terraform.tfstate": full for name in ("dev", "prod")}
     assert levels("HF201", workspaces) == [ERROR, ERROR]
-    assert levels("HF201", {"a.tfstate": empty, "a.tfstate.backup": full, "main.tf": ""}) == [WARNING, ERROR]
+    (found,) = check(the("HF201"), {"a.tfstate": empty, "a.tfstate.backup": full, "main.tf": ""}).findings
+    assert found.severity is ERROR
+    assert found.message == "a state file is committed to Git (`a.tfstate.backup`, `a.tfstate`)"
 
 
 @pytest.mark.parametrize(

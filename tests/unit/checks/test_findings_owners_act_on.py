@@ -422,7 +422,8 @@ def in_base64(pem: str) -> str:
 def test_public_keys_and_identifiers_are_no_secrets(name: str, value: str, expected: list[Severity]) -> None:
     """HF208: in code and in scripts. A private key has its own rule."""
     assert levels("HF208", {"main.tf": f'locals {{\n  {name} = "{value}"\n}}\n'}) == expected
-    assert levels("HF208", {"run.sh": f'export {name}="{value}"\n'}, "") == expected
+    outside = [WARNING for _ in expected]
+    assert levels("HF208", {"run.sh": f'export {name}="{value}"\n'}, "") == outside
 
 
 def test_a_public_key_needs_no_mark_and_may_be_in_the_code() -> None:

@@ -327,7 +327,7 @@ def _named(type_: str, names: Node, name: str) -> Iterator[Issue]:
             and "${" not in item.text
             and (wrong := _wrong(type_, item.text)) is not None
         ):
-            yield Issue(wrong, item)
+            yield Issue(wrong, item, is_note=_REMOVED.search(item.text) is not None)
 
 
 def _wrong(type_: str, text: str) -> str | None:
@@ -342,6 +342,12 @@ def _wrong(type_: str, text: str) -> str | None:
             return None if fine else f"`{text}` is not a canonical user id: it has 64 hexadecimal digits"
         case _:
             return _wrong_federated(text)
+
+
+_REMOVED: Final = pattern(
+    r"(?i)(?:^|::)[<\[{]?(?:x{3,}|(?:(?:aws|my|your)[-_]?)*account(?:[-_]?(?:id|number))?)[>\]}]?(?::|$)"
+)
+"""Somebody removed the account before publishing the code."""
 
 
 def _wrong_aws(text: str) -> str | None:

@@ -85,17 +85,15 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
     if checkout.tracked is None:
         yield Skipped(reason=NO_GIT)
         return
-    found: dict[tuple[str, bool, Severity | None], list[tuple[str, Suspect]]] = {}
+    found: dict[tuple[str, bool], list[tuple[str, Suspect]]] = {}
     for path in checkout.files:
         content = Content(checkout, path)
         suspect = classify(path, content)
         if suspect is None or (suspect.folder is None and is_sealed(content() or b"")):
             continue
-        whole = suspect.folder is not None  # The most severe of its files counts.
-        severity = None if whole else suspect.severity
-        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked, severity)
+        key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked)
         found.setdefault(key, []).append((path, suspect))
-    for (_, tracked, _), suspects in found.items():
+    for (_, tracked), suspects in found.items():  # The most severe of its files counts.
         (path, suspect), *others = sorted(suspects, key=lambda found: found[1].severity is not None)
         names = () if suspect.folder else tuple(f", `{name_of(other)}`" for other, _ in others)
         yield _committed(path, suspect, "".join(names)) if tracked else _not_ignored(path, suspect)

@@ -20,21 +20,22 @@ _MADE_UP = pattern(
     r"|local(?:host)?|local[-_](?:dev|ssl|certs?|tls|https?)|dev[-_](?:ssl|certs?)|src/test|test/(?:resources|fixtures?|data)|vendor"
     r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|_ytt_lib|node_modules|third[-_]party"
     r"|\.vscode|\.idea|\.devcontainer)/"
-    r"|(?:^|[/._-])(?:mocks?|stubs?|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
+    r"|(?:^|[/._-])(?:mocks?|fakes?|stubs?|expected|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
     r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
     r"|(?:^|/)test/(?:[^/]+/)*[^/]+\.(?:sh|bash|bats|ps1|py|js|ts|rb|http)$"
     r"|(?:^|/)[^/]+[-_]tests?/(?:[^/]+/)*[^/]+\.(?:tf|tofu|sh|bash|py|go|json|tpl|ya?ml)$"
     r"|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _PLACEHOLDER = pattern(
-    r"(?i)example|placeholder|change[-_ ]?me|change[-_ ]?it|replace[-_ ]?(?:me|this|with|after|by|in)\b"
+    r"(?i)example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|this|with|after|by|in)\b"
     r"|your(?:[-_ ]|company|org|domain|team)|dummy|redacted|sample|\btbd\b|fake|\bmock|populated?\b"
     r"|set[-_ ]?(?:me|manually|later)\b|update[-_ ]?me|to[-_ ]?be[-_ ]|\btodo\b|fixme|insert[-_ ]"
-    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|^Eby8vdM02xNOcqFlq"
+    r"|do[-_ ]?not[-_ ]?use|not[-_ ]?a[-_ ]?real|not[-_ ]?used|not[-_ ]?for[-_ ]?prod"
+    r"|devstoreaccount1|^(?:Eby8vdM02xNOcqFlq|C2y6yDjf5/R\+ob0N8A7Cgv30)"
     r"|x{4,}|xyz123|\.\.\.|…|\*{3}|<[^>]*>|(.)\1{7,}"
 )
 _FILLED_IN = pattern(
-    r"(?:[A-Z]+\d?_)+[A-Z]+\d?|_+[A-Z][A-Z0-9_]*_+|%\w+%|@[A-Z][A-Z0-9_]*@|\$[A-Z][A-Z0-9_]*|\$+[{(].*"
+    r"(?:[A-Z]+\d?_)+[A-Z]+\d?|_+[A-Z][A-Z0-9_]*_+|__\w+__|[xX]{2,}|%+\w+%+|@[A-Z][A-Z0-9_]*@|\$[A-Z][A-Z0-9_]*|\$+[{(].*"
     r"|#?\{+[\w .$-]+\}+#?|\[+[A-Za-z _-]+\]+|\(\([^()]*\)\)|%24(?:%7B|\{).*"
 )
 """A name in place of the value: `DB_PASSWORD`, `$TOKEN`, `__TOKEN__`, `%TOKEN%`, `((token))`."""
@@ -69,6 +70,7 @@ _WORDS = frozenset(
 _FAMILIAR = pattern(
     r"(?i)p[a@4][s$5]{1,2}(?:w[o0]?r?d)?|pwd?|adm[i1]n(?:istrator)?|r[o0]{2}t|user|guest|t[e3]st(?:ing|s)?|demo"
     r"|local(?:host|dev)?|s[e3]cr[e3]t|token|w[e3]lc[o0]me|qwerty|asdf|letmein|hello|world|super|strong|foo|bar"
+    r"|vagrant|raspberry|calvin|grafana|prom-?operator|zabbix|elastic|rancher|harbor|keycloak|tomcat|sonar"
     r"|postgres(?:ql)?|mysql|mariadb|mongo(?:db)?|redis|rabbit(?:mq)?|minio|kafka|sql|db|default|dev|temp(?:orary)?"
     r"|tmp|values?|unused|empty|null|key|some|my|the|for|with|abc|xyz|\d{4}|0?123\d*|[^A-Za-z0-9]+"
 )

@@ -42,13 +42,16 @@ _ABOUT = frozenset(
     )
 )  # fmt: skip
 """Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
-_PRODUCT = pattern(r"(?:1|one)[-_]?password|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]")
+_PRODUCT = pattern(
+    r"(?:1|one)[-_]?password|privacy[-_]?pass(?![a-z])|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]"
+)
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
+_PARTS = pattern(r"[_.:-]|(?<=[a-z0-9])(?=[A-Z])")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
-    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key)$"
-    r"|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
+    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key|s3_key)$"
+    r"|(?:^|[_./-])checksum[_./-]|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
     r"|(?:page|continuation)[_.-]?tokens?$|^(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
@@ -81,6 +84,7 @@ _MADE_UP = pattern(
 """The host is an example, or the credential is one repeated character."""
 _ADDRESS = pattern(r"[^\s\"'<>]*")
 _LONGEST_ADDRESS = 4000
+_NO_WORDS = pattern(r"\s+|[A-Za-z0-9+/=]{40,}")
 _LONGEST_NAME = 200
 NAME_BEFORE = pattern(r"([\w.-]+)\\*[\"']?[ \t]*(?:=>|:=|==?|:|->)[ \t]*\\*[\"']?$")
 _NAMES_ID = pattern(r"(?i)key_?id|access_?key|user")
@@ -122,7 +126,8 @@ def names_secret(name: str, words: tuple[str, ...] = ()) -> bool:
         return False
     if _ENDS_SO.search(lowered):
         return True
-    is_about_one = re.split(r"[_.-]", lowered)[-1] in _ABOUT or _NO_SECRETS.search(lowered) is not None
+    last = _PARTS.split(name)[-1].lower()
+    is_about_one = last in _ABOUT or _NO_SECRETS.search(lowered) is not None
     return not is_about_one and is_secret_name(lowered, words)
 
 
@@ -171,7 +176,11 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
         pem = before[before.rfind("-----BEGIN ") :] + secret
         if format_ == "private-key-base64":
             pem = base64.b64decode(secret + "==").decode("latin-1")
-        return Severity.WARNING if is_placeholder(before) else severity_of(quality_of_key(pem))
+        return (
+            Severity.WARNING
+            if is_placeholder(_NO_WORDS.sub(" ", before))
+            else severity_of(quality_of_key(pem))
+        )
     quality = quality_of(secret)
     if format_ in _FREE_TEXT:
         if format_ in _HEADERS and secret.isalpha() and len(secret) <= _LONGEST_WORD:

@@ -24,6 +24,7 @@ _NAMES_ONE = pattern(
     r"(?i)^(?:the )?(?:[\w-]+ ){0,4}(?:names?|paths?|arns?|ids?)"
     r" (?:of|for|to|in|where|that|which|containing)\b"
 )
+_PATH = pattern(r"(?:~|\.{0,2})/|[\w./-]+\.(?:json|key|pem|p12|pfx|pub|txt|ya?ml|zip)$")
 _KEY_ID = pattern(r"(?:[a-z0-9]+_)?access_key")
 _NAME = pattern(r"(?:^|_)(?:name|id|arn|path)$")
 _IN_TABLE = frozenset(
@@ -146,8 +147,8 @@ def _may_hold(name: str, block: Block) -> bool:
     if kind not in (None, *_TEXTS):
         return False
     written = constant(default.expression) if default is not None else None
-    names_one = _PLAIN_END.search(name) is not None and isinstance(written, str) and written != ""
-    return not names_one
+    names_one = isinstance(written, str) and written != "" and _PLAIN_END.search(name) is not None
+    return not names_one and not (isinstance(written, str) and _PATH.match(written))
 
 
 def _type(expression: Expression) -> str | None:

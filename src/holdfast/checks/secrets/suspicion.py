@@ -32,7 +32,7 @@ _PASSWORD = pattern(r"(?i:password|passwd|passphrase)s?$|(?:^|[_.-])(?i:pass)$|[
 _IDENTIFIER = pattern(r"[A-Za-z][A-Za-z_./-]*")
 _STORE = pattern(r"[A-Za-z][\w./]*-[\w./-]*")
 _NO_PASSWORD = pattern(
-    r"(?i)$|(?:true|false|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
+    r"(?i)$|(?:true|false|on|off|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
     r"|(?:[\w-]+-)?(?:site|domain|dns|email)-verification=|MS=ms|v=(?:spf1|DKIM1|DMARC1|STSv1|TLSRPTv1)\b"
     r"|\d{1,3}$|pub[0-9a-f]{32}$"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import bisect
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from holdfast.checks.model.contents import is_shown_plan, is_state
 from holdfast.checks.model.interface import Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
 from holdfast.checks.secrets.evidence import is_placeholder, quality_of, severity_of
@@ -50,6 +51,11 @@ _PUBLIC_KEY = pattern(r"\bAAAA[A-Za-z0-9+/]{60,1100}={0,3} $")
 _CODE = pattern(r"^ENC\[|\w\(")
 """Encrypted, or the call of a function."""
 _LONGEST_NAME = 120
+_DIGEST = pattern(r"(?i)(?:checksum|digest|sha\d+|hash)[\w./-]*$")
+_HEX = pattern(r"[0-9a-fA-F]{32,128}")
+_LOOPBACK = pattern(r"\b(?:localhost|127\.0\.0\.1)\b|\[::1\]")
+_FARTHEST = 1000
+_PRODUCTION = pattern(r"(?i)(?:^|[/._-])(?:prod|prd|production)(?:[/._-][^/]*)?\.(?:json|ya?ml)$")
 _NOT_BLANK = pattern(r"[^\n]")
 _DESCRIBES = pattern(r"(?:^|[\s{,])(?:description|error_message)\s*=\s*(?:<<[-~]?\w+\s*)?$")
 _LONGEST_ARGUMENT = 80
@@ -123,6 +129,7 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
     )
     if not suspects:
         return
+    own = code or _is_terraforms_own(path, checkout.content(path) or b"")
     # Secrets of known formats have their own rule.
     reported = {secret.line for secret in known_in(text)}
     starts = line_starts(text)
@@ -131,7 +138,40 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
         if line not in reported:
             reported.add(line)
             place = Place(file=path, line=line, column=at - starts[line - 1] + 1)
-            yield SuspiciousText(kind, name, place, severity, digest=digest)
+            rated = severity if own else _outside_terraform(severity, name, text, at)
+            yield SuspiciousText(kind, name, place, rated, digest=digest)
+
+
+def _is_terraforms_own(path: str, content: bytes) -> bool:
+    """Settings of a backend, a state or a plan, and the variables of production."""
+    named = path.endswith(".tfbackend") or _PRODUCTION.search(path) is not None
+    return named or is_state(content) or is_shown_plan(content)
+
+
+def _outside_terraform(severity: Severity, name: str, text: str, at: int) -> Severity:
+    """Where a name is the only evidence; a command that takes a password is more."""
+    if _LOOPBACK.search(_object_around(text, at)):
+        return Severity.NOTE
+    is_command_ = " " in name or name.startswith("-")
+    return Severity.WARNING if severity is Severity.ERROR and not is_command_ else severity
+
+
+def _object_around(text: str, at: int) -> str:
+    """The innermost `{…}`, without those in it; empty if the text is not JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return ""
+    before, after = text[max(at - _FARTHEST, 0) : at], text[at : at + _FARTHEST]
+    return _up_to(reversed(before), "{", "}")[::-1] + _up_to(after, "}", "{")
+
+
+def _up_to(characters: Iterable[str], end: str, nested: str) -> str:
+    depth, here = 0, []
+    for character in characters:
+        if character == end and depth == 0:
+            break
+        depth += (character == nested) - (character == end)
+        here += [character] if depth == 0 else []
+    return "".join(here)
 
 
 def _embedded_texts(text: str) -> str:
@@ -194,7 +234,10 @@ def _random_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
 def _is_public(text: str, at: int, secret: str, words: tuple[str, ...]) -> bool:
     """Whether the name before it says so."""
     before = NAME_BEFORE.search(text, max(at - _LONGEST_NAME, 0), at)
-    return before is not None and (not names_secret(before[1], words) or is_identifier(before[1], secret))
+    if before is None:
+        return False
+    digest = _HEX.fullmatch(secret) and _DIGEST.search(text, max(at - _LONGEST_NAME, 0), before.end(1))
+    return bool(digest) or not names_secret(before[1], words) or is_identifier(before[1], secret)
 
 
 def _inline_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tuple[int, _Suspicion]]:

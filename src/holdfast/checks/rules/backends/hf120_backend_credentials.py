@@ -12,7 +12,7 @@ from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
 from holdfast.stacks.reads.remote_states import TYPE
 
-_PASSWORD = pattern(r"\bpassword\s*=\s*(?!'')\S")
+_PASSWORD = pattern(r"\bpassword\s*=\s*'?([^\s']+)")
 _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
@@ -32,7 +32,7 @@ def _check(backend: BackendView) -> Iterator[Finding]:
                 f"`{backend.named(name)}` of the {backend.type} backend contains a secret",
             )
     conn = backend.text("conn_str") if backend.type == "pg" else None
-    if conn is not None and (_in_address(conn) or _PASSWORD.search(conn)):
+    if conn is not None and (_in_address(conn) or any(map(_is_secret, _PASSWORD.findall(conn)))):
         yield finding(
             backend.place_of("conn_str"),
             f"`{backend.named('conn_str')}` of the pg backend contains a password",
@@ -54,9 +54,8 @@ def _in_address(text: str) -> bool:
     parts = parse_address(text)
     if parts is None:
         return False
-    return bool(parts.password) or any(
-        content and _SECRET_NAME.search(name) for name, content in parse_qsl(parts.query)
-    )
+    named = (content for name, content in parse_qsl(parts.query) if _SECRET_NAME.search(name))
+    return any(content and _is_secret(content) for content in (parts.password, *named))
 
 
 _orphans = for_unused_modules(_check, literals_only=True)

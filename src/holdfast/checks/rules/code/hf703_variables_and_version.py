@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
@@ -20,19 +21,32 @@ def _check_variables(file: VariablesFile) -> Iterator[Finding | Skipped]:
     if not file.stacks:
         yield Skipped(reason="no selected stack uses this file", file=file.path, expected=True)
         return
+    folder = file.stacks[0].module.folder
     for attribute in file.file.body.attributes:
         if attribute.name not in declared:
-            folder = file.stacks[0].module.folder
             module = "the root module" if folder == "." else folder
             meant = did_you_mean(attribute.name, declared)
+            repeated = _times_set(file.checkout)[folder, attribute.name] > 1
             yield finding(
                 attribute,
                 f"`{attribute.name}` is set here, but {module} does not declare it",
                 address=f"var.{attribute.name}",
                 hint=meant,
                 severity=Severity.NOTE if attribute.name in _declared_anywhere(file.checkout) else None,
-                group=None if meant else file.path,
+                group=f"{folder} {attribute.name}" if meant or repeated else file.path,
             )
+
+
+def _times_set(checkout: Checkout) -> Counter[tuple[str, str]]:
+    """How many variables files of a root module set a variable."""
+    return checkout.code.once(
+        "times set",
+        lambda: Counter(
+            (file.stacks[0].module.folder, attribute.name)
+            for file in checkout.variables_files
+            for attribute in (file.file.body.attributes if file.stacks else ())
+        ),
+    )
 
 
 def _declared_anywhere(checkout: Checkout) -> frozenset[str]:

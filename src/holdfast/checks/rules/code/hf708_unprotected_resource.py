@@ -13,16 +13,20 @@ from holdfast.checks.code.protection import (
     provider_bodies,
 )
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Resource
+from holdfast.checks.model.subjects import CheckedPlan, CheckedStack, Module, Resource, bodies
 from holdfast.hcl.eval.evaluate import Scope
-from holdfast.hcl.nodes import Body
+from holdfast.hcl.nodes import Body, references
 from holdfast.hcl.reader import constant
+from holdfast.kernel.patterns import pattern
 from holdfast.terraform.addresses import without_keys
 from holdfast.terraform.plan.actions import ChangeKind
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.tables.stateful_types import Stateful, stateful_types
 
 _EMPTIED = ("force_destroy", "force_delete", "delete_contents_on_destroy")
+_APP = pattern(r"^azurerm_(?:\w+_)?(?:function_app|logic_app_standard)")
+_SERVED = pattern(r"^storage_account_(?:name|access_key)$|static_website$|^leases$")
+_HOLDER = pattern(r"azurerm_storage_(?:container|share|table|queue|data_lake)")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
@@ -159,6 +163,7 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
 def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
     settings = filter(None, map(resource.body.attribute, _EMPTIED))
     intended = any(constant(setting.expression) is True for setting in settings)
+    mild = intended or _serves_apps(resource, stack)
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.sufficient_protections)
     return finding(
         resource.block,
@@ -166,8 +171,30 @@ def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
         address=resource.address,
         hint=f"Set {' or '.join(filter(None, (', '.join(ways[:-1]), ways[-1])))}.",
         stack=stack.name,
-        severity=Severity.NOTE if intended or stack.stack.environment_unclear else None,
+        severity=Severity.NOTE if mild or stack.stack.environment_unclear else None,
     )
+
+
+def _serves_apps(account: Resource, stack: CheckedStack) -> bool:
+    """Whether a storage account only has what an app, a website or leases need: it is soon there again."""
+    if account.type != "azurerm_storage_account":
+        return False
+    module = stack.checkout.module(account.place.file.rpartition("/")[0] or ".")
+    every = stack.checkout.code.once(("account users", module.folder), lambda: tuple(_account_users(module)))
+    users = {user for name, user in every if name == account.name}
+    users.update(block.type for block in account.body.blocks_of("static_website"))
+    served = "lease" in account.name or any(map(_SERVED.search, users))
+    return served and not any(map(_HOLDER.match, users))
+
+
+def _account_users(module: Module) -> Iterator[tuple[str, str]]:
+    """Each storage account with the types, and the arguments of apps, that refer to it."""
+    for resource in module.resources(mode="managed"):
+        user = "leases" if "lease" in resource.name else resource.type
+        for attribute in (attribute for body in bodies(resource.block) for attribute in body.attributes):
+            for reference in references(attribute.expression):
+                if reference.root == "azurerm_storage_account" and len(reference.names) > 1:
+                    yield reference.names[1], attribute.name if _APP.search(user) else user
 
 
 RULE = Rule(

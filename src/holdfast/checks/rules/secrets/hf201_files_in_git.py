@@ -21,7 +21,11 @@ _STORE = pattern(
 )
 """What a state is stored in and locked with: such a state often has no other place."""
 _SENSITIVE = pattern(rb'"sensitive_attributes"\s*:\s*\[\s*[^\]\s]|"sensitive"\s*:\s*true')
-_ENCRYPTED_NAME = pattern(r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault)$", re.IGNORECASE)
+_OTHER_NAME = pattern(
+    r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault|sig|(?:sha\d+|md5)(?:sums?)?)$", re.IGNORECASE
+)
+"""Encrypted, or a checksum."""
+_CHECKSUM = pattern(rb"\s*(?:[0-9a-fA-F]{32,128}(?:[ \t][^\r\n]*)?(?:[\r\n]|$)|(?:SHA\d+|MD5) ?\()")
 _STATE_FILE = pattern(r"(?:.*/)?[^/]*?\.tfstate", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
@@ -31,11 +35,11 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
     if _ELSEWHERE.search(path) or is_source_or_document(name):
         return None
     if _STATE_NAME.search(name):
-        harmless = (
-            _holds_little(content()) if content is not None else _ENCRYPTED_NAME.search(name) is not None
-        )
+        inside = content() if content is not None else None
+        if _OTHER_NAME.search(name) if content is None else _CHECKSUM.match(inside or b""):
+            return None
         first = _STATE_FILE.match(path)
-        severity = Severity.WARNING if harmless else None
+        severity = Severity.WARNING if content is not None and _holds_little(inside) else None
         return Suspect("a state file", severity=severity, belongs_to=first[0] if first is not None else None)
     if content is None or not _POSSIBLE_STATE_NAME.search(name):
         return None

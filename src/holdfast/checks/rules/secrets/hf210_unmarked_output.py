@@ -56,8 +56,10 @@ def _message_and_severity(name: str, secret: CarriedSecret, *, root: bool) -> tu
     if not secret.masked:
         return f"`{name}` shows {secret.source} in plain text: the provider does not mark it", None
     if root:
-        message = f"`{name}` contains {secret.source} and is not marked `sensitive`: Terraform fails here"
-        return message, Severity.WARNING
+        # Whether a provider marks an attribute depends on its version.
+        certain = secret.source.startswith(("var.", "sensitive("))
+        then = "Terraform fails here" if certain else "Terraform may refuse this"
+        return f"`{name}` contains {secret.source} and is not marked `sensitive`: {then}", Severity.WARNING
     return (f"`{name}` contains {secret.source} and is not marked `sensitive` for its callers", Severity.NOTE)
 
 
