@@ -5,21 +5,14 @@ It is ready when it listens, its database has the schema of this version and the
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import logging
 import os
 import socket
-import ssl
-import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from ipaddress import ip_address
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import structlog
 import uvicorn
 from msgspec import Struct
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -36,12 +29,14 @@ from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal, 
 from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
-from holdfast.kernel.errors import Busy, UsageError
-from holdfast.secrets.keys import KEY_SIZE, Key, read_private
+from holdfast.kernel.errors import UsageError
+from holdfast.secrets.keys import KEY_SIZE, Key
 from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
-from holdfast.server.edge import CLIENT, Application, Log, TimedConnection
+from holdfast.server.edge import Application, TimedConnection
 from holdfast.server.key_rotation import ServerRotation
+from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
+from holdfast.server.log import configure_log
 from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
@@ -56,18 +51,6 @@ TOKEN_FILE: Final = "admin-token"  # noqa: S105 - the name of a file
 _STOP_SECONDS: Final = 10
 """For requests that are being served; PostgreSQL stops afterwards. Together less than 30 seconds."""
 _BACKLOG: Final = 2048
-
-
-class ListenAddress(NamedTuple):
-    host: str
-    port: int
-
-    @property
-    def is_local(self) -> bool:
-        try:
-            return self.host == "localhost" or ip_address(self.host).is_loopback
-        except ValueError:
-            return False
 
 
 class ReadyServer(Struct, frozen=True, kw_only=True):
@@ -90,10 +73,10 @@ def serve(
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once, when requests are served."""
     address = listen_address(listen or settings.listen)
-    _require_protected(address, settings)
-    with _listening(address) as listening, hold_database(environment, data, "holdfast serve") as database:
+    require_protected(address, settings)
+    with hold_socket(address) as listening, hold_database(environment, data, "holdfast serve") as database:
         migrate(database)
-        log = _configure_log()
+        log = configure_log()
         key, older_keys = wait_for_key(
             lambda: (_key(environment, data, database, notice), load_older_keys(environment, data)),
             listening,
@@ -138,40 +121,6 @@ def serve(
         log.info("stopped")
 
 
-def url_of(listening: socket.socket, settings: ServerSettings) -> str:
-    """One that clients can use: for all addresses, a name of the certificate or of this machine."""
-    scheme = "https" if settings.tls is not None else "http"
-    host, port = listening.getsockname()[:2]
-    if ip_address(host).is_unspecified:
-        host = _certificate_name(settings) or socket.gethostname()
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _certificate_name(settings: ServerSettings) -> str | None:
-    """The first DNS name without a wildcard."""
-    from cryptography import x509  # noqa: PLC0415 - only for TLS on all addresses
-
-    if settings.tls is None:
-        return None
-    try:
-        certificate = x509.load_pem_x509_certificate(_tls_files(settings)[0].read_bytes())
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (ValueError, x509.ExtensionNotFound):
-        return None
-    return next((name for name in names.get_values_for_type(x509.DNSName) if "*" not in name), None)
-
-
-def listen_address(text: str) -> ListenAddress:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest port
-        raise UsageError(
-            "HF-SRV-1",
-            f"{text} is not an address to listen on",
-            hint="Write HOST:PORT, such as 127.0.0.1:8420 or [::1]:8420; port 0 picks a free one.",
-        )
-    return ListenAddress(host.strip("[]"), int(port))
-
-
 class _Server(uvicorn.Server):
     """Ends with exit code 0 after a signal; a second one does not wait for open requests."""
 
@@ -198,7 +147,7 @@ def _uvicorn_config(app: Application, settings: ServerSettings) -> uvicorn.Confi
         app = ProxyHeadersMiddleware(app, trusted_hosts=list(settings.trusted_proxies))
     tls: dict[str, Any] = {}
     if settings.tls is not None:
-        files_ = _tls_files(settings)
+        files_ = tls_files(settings)
         tls = {"ssl_certfile": files_[0], "ssl_keyfile": files_[1]}
     connection: Any = functools.partial(TimedConnection, header_seconds=settings.limits.header_time)
     return uvicorn.Config(
@@ -214,68 +163,6 @@ def _uvicorn_config(app: Application, settings: ServerSettings) -> uvicorn.Confi
         timeout_graceful_shutdown=_STOP_SECONDS,
         **tls,
     )
-
-
-def _require_protected(address: ListenAddress, settings: ServerSettings) -> None:
-    if settings.tls is not None:
-        _tls_files(settings)
-    elif not address.is_local and not settings.trusted_proxies:
-        raise UsageError(
-            "HF-SRV-2",
-            f"{address.host} can be reached by other machines, and tokens would be sent unencrypted",
-            hint="Name `tls` files, or `trusted_proxies` that terminate TLS, in server.yaml; "
-            "docs/server.md shows both. Or listen on 127.0.0.1.",
-        )
-
-
-def _tls_files(settings: ServerSettings) -> tuple[Path, Path]:
-    """Checked, so that a mistake is reported before anything starts."""
-    tls = settings.tls
-    assert tls is not None  # noqa: S101 - the callers checked
-    certificate, key = (
-        settings.folder / Path(str(name)).expanduser() for name in (tls.certificate, tls.key_file)
-    )
-    try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-    except OSError as error:  # `ssl.SSLError` is one.
-        raise UsageError(
-            "HF-SRV-3",
-            f"the TLS files {certificate} and {key} cannot be used: {_tls_reason(certificate, key, error)}",
-            hint="Both are PEM files, the key belongs to the certificate, and this user can read them.",
-        ) from None
-    read_private(key)
-    return certificate, key
-
-
-def _tls_reason(certificate: Path, key: Path, error: OSError) -> str:
-    for file, mark in ((certificate, b"CERTIFICATE-----"), (key, b"PRIVATE KEY-----")):
-        try:
-            if mark not in file.read_bytes():
-                return f"{file.name} contains no {mark.decode().lower().strip('-')} in PEM format"
-        except OSError as unreadable:
-            return f"{file.name}: {unreadable.strerror}"
-    mismatch = isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH"
-    return "the key is not that of the certificate" if mismatch else error.strerror or type(error).__name__
-
-
-@contextmanager
-def _listening(address: ListenAddress) -> Iterator[socket.socket]:
-    """Bound first: a used port is reported before the database starts."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.socket(family) as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit it: a response is sent in two parts, and the second would wait 40 ms otherwise.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            listening.bind(address)
-        except OSError as error:
-            raise Busy(
-                "HF-SRV-4",
-                f"cannot listen on {address.host}:{address.port}: {error.strerror or error}",
-                hint="Usually this server already runs: holdfast db status. Otherwise another program uses "
-                "the port: --listen 127.0.0.1:0 picks a free one.",
-            ) from None
-        yield listening
 
 
 def _key(environment: Environment, data: Path, database: Database, notice: Notice) -> Key:
@@ -332,7 +219,7 @@ def _read_own(file: Path) -> str:
         pass
     raise UsageError(
         "HF-SRV-21",
-        f"{file} is not a file of this user that nobody else can read or write",
+        f"{file} does not belong to this user, or others can read or write it",
         hint="Who wrote it could have an admin token. Remove the file: the next start creates a new one.",
     )
 
@@ -352,50 +239,3 @@ def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
         for rule in settings.oidc
         for stacks, states in [limits(rule.stacks, rule.states)]
     )
-
-
-def _configure_log() -> Log:
-    """JSON lines on standard error; on a terminal, lines for people."""
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    people = [_without_control_characters, structlog.dev.ConsoleRenderer()]
-    structlog.configure(
-        processors=[*shared, *(people if sys.stderr.isatty() else [structlog.processors.JSONRenderer()])],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    log: Log = structlog.get_logger()
-    uvicorn_log = logging.getLogger("uvicorn")
-    uvicorn_log.handlers = [_ForwardedLog(log)]
-    uvicorn_log.setLevel(logging.WARNING)
-    uvicorn_log.propagate = False
-    return log
-
-
-def _without_control_characters(_: object, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """A terminal would obey those in a path or a name."""
-    return {
-        name: value if not isinstance(value, str) or value.isprintable() else ascii(value)[1:-1]
-        for name, value in event.items()
-    }
-
-
-class _ForwardedLog(logging.Handler):
-    """Uvicorn's messages. Of an exception only its type is logged: its text may contain what it is about."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__()
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[0] if record.exc_info else None
-        if error is not None and issubclass(error, asyncio.CancelledError):
-            return
-        message = record.getMessage().strip().partition("\n")[0]
-        client = {"client": CLIENT.get()} if CLIENT.get() else {}
-        self._log.error(
-            "uvicorn", message=message, error=error.__name__ if error is not None else None, **client
-        )

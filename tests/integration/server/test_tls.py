@@ -21,7 +21,7 @@ from holdfast.config.server import TlsFiles, default_settings
 from holdfast.database.database import Database
 from holdfast.identity.client import ServerClient, ServerLogin
 from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
-from holdfast.server.serve import url_of
+from holdfast.server.listening import url_of
 from holdfast.system.environment import Environment
 
 NAMES = [

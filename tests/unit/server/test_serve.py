@@ -10,13 +10,13 @@ import structlog
 
 from holdfast.database.postgres import own_data_folder
 from holdfast.kernel.errors import HoldfastError
-from holdfast.server import serve
+from holdfast.server import log, serve
 from holdfast.system import files
 
 
 def test_a_terminal_gets_no_control_characters() -> None:
     event = {"event": "request", "path": "/\x1b]0;PWNED\x07", "who": "ada\x9b31m", "name": "Zoë", "status": 1}
-    shown = serve._without_control_characters(None, "", event)
+    shown = log.without_control_characters(None, "", event)
     assert shown == {**event, "path": "/\\x1b]0;PWNED\\x07", "who": "ada\\x9b31m"}
     assert "\x1b" not in structlog.dev.ConsoleRenderer(colors=False)(None, "info", dict(shown))
 

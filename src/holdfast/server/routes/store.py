@@ -336,15 +336,15 @@ def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) 
 
 def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Router:
     async def require_writable(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-        """Before the body is read: nobody fills the memory with what they may not write."""
+        """Before the body is read: what a token may not write takes no memory."""
         scope: Any = connection.scope
         if scope["method"] == "PUT":
             principal: Principal = scope["user"]
-            await to_thread.run_sync(
-                lambda: StoreAccess(stores.of(principal.tenant), rows, principal).require_writable(
-                    _name(scope)
-                )
-            )
+
+            def check() -> None:
+                StoreAccess(stores.of(principal.tenant), rows, principal).require_writable(_name(scope))
+
+            await to_thread.run_sync(check)
 
     handlers = [
         *(session, read_blob, write_blob, remove_blob, list_names),
@@ -392,12 +392,8 @@ def _require_stack(principal: Principal, stack: str, permission: Permission) -> 
 def _require_grant(principal: Principal, data: NewGrant) -> None:
     permission = Permission.RUN if data.writes_state or data.journal else Permission.READ_STATE
     state = principal.may_write_state if data.writes_state else principal.may_read_state
-    allowed = principal.may(permission) and principal.covers_stack(data.stack)
-    if (
-        principal.kind == "run"
-        or not allowed
-        or ((data.reads_state or data.writes_state) and not state(data.stack))
-    ):
+    allowed = principal.kind != "run" and principal.may(permission) and principal.covers_stack(data.stack)
+    if not allowed or ((data.reads_state or data.writes_state) and not state(data.stack)):
         raise problem(not_permitted(principal, permission))
 
 

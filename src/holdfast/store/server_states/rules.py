@@ -329,7 +329,7 @@ def _require_lease(row: StateRow, lease: Lease) -> StateLock:
 
 
 def require_deletable(row: StateRow, caller: Caller, *, lock: str | None) -> None:
-    """As for a write; an admin needs no lock where nobody holds one."""
+    """As for a write; an admin needs no lock if there is none."""
     if row.lock is not None or not caller.admin:
         _require_lock(row, caller, lock, None)
 
