@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from program import Program
 from served import serving
 from state_backend_made import state as state_of
@@ -27,6 +28,7 @@ CODE = f"""
     """
 
 
+@pytest.mark.long
 def test_an_export_brings_states_to_another_server(holdfast: Program, tmp_path: Path) -> None:
     """Every version arrives with its serial and digest; nothing is overwritten; no plain text by default."""
     holdfast.write("holdfast.yaml", CONFIG)

@@ -208,6 +208,7 @@ def test_a_killed_apply_is_known_to_others(
     none_left(two)
 
 
+@pytest.mark.long
 def test_the_server_is_lost_and_restored(holdfast: Program, tmp_path: Path) -> None:
     """Backup, loss of the data folder, restore: a plan shows no changes, and the audit log is whole."""
     data, backup = tmp_path / "data", tmp_path / "backup"

@@ -25,7 +25,8 @@ def kms() -> Iterator[tuple[MadeKms, Answering]]:
         yield made, server
 
 
-@pytest.mark.parametrize("kind", ["awskms", pytest.param("age", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["awskms", "age"])
 def test_the_drill_with_your_own_key(
     holdfast: Program, tmp_path: Path, kms: tuple[MadeKms, Answering], kind: str
 ) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.patterns import pattern
@@ -138,7 +139,8 @@ class Term(Struct, frozen=True, kw_only=True):
             case Operator.LESS:
                 return self.version > version
             case Operator.EQUAL | Operator.AT_MOST | Operator.PESSIMISTIC:
-                return self.version >= version or self.allows(version)
+                released = replace(version, prerelease="")
+                return self.version >= version or self.allows(version) or self.allows(released)
             case _:
                 return True
 

@@ -365,7 +365,10 @@ def test_a_change_starts_in_the_audit_log_without_what_is_refused(
 def test_after_an_apply_the_log_is_flushed_and_the_store_cleaned(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Now and then old runs are pruned; what a lost lane stopped says so."""
+    """Now and then old runs are pruned; what a lost lane stopped says so.
+
+    A store elsewhere is asked about old output only then, one in a folder always.
+    """
     done: list[str] = []
 
     @contextlib.asynccontextmanager
@@ -381,10 +384,14 @@ def test_after_an_apply_the_log_is_flushed_and_the_store_cleaned(
     monkeypatch.setattr(change, "prune_runs", lambda _: done.append("prune"))
     monkeypatch.setattr(clock, "chance", lambda: 0.5)
     assert world.apply(NET, OTHER) == {"net": Status.APPLIED}
-    assert done == ["flush", "remove"]
+    assert done == ["flush"]
+    monkeypatch.setattr(change, "folders_of", lambda _: (Path("store"),))
+    world.apply(NET)
+    assert done[1:] == ["flush", "remove"]
+    monkeypatch.setattr(change, "folders_of", lambda _: ())
     monkeypatch.setattr(clock, "chance", lambda: 0.01)
     world.apply(NET)
-    assert done[2:] == ["flush", "remove", "prune"]
+    assert done[3:] == ["flush", "remove", "prune"]
 
 
 # Plans
