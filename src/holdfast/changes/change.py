@@ -295,7 +295,8 @@ async def _apply(
                 )
             if record is not None:
                 record.finish(context.store, tell, [run.result for run in runs.values()])
-            await audit_trail.flush(audit, tell)
+            # Both wait: one for the disk, the other for processes to end.
+            await asyncio.gather(audit_trail.flush(audit, tell), context.engines.end_idle())
             _clean_up(context.store)
         _tell_unreachable(context)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))

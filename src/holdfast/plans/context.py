@@ -185,6 +185,10 @@ class Engines:
             )
         return self._engines[identity]
 
+    async def end_idle(self) -> None:
+        """When little follows: what does starts another worker."""
+        await asyncio.gather(*(engine.end_idle() for engine in self._engines.values()))
+
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))
 

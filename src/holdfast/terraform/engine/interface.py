@@ -154,6 +154,10 @@ class Engine(Protocol):
         """Run to completion. With `listen`, lines go there as they arrive and `out` stays empty."""
         ...
 
+    async def end_idle(self) -> None:
+        """End what waits for commands; one that follows starts it again."""
+        ...
+
     async def close(self) -> None: ...
 
 

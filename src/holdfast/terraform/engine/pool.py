@@ -301,9 +301,12 @@ class WorkerPool:
     def pids(self) -> tuple[int, ...]:
         return tuple(process.pid for process in (*self._idle.values(), *self._busy))
 
-    async def close(self) -> None:
-        await asyncio.gather(*self._ahead)
-        workers = [*self._idle.values(), *self._busy]
+    async def end_idle(self) -> None:
+        workers = tuple(self._idle.values())
         self._idle.clear()
         await asyncio.gather(*(process.close() for process in workers))
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._ahead)
+        await asyncio.gather(self.end_idle(), *(process.close() for process in self._busy))
         self._confinement.close()
