@@ -39,6 +39,9 @@ _SLOWEST = 200_000
 _ESCAPED_BYTE = "[\udc80-\udcff]"
 _BLOCK_IN_OBJECT = re.compile(rb"[a-z_]\w*\s*\{")
 _QUOTED_NAME = re.compile(rb'(?:\s|(?:#|//)[^\n]*\n)*"[^"\n]*"[ \t]*=(?![=>])')
+_QUOTED_AT_START = re.compile(
+    rb'(?m)^([ \t]*)"([A-Za-z_][\w-]*)"(?=(?:[ \t]+"[^"\n]*")*[ \t]*(?:\{|=(?![=>])))'
+)
 _EXPONENT = re.compile(rb"(?<![\w.])(?<!\w-)([0-9]+)([eE][+-]?[0-9]+)(?!\w)")
 _CLOSERS = {
     "block_start": "block_end",
@@ -242,6 +245,7 @@ def _problems(root: Node, source: Source, path: str) -> tuple[Problem, ...]:
             shown = " ".join(source.text(node)[:_MAX_SHOWN].split())
             problems.append(_problem(node, source, path, f"unexpected `{shown}`"))
         waiting.extend(reversed(broken))
+    old = old or _quoted_block(source, path)
     if old is not None:
         return (old,)
     if not problems:
@@ -262,12 +266,24 @@ def _old_syntax(node: Node, opener: Node | None, source: Source, path: str) -> P
     name = _QUOTED_NAME.match(source.data, start)
     if name is None:
         return None
+    return _old("argument names", path, source.at(opener or node)[0] + name.group().count(b"\n"))
+
+
+def _quoted_block(source: Source, path: str) -> Problem | None:
+    """A quoted block type such as `"metadata" {`, if nothing else is wrong."""
+    quoted = _QUOTED_AT_START.search(source.data)
+    if quoted is None or tree(_QUOTED_AT_START.sub(rb"\1\2", source.data)).has_error:
+        return None
+    return _old("names of blocks and arguments", path, source.data.count(b"\n", 0, quoted.start()) + 1)
+
+
+def _old(what: str, path: str, line: int) -> Problem:
     return Problem(
         code=OLD_SYNTAX,
-        message="invalid HCL: argument names must not be quoted (this is the syntax of Terraform 0.11)",
+        message=f"invalid HCL: {what} must not be quoted (this is the syntax of Terraform 0.11)",
         hint="Upgrade old code with `terraform 0.12upgrade`, a command of Terraform 0.12. Otherwise remove "
         "the quotes, or write `NAME = {` for a map.",
-        place=Place(path, source.at(opener or node)[0] + name.group().count(b"\n")),
+        place=Place(path, line),
     )
 
 

@@ -494,13 +494,17 @@ def test_a_google_key_that_every_browser_has(text: str, expected: Severity) -> N
 
 
 @pytest.mark.parametrize(
-    ("id_", "code"), [("HF111", ""), ("HF112", 'terraform {\n  backend "local" {}\n}\n')]
+    ("id_", "code", "state", "nothing"),
+    [
+        ("HF111", "", "age-encryption.org/v1\n", "locks it"),
+        ("HF112", 'terraform {\n  backend "local" {}\n}\n', "{}", "locks or encrypts it"),
+    ],
 )
-def test_a_state_in_git_is_not_on_one_machine(id_: str, code: str) -> None:
-    files = {"live/main.tf": code, "live/terraform.tfstate": "{}"}
+def test_a_state_in_git_is_not_on_one_machine(id_: str, code: str, state: str, nothing: str) -> None:
+    files = {"live/main.tf": code, "live/terraform.tfstate": state}
     config = "version: 1\nstacks: [{ name: a, module: live, environment: prod }]\n"
     (found,) = of(check(the(id_), files, config=config), the(id_))
-    assert "in Git (live/terraform.tfstate), where nothing locks or encrypts it, but" in found.message
+    assert f"in Git (live/terraform.tfstate), where nothing {nothing}, but" in found.message
     (other,) = of(check(the(id_), checkout(files, config=config, tracked=["live/main.tf"])), the(id_))
     assert "on one machine, but" in other.message
 

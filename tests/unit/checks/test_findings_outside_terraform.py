@@ -204,3 +204,188 @@ def test_one_name_in_several_variables_files() -> None:
         ("a.auto.tfvars", "also b.auto.tfvars:1"),
         ("b.auto.tfvars", "also c.auto.tfvars:1"),
     ]
+
+
+STRIPE = "sk_" + "live_" + "q7Rz2Lw9Xk4Tn8Vb3Md6Hp5Q"
+GOOGLE = "AI" + "zaSyD4kfL2mN8pQ1rS5tU7vW9xY0zA3bC6dE8"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"VITE_API_KEY={RANDOM}", NOTE),
+        (f"X_VITE_API_TOKEN={RANDOM}", NOTE),
+        (f"export NEXT_PUBLIC_API_KEY={GOOGLE}", NOTE),
+        (f"ACME_REACT_APP_SECRET={RANDOM}", NOTE),
+        (f"PUBLIC_API_KEY={RANDOM}", NOTE),
+        (f"STRIPE_API_KEY=pk_live_{RANDOM}", NOTE),
+        (f"SDK_KEY_TOKEN=configcat-sdk-1/{RANDOM}", NOTE),
+        (f"GOOGLE_MAPS_API_KEY={GOOGLE}", NOTE),
+        (f"VITE_API_KEY={RANDOM}\nAPI_TOKEN={RANDOM}", ERROR),
+        (f"GEMINI_API_KEY={GOOGLE}", ERROR),
+        (f"VITE_STRIPE_KEY={STRIPE}", ERROR),
+        (f"PUBLIC_DB_PASSWORD={RANDOM}", ERROR),
+        (f"INVITE_API_TOKEN={RANDOM}", ERROR),
+    ],
+)
+def test_what_every_browser_gets_is_no_secret(text: str, expected: Severity) -> None:
+    """HF206."""
+    assert levels("HF206", {"app/.env": f"{text}\n"}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("types", "inside", "expected"),
+    [
+        (
+            ("aws_s3_bucket", "aws_dynamodb_table", "aws_iam_role", "aws_iam_role_policy_attachment"),
+            "",
+            WARNING,
+        ),
+        (("aws_s3_bucket", "aws_iam_user", "aws_iam_policy", "aws_region"), "", WARNING),
+        (("aws_s3_bucket", "aws_iam_access_key"), "", ERROR),
+        (("aws_s3_bucket", "aws_iam_user_login_profile"), "", ERROR),
+        (("aws_iam_user",), '"sensitive_attributes": [["name"]]', ERROR),
+        (("aws_s3_bucket", "azurerm_storage_account"), "", ERROR),
+    ],
+)
+def test_a_state_of_what_a_bootstrap_needs(types: tuple[str, ...], inside: str, expected: Severity) -> None:
+    """HF201 says so once, without secrets to rotate."""
+    resources = ", ".join(f'{{"mode": "managed", "type": "{type_}", "instances": []}}' for type_ in types)
+    state = f'{{"version": 4, "resources": [{resources}], "x": {{{inside}}}}}'
+    (found,) = of(check(the("HF201"), {"main.tf": "", "terraform.tfstate": state}), the("HF201"))
+    assert found.severity is expected
+    assert ("rotate" in (found.hint or the("HF201").fix)) is (expected is ERROR)
+    assert levels("HF111", {"terraform.tfstate": state}) == []
+    assert levels("HF111", {}) == [WARNING]
+
+
+def test_a_key_that_only_tests_use() -> None:
+    """HF205."""
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{'MIIEowIBAAKCAQEA' * 8}\n-----END RSA PRIVATE KEY-----\n"
+    for path in ("roles/a/molecule/default/id_rsa", "certs/testca/a.key", "test-ca.key", "x/fixtures/id_rsa"):
+        assert levels("HF205", {path: key}) == [NOTE]
+    assert NOTE not in levels("HF205", {"certs/latestca/id_rsa": key})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("postgres://orders:orders@db:5432/app", NOTE),
+        ("postgres://orders:orders@db.acme.io:5432/app", WARNING),
+        ("postgres://a:invoices@db.acme.io/invoices", WARNING),
+        ("postgres://a:winter-sports@db.acme.io/orders", ERROR),
+        (f"Server=localhost,1433;User Id=a;Password={RANDOM};", NOTE),
+        (f"Server=host.docker.internal;User Id=a;Password={RANDOM};", NOTE),
+        ("Server=db.acme.io;User Id=orders;Password=orders;", NOTE),
+        (f"Server=db.acme.io;User Id=a;Password={RANDOM};", ERROR),
+    ],
+)
+def test_a_password_that_is_the_name_or_of_this_machine(text: str, expected: Severity) -> None:
+    """HF207."""
+    assert levels("HF207", {"a.yaml": f'a: "{text}"\nb: "localhost"\n'}) == [expected]
+
+
+def test_an_inline_password_of_this_machine() -> None:
+    """HF208."""
+    for host, expected in (("127.0.0.1", NOTE), ("db.acme.io", ERROR)):
+        code = f'locals {{\n  a = "mysql -h {host} -u app -p{RANDOM}"\n}}\n'
+        assert levels("HF208", {"main.tf": code}) == [expected]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'resource "k" "a" {\n  "metadata" {\n    name = "x"\n  }\n}\n',
+        'resource "k" "a" {\n  name = "b"\n  "metadata" {\n    "labels" = { a = "b" }\n  }\n}\n',
+        '"resource" "k" "a" {\n  b = 1\n}\n',
+    ],
+)
+def test_code_for_terraform_0_11_is_one_warning(code: str) -> None:
+    """HF904."""
+    (found,) = of(check(the("HF904"), {"main.tf": code, "b.tf": code, "c.tf": ""}), the("HF904"))
+    assert found.severity is WARNING
+    assert "Terraform 0.11) (and 1 more file)" in found.message
+    assert levels("HF904", {"main.tf": f"{code}x = {{\n"}) == [ERROR]
+
+
+def test_a_template_is_one_note() -> None:
+    """HF904."""
+    code = 'resource "a" {{ name }} {\n  {% if x %}\n  c = module.{{ name }}.id\n  {% endif %}\n}\n'
+    (found,) = of(check(the("HF904"), {"main.tf": code, "b.tf": code}), the("HF904"))
+    assert found.severity is NOTE
+    assert "template with `{{ … }}`, which no rule checks (and 1 more file)" in found.message
+    assert levels("HF904", {"main.tf": f"{code}x = {{\n"}) == [ERROR]
+    assert levels("HF904", {"main.tf": 'a = {\n  b = "{{ c }}"\n'}) == [ERROR]
+
+
+def test_what_is_sealed_or_signs_an_assembly() -> None:
+    """HF208."""
+    data = {"api_token": RANDOM}
+    assert levels("HF208", {"a.json": json.dumps({"kind": "SealedSecret", "encryptedData": data})}) == []
+    assert levels("HF208", {"a.json": json.dumps({"kind": "Config", "data": data})}) == [WARNING]
+    both = [{"kind": "SealedSecret"}, {"kind": "Secret", "data": data}]
+    assert levels("HF208", {"a.json": json.dumps(both)}) == [WARNING]
+    assert levels("HF208", {"a.json": json.dumps({"publicKeyToken": RANDOM})}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "expected"),
+    [
+        ("app_secret_keyname", "type = string", []),
+        ("app_secret_keyrole", "type = string", []),
+        ("external_secrets", "type = any", []),
+        ("secrets_store_csi_driver", "type = any", []),
+        ("external_secrets_token", "type = string", [NOTE]),
+        ("app_password", "type = any\n  default = {}", []),
+        ("app_password", "type = any\n  default = { a = 1 }", []),
+        ("app_password", "type = any\n  default = null", [NOTE]),
+    ],
+)
+def test_variables_about_secrets(name: str, inside: str, expected: list[Severity]) -> None:
+    """HF211."""
+    assert levels("HF211", {"main.tf": f'variable "{name}" {{\n  {inside}\n}}\n'}) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "action", "expected"),
+    [
+        ("aws_efs_file_system_policy", "elasticfilesystem:ClientMount", WARNING),
+        ("aws_efs_file_system_policy", "*", WARNING),
+        ("aws_sqs_queue_policy", "sqs:*", ERROR),
+    ],
+)
+def test_a_file_system_is_in_a_network(type_: str, action: str, expected: Severity) -> None:
+    """HF508."""
+    statement = {"Effect": "Allow", "Action": action, "Principal": "*", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    code = f'resource "{type_}" "a" {{\n  policy = <<EOF\n{policy}\nEOF\n}}\n'
+    assert levels("HF508", {"main.tf": code}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("type_", "inside", "expected"),
+    [
+        ("aws_dynamodb_table", "ttl {\n    enabled = true\n  }", NOTE),
+        ("aws_dynamodb_table", "ttl {\n    enabled = false\n  }", WARNING),
+        ("google_firestore_database", 'delete_protection_state = "DELETE_PROTECTION_DISABLED"', WARNING),
+        (
+            "google_firestore_database",
+            'delete_protection_state = "DELETE_PROTECTION_DISABLED"\n  deletion_policy = "DELETE"',
+            NOTE,
+        ),
+    ],
+)
+def test_data_that_its_code_lets_go(type_: str, inside: str, expected: Severity) -> None:
+    """HF708."""
+    assert levels("HF708", {"main.tf": f'resource "{type_}" "a" {{\n  {inside}\n}}\n'}, PROD) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("changes", "mask", "expected"),
+    [(1, {}, WARNING), (1, False, WARNING), (2, {}, ERROR), (1, {"password": True}, ERROR), (1, True, ERROR)],
+)
+def test_a_plan_of_one_resource(changes: int, mask: object, expected: Severity) -> None:
+    """HF202."""
+    change = {"address": "a.b", "change": {"actions": ["create"], "after_sensitive": mask}}
+    plan = json.dumps({"format_version": "1.2", "resource_changes": [change] * changes}, indent=1)
+    assert levels("HF202", {"tfplan.json": plan}) == [expected]

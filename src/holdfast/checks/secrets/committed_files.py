@@ -57,6 +57,8 @@ class Suspect(Struct, frozen=True):
     """A backup belongs to this file: both are one finding."""
     group: str | None = None
     """Of the finding: all of them need the same change."""
+    hint: str | None = None
+    """Other than that of the rule, while it is in the tree."""
 
 
 Classify = Callable[[str, Content | None], Suspect | None]
@@ -103,6 +105,7 @@ def _committed(path: str, suspect: Suspect, others: str) -> Finding:
     return Finding(
         message=f"{suspect.what} is committed to Git (`{suspect.folder or name_of(path)}`{others})",
         place=Place(file=path),
+        hint=suspect.hint,
         severity=suspect.severity,
         group=suspect.group,
     )

@@ -43,7 +43,8 @@ _ABOUT = frozenset(
 )  # fmt: skip
 """Names with these endings are about a secret: `token_issuer`, `secrets_prefix`."""
 _PRODUCT = pattern(
-    r"(?:1|one)[-_]?password|privacy[-_]?pass(?![a-z])|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]"
+    r"external[-_]secrets|secrets[-_]store[-_]csi[-_]driver|(?:1|one)[-_]?password"
+    r"|privacy[-_]?pass(?![a-z])|(?:^|(?<=[_.-]))secrets?[-_]?manager[-_.]"
 )
 _ALSO = ("pass", "app_key", "application_key", "auth_key", "integration_key", "license_key", "shared_key")
 _PARTS = pattern(r"[_.:-]|(?<=[a-z0-9])(?=[A-Z])")
@@ -54,12 +55,13 @@ _NO_SECRETS = pattern(
     r"|(?:^|[_./-])checksum[_./-]|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
-    r"|(?:page|continuation)[_.-]?tokens?$|^(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
+    r"|(?:page|continuation)[_.-]?tokens?$|(?:^|_)(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
+    r"|public_?key_?token$|_key(?:name|role)$"
     r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
 """Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
 password rules, users, how long a token is valid, the key of a password in a document, positions in a list,
-what is compiled into a page, and what is no secret any more or never was one."""
+what is compiled into a page, signers of assemblies, and what is no secret any more or never was one."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
@@ -104,6 +106,12 @@ _IN_BROWSERS = pattern(
     r"|current_key"
 )
 """Around a Google key that every visitor of a page or user of an app has; referrers and APIs restrict it."""
+_HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
+_USER = pattern(r"(?i)(?://|\buser(?:[ _]?(?:id|name))?\s*=\s*|\buid\s*=\s*)([^:/@;&\s]+)")
+_DATABASE = pattern(
+    r"@[^/\s]+/([\w-]+)|;\s*(?:database|initial catalog|dbname)\s*=\s*([^;\s]+)", re.IGNORECASE
+)
+_ENDS = pattern(r"[\"'`\n]")
 _NEAR = pattern(r"@(?:localhost|127\.|\[::1\]|0\.0\.0\.0|host\.docker\.internal)")
 
 
@@ -181,12 +189,12 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
             if is_placeholder(_NO_WORDS.sub(" ", before))
             else severity_of(quality_of_key(pem))
         )
-    quality = quality_of(secret)
     if format_ in _FREE_TEXT:
-        if format_ in _HEADERS and secret.isalpha() and len(secret) <= _LONGEST_WORD:
-            quality = Quality.WEAK  # A word that the server expects, such as `Bearer Oracle`.
-        is_remote = quality is Quality.PLAIN and _REMOTE.match(after) is not None
-        return Severity.ERROR if is_remote else severity_of(quality)
+        is_word = format_ in _HEADERS and secret.isalpha() and len(secret) <= _LONGEST_WORD
+        # A word that the server expects, such as `Bearer Oracle`.
+        quality = Quality.WEAK if is_word else quality_of(secret)
+        return _severity_in_address(quality, secret, _ENDS.split(before)[-1], _ENDS.split(after)[0])
+    quality = quality_of(secret)
     is_sample = format_ == "jwt" and is_sample_token(secret)
     if quality is not Quality.STRONG or _NAMED_PUBLIC.search(before) or is_sample:
         return Severity.NOTE
@@ -196,6 +204,22 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
     in_browsers = format_ == "google-api-key" and _IN_BROWSERS.search(lines)
     mild = format_ in _EXPIRES or _FOR_TESTS.match(secret) or in_browsers
     return Severity.WARNING if mild else Severity.ERROR
+
+
+def _severity_in_address(quality: Quality, secret: str, before: str, after: str) -> Severity:
+    """Milder for this machine, and for a password that is the name of the user or of the database."""
+    is_remote = _REMOTE.match(after) is not None
+    if _HERE.search(f"{before} {after}"):
+        return Severity.NOTE
+    if secret in _names_in(before, after):
+        return Severity.WARNING if is_remote else Severity.NOTE
+    return Severity.ERROR if is_remote and quality is Quality.PLAIN else severity_of(quality)
+
+
+def _names_in(before: str, after: str) -> Iterator[str]:
+    """The user and the database of the address around a password."""
+    for match in (*_USER.finditer(before), *_USER.finditer(after), *_DATABASE.finditer(after)):
+        yield match[match.lastindex or 0]
 
 
 def _counts(text: str, start: int, end: int) -> bool:

@@ -144,9 +144,9 @@ def _may_hold(name: str, block: Block) -> bool:
     if kind is None and default is not None:
         literal = constant(default.expression)
         kind = "string" if isinstance(literal, str) or literal is None else type(literal).__name__
-    if kind not in (None, *_TEXTS):
-        return False
     written = constant(default.expression) if default is not None else None
+    if kind not in (None, *_TEXTS) or isinstance(written, list | tuple | dict):
+        return False
     names_one = isinstance(written, str) and written != "" and _PLAIN_END.search(name) is not None
     return not names_one and not (isinstance(written, str) and _PATH.match(written))
 

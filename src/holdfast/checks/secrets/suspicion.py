@@ -35,7 +35,7 @@ _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|on|off|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
     r"|(?:[\w-]+-)?(?:site|domain|dns|email)-verification=|MS=ms|v=(?:spf1|DKIM1|DMARC1|STSv1|TLSRPTv1)\b"
-    r"|\d{1,3}$|pub[0-9a-f]{32}$"
+    r"|\d{1,3}$|pub[0-9a-f]{32}$|pk_(?:live|test)_|configcat-sdk-"
 )
 _PUBLIC_KEY = pattern(
     r"\s*-----BEGIN (?:[A-Z0-9]+ )*(?:PUBLIC KEY|CERTIFICATE)\b(?![\s\S]*PRIVATE KEY)"

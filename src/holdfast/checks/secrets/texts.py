@@ -53,7 +53,9 @@ _CODE = pattern(r"^ENC\[|\w\(")
 _LONGEST_NAME = 120
 _DIGEST = pattern(r"(?i)(?:checksum|digest|sha\d+|hash)[\w./-]*$")
 _HEX = pattern(r"[0-9a-fA-F]{32,128}")
-_LOOPBACK = pattern(r"\b(?:localhost|127\.0\.0\.1)\b|\[::1\]")
+_LOOPBACK = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b|\[::1\]")
+_QUOTE = pattern(r"[\"'`\n]")
+_KIND = pattern(r"\bkind[\"']?\s*:\s*[\"']?((?:Sealed)?Secret)\b")
 _FARTHEST = 1000
 _PRODUCTION = pattern(r"(?i)(?:^|[/._-])(?:prod|prd|production)(?:[/._-][^/]*)?\.(?:json|ya?ml)$")
 _NOT_BLANK = pattern(r"[^\n]")
@@ -119,7 +121,10 @@ def may_hold_secrets(text: str) -> bool:
 def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[SuspiciousText]:
     text = checkout.text(path) or ""
     words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or entropy.BITS
-    if len(text) > _LARGEST or (not code and ('"sops"' in text or is_api_description(text))):
+    if len(text) > _LARGEST or (
+        not code
+        and ('"sops"' in text or set(_KIND.findall(text)) == {"SealedSecret"} or is_api_description(text))
+    ):
         return
     if not may_have_passwords(text) and not may_name(path, checkout):
         return
@@ -139,6 +144,7 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
             reported.add(line)
             place = Place(file=path, line=line, column=at - starts[line - 1] + 1)
             rated = severity if own else _outside_terraform(severity, name, text, at)
+            rated = Severity.NOTE if _LOOPBACK.search(_string_around(text, at)) else rated
             yield SuspiciousText(kind, name, place, rated, digest=digest)
 
 
@@ -154,6 +160,12 @@ def _outside_terraform(severity: Severity, name: str, text: str, at: int) -> Sev
         return Severity.NOTE
     is_command_ = " " in name or name.startswith("-")
     return Severity.WARNING if severity is Severity.ERROR and not is_command_ else severity
+
+
+def _string_around(text: str, at: int) -> str:
+    """Up to the next quotes in the line: one address, or one connection string."""
+    before, after = text[max(at - _FARTHEST, 0) : at], text[at : at + _FARTHEST]
+    return _QUOTE.split(before)[-1] + _QUOTE.split(after)[0]
 
 
 def _object_around(text: str, at: int) -> str:

@@ -12,6 +12,7 @@ from holdfast.checks.backends.backends import (
 )
 from holdfast.checks.model.interface import Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import CheckedStack
+from holdfast.checks.secrets.evidence import is_sealed
 from holdfast.config.problems import did_you_mean
 from holdfast.config.settings import Owner
 
@@ -23,9 +24,13 @@ def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI
     unclear = Severity.NOTE if stack.stack.environment_unclear else None
+    path = _state_in_git(stack)
+    sealed = path is not None and is_sealed(stack.checkout.content(path) or b"")
+    if path is not None and not lost and not sealed:
+        return  # HF201 reports it.
     where = f"so the state is in the folder {store} on one machine"
-    if (path := _state_in_git(stack)) is not None:
-        where = f"and its state is in Git ({path}), where nothing locks or encrypts it"
+    if path is not None:
+        where = f"and its state is in Git ({path}), where nothing locks{'' if sealed else ' or encrypts'} it"
     yield finding(
         stack.stack.place,
         f"no backend is configured, {where}, but {why}",

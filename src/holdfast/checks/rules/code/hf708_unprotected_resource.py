@@ -161,9 +161,7 @@ def _planned(plan: Plan, stack: CheckedStack, written: Mapping[str, _Written]) -
 
 
 def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
-    settings = filter(None, map(resource.body.attribute, _EMPTIED))
-    intended = any(constant(setting.expression) is True for setting in settings)
-    mild = intended or _serves_apps(resource, stack)
+    mild = _is_meant_to_go(resource.body) or _serves_apps(resource, stack)
     ways = ("`prevent_destroy = true` in `lifecycle`", *row.sufficient_protections)
     return finding(
         resource.block,
@@ -173,6 +171,19 @@ def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
         stack=stack.name,
         severity=Severity.NOTE if mild or stack.stack.environment_unclear else None,
     )
+
+
+def _is_meant_to_go(body: Body) -> bool:
+    """Whether its code says so: it may be emptied or deleted, or its entries expire."""
+
+    def written(name: str, body: Body = body) -> object:
+        attribute = body.attribute(name)
+        return constant(attribute.expression) if attribute is not None else None
+
+    expires = any(written("enabled", ttl.body) is True for ttl in body.blocks_of("ttl"))
+    unprotected = written("delete_protection_state") == "DELETE_PROTECTION_DISABLED"
+    deleted = unprotected and written("deletion_policy") == "DELETE"
+    return expires or deleted or any(written(name) is True for name in _EMPTIED)
 
 
 def _serves_apps(account: Resource, stack: CheckedStack) -> bool:

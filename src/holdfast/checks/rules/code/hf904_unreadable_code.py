@@ -8,21 +8,57 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import Checkout, Module, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import OLD_SYNTAX, File
-from holdfast.hcl.reader import ENCRYPTED
+from holdfast.hcl.reader import ENCRYPTED, read
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import plural
 
 _SUBMODULES = ".gitmodules"
 _CONFLICT = "<<<<<<< "
+_TEMPLATE = "template"
+_STATEMENT = pattern(r"\{%[^%\n]*%\}")
+_FILLED_IN = pattern(r"\{\{[^{}\n]*\}\}")
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
 
 
 def _module(module: Module) -> Iterator[CheckResult]:
     for file in module.files:
-        yield from _problems(file, module.checkout)
+        if _kind(file, module.checkout) is None:
+            yield from _problems(file, module.checkout)
+    yield from _of_folder(module)
     yield from _calls(module)
+
+
+def _of_folder(module: Module) -> Iterator[Finding]:
+    """Code that somebody wrote for something else: one finding for all its files in a folder."""
+    kinds: dict[str, list[File]] = {}
+    for file in module.files:
+        if (kind := _kind(file, module.checkout)) is not None:
+            kinds.setdefault(kind, []).append(file)
+    for kind, (file, *others) in kinds.items():
+        more = f" (and {plural(len(others), 'more file')})" if others else ""
+        first = min(file.problems, key=_line)
+        if kind == OLD_SYNTAX:
+            what, hint, severity = f"{first.message}{more}", first.hint, Severity.WARNING
+        else:
+            what = f"this is a template with `{{{{ … }}}}`, which no rule checks{more}"
+            hint, severity = "Check the code that is made of it.", Severity.NOTE
+        yield Finding(message=what, place=first.place or Place(file=file.path), hint=hint, severity=severity)
+
+
+def _kind(file: File, checkout: Checkout) -> str | None:
+    """The syntax of Terraform 0.11, or a template: without what is filled in, it can be read."""
+    if not file.problems or checkout.code.tree.real(file.path) is None:
+        return None
+    text = checkout.text(file.path) or ""
+    if f"\n{_CONFLICT}" in f"\n{text}":
+        return None
+    if any(problem.code == OLD_SYNTAX for problem in file.problems):
+        return OLD_SYNTAX
+    filled = _FILLED_IN.sub("x", _STATEMENT.sub("", text))
+    is_template = filled != text and file.path.endswith((".tf", ".tofu"))
+    return _TEMPLATE if is_template and not read(filled.encode(), file.path).problems else None
 
 
 def _calls(module: Module) -> Iterator[CheckResult]:

@@ -46,7 +46,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
                     f"this policy allows everyone{' to read' if reads else ''}, "
                     "and no condition restricts it",
                     principal.at,
-                    severe=not reads and not _is_unclear(statement),
+                    severe=not reads and not _is_unclear(statement) and not _is_for_mounts(policy, statement),
                     is_note=(reads and _is_called_public(policy, statement))
                     or _all_actions(statement, "execute-api:", "es:", "opensearch:", "aoss:"),
                 )
@@ -66,6 +66,12 @@ def _all_actions(statement: Statement, *starts: str) -> bool:
     words = statement.actions.words
     known = bool(words) and not statement.actions.unsure and statement.not_action is None
     return known and all(word.lower().startswith(starts) for word in words)
+
+
+def _is_for_mounts(policy: IamPolicy, statement: Statement) -> bool:
+    """Whether only those who reach a mount target in the network can use it."""
+    on_efs = (policy.address or "").startswith("aws_efs_file_system_policy.")
+    return on_efs or _all_actions(statement, "elasticfilesystem:")
 
 
 def _is_unclear(statement: Statement) -> bool:

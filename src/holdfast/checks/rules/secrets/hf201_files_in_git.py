@@ -16,10 +16,15 @@ _RESOURCES = pattern(rb'"(?:resources|primary)"\s*:\s*[\[{]\s*[{"]|"sensitive"\s
 _TYPES = pattern(rb'"type"\s*:\s*"([a-z0-9]+_\w+)"')
 _STORE = pattern(
     rb"aws_(?:s3_bucket\w*|s3_account_public_access_block|dynamodb_table|kms_(?:key|alias|key_policy)"
-    rb"|iam_policy_document|caller_identity)|google_(?:storage_bucket\w*|project_service|kms_(?:crypto_key|key_ring))"
-    rb"|azurerm_(?:resource_group|storage_container|client_config)|random_(?:id|pet|integer)"
+    rb"|iam_(?:policy\w*|(?:user|group|role)(?:_polic\w+|_(?:group_)?membership)?|instance_profile|openid_connect_provider"
+    rb"|account_alias)|caller_identity|region|partition|availability_zones|canonical_user_id|organizations_organization)"
+    rb"|google_(?:storage_bucket\w*|project|project_services?|(?:project|service_account|kms_crypto_key)_iam_\w+"
+    rb"|service_account|iam_workload_identity_pool\w*|kms_(?:crypto_key|key_ring))"
+    rb"|azurerm_(?:resource_group|storage_container|client_config|subscription|role_(?:assignment|definition))"
+    rb"|random_(?:id|pet|integer)|tls_certificate"
 )
-"""What a state is stored in and locked with: such a state often has no other place."""
+"""What a state is stored in and locked with, and who may use it: such a state often has no other place."""
+_MOVE = "Move the state to a backend (`holdfast state push` or `adopt`), run `git rm --cached`"
 _SENSITIVE = pattern(rb'"sensitive_attributes"\s*:\s*\[\s*[^\]\s]|"sensitive"\s*:\s*true')
 _OTHER_NAME = pattern(
     r"\.(?:enc|enc\.json|gpg|asc|age|sops|sops\.json|vault|sig|(?:sha\d+|md5)(?:sums?)?)$", re.IGNORECASE
@@ -39,8 +44,11 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
         if _OTHER_NAME.search(name) if content is None else _CHECKSUM.match(inside or b""):
             return None
         first = _STATE_FILE.match(path)
-        severity = Severity.WARNING if content is not None and _holds_little(inside) else None
-        return Suspect("a state file", severity=severity, belongs_to=first[0] if first is not None else None)
+        belongs_to = first[0] if first is not None else None
+        if content is not None and _holds_little(inside):
+            hint = f"{_MOVE}, and add `*.tfstate*` to `.gitignore`."
+            return Suspect("a state file", severity=Severity.WARNING, belongs_to=belongs_to, hint=hint)
+        return Suspect("a state file", belongs_to=belongs_to)
     if content is None or not _POSSIBLE_STATE_NAME.search(name):
         return None
     return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
@@ -59,8 +67,7 @@ def _holds_little(inside: bytes | None) -> bool:
 HF201 = Rule(
     id="HF201",
     title="State file in Git",
-    fix="Move the state to a backend (`holdfast state push` or `adopt`), run `git rm --cached`, add "
-    "`*.tfstate*` to `.gitignore`, and rotate every secret in it.",
+    fix=f"{_MOVE}, add `*.tfstate*` to `.gitignore`, and rotate every secret in it.",
     severity=Severity.ERROR,
     **in_git(_classify_state, ContentKind.STATE),
     secret=True,
@@ -70,6 +77,8 @@ HF201 = Rule(
 _PLAN_NAME = pattern(
     r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE
 )
+_CHANGE = pattern(rb'"change"\s*:')
+_MASK = pattern(rb'sensitive(?:_values)?"\s*:\s*(?:true|[\[{]\s*[^\]}\s])')
 _POSSIBLE_PLAN_NAME = pattern(r"(?:^[^.]+|\.(?:\w*plan|out|bin|dat|zip|tmp))$", re.IGNORECASE)
 
 
@@ -78,13 +87,20 @@ def _classify_plan(path: str, content: Content | None) -> Suspect | None:
     if is_source_or_document(name):
         return None
     if _PLAN_NAME.search(name):
-        return Suspect("a plan file", group="plan")
+        little = content is not None and _plans_little(content() or b"")
+        return Suspect("a plan file", group="plan", severity=Severity.WARNING if little else None)
     if content is None:
         return None
     if name.lower().endswith(".json"):
         return None if is_made_up(path) else _classify_plan_json(content() or b"")
     inside = content() or b"" if _POSSIBLE_PLAN_NAME.search(name) else b""
     return Suspect(ContentKind.PLAN.value) if is_packed_plan(inside) else None
+
+
+def _plans_little(inside: bytes) -> bool:
+    """One resource at most, and nothing sensitive, in a plan that can be read."""
+    changes = sum(1 for _ in _CHANGE.finditer(inside))
+    return is_shown_plan(inside) and changes <= 1 and not _MASK.search(inside)
 
 
 def _classify_plan_json(inside: bytes) -> Suspect | None:
@@ -167,6 +183,7 @@ _KEY_STORE = pattern(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
 _FOR_TESTS = pattern(
     r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
 )
+_ONLY_TESTS = pattern(r"(?i)(?:^|/)molecule/|(?<![a-z])test[-_]?ca(?![a-z])|(?:^|[/_-])fixtures?/")
 _ENVIRONMENT = pattern(r"(?i)(?:^|/)(?:environments?|envs?|stages?|accounts?|live)/[^/]+/")
 """`environments/dev/`: what runs there is not on a developer's machine."""
 _NOT_LIVE = pattern(r"(?i)\bkeys?\b[^.]{0,80}\btesting\b|\bnot\b[^.]{0,40}\bproduction\b")
@@ -195,7 +212,7 @@ def _severity_of_key(content: Content | None) -> Severity | None:
     """One that only this machine trusts is a note; for tests, or with a password, a warning."""
     if content is None:
         return None
-    if any(map(is_for_localhost, content.beside(_CERTIFICATES))):
+    if _ONLY_TESTS.search(content.path) or any(map(is_for_localhost, content.beside(_CERTIFICATES))):
         return Severity.NOTE
     readme = b"\n".join(content.beside(("/README.md", "/README"))).decode(errors="replace")
     for_tests = _FOR_TESTS.search(_ENVIRONMENT.sub("/", content.path)) or _NOT_LIVE.search(readme)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
 from holdfast.checks.secrets.evidence import Quality, quality_of, severity_of
-from holdfast.checks.secrets.known_secrets import known_in, names_secret
+from holdfast.checks.secrets.known_secrets import KnownSecret, known_in, names_secret
 from holdfast.checks.secrets.suspicion import is_harmless
 from holdfast.kernel.patterns import pattern
 
@@ -21,6 +21,10 @@ _MODEL = pattern(
 _LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
 """Meant to be in Git: its passwords are those of a container on this machine."""
 _HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
+_IN_BROWSERS = pattern(r"(?i)(?:^|[_\s])(?:VITE|REACT_APP|PUBLIC)_(?!.*(?:PRIVATE|PASSW))")
+"""Names of what every visitor of a page gets."""
+_BROWSER_KEY = "AIza"
+"""What a key of Google starts with; not all of them are for browsers."""
 _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
 
 _HOST = pattern(r"(?m)^\s*host\s*=\s*(\S+)|\bmachine\s+(\S+)|^([^:#\s]+):")
@@ -110,10 +114,12 @@ def _program_file(known: _Known, content: Content | None) -> Suspect | None:
 def _environment(name: str, inside: bytes) -> Suspect | None:
     text = inside.decode(errors="replace")
     pairs = _SET.findall(text)
-    severities = {secret.severity for secret in known_in(text)}
+    lines = text.split("\n")
+    severities = {secret.severity for secret in known_in(text) if not _is_public(secret, lines)}
     local = Severity.ERROR not in severities and _HERE.search(text) is not None
     for key, value in pairs:
-        if value and not is_harmless(value) and names_secret(key):
+        public = is_harmless(value) or value.startswith(_BROWSER_KEY) or _IN_BROWSERS.search(key)
+        if value and not public and names_secret(key):
             severities.add(severity_of(quality_of(value)))
     if severities:
         severity = min(severities, key=lambda severity: severity.rank)
@@ -122,6 +128,13 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
         return Suspect("an environment file with secrets", severity=severity)
     plain = name.lower() == ".env" or name.lower().startswith(".env.")
     return Suspect("an environment file", severity=Severity.NOTE) if plain and pairs else None
+
+
+def _is_public(secret: KnownSecret, lines: list[str]) -> bool:
+    """Whether it is a key of Google that the page shows anyway, by its name."""
+    name = lines[secret.line - 1].partition("=")[0]
+    is_for_browsers = secret.severity is not Severity.ERROR or _IN_BROWSERS.search(name)
+    return secret.what == "Google API keys" and bool(is_for_browsers)
 
 
 RULE = Rule(
