@@ -72,6 +72,7 @@ def test_the_drill_with_your_own_key(
         assert holdfast.ok("state", "pull", *net, env=env).out == file.read_text()
 
 
+@pytest.mark.long
 def test_a_server_says_why_kms_does_not_open_its_key(
     holdfast: Program, tmp_path: Path, kms: tuple[MadeKms, Answering]
 ) -> None:

@@ -143,9 +143,9 @@ def _wait_for(load: list[Client], writes: int) -> None:
     eventually(lambda: count() >= wanted, what=f"{writes} more writes")
 
 
-def test_every_acknowledged_state_survives_a_kill(tmp_path: Path) -> None:
+def test_every_acknowledged_state_survives_a_kill(scratch: Path) -> None:
     chosen = random.Random(os.environ.get("SEED", "1"))  # noqa: S311 - a repeatable choice
-    with hold_cluster(tmp_path / "data", "tests") as cluster:
+    with hold_cluster(scratch / "data", "tests") as cluster:
         with Database.open(cluster.address(), size=2) as database:
             migrate(database)
         server = Server(cluster.address())

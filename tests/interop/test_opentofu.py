@@ -317,7 +317,11 @@ def test_the_tour_runs_on_opentofu_only(any_engine: EngineUnderTest, quiet_path:
         pytest.skip("one engine is enough for the tour")
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).parents[2] / "tools/quickstart.py"), "tofu"],
-        env={"PATH": quiet_path, "HOME": "/nonexistent"},
+        env={
+            "PATH": quiet_path,
+            "HOME": "/nonexistent",
+            "PYTHONPATH": str(Path(any_engine.identity.path).parents[1]),  # It need not be installed.
+        },
         capture_output=True,
         text=True,
         check=False,
