@@ -84,6 +84,20 @@ def test_an_environment_file_of_placeholders(value: str) -> None:
     assert levels("HF206", {".env": f"API_SECRET={value}\nAPI_TOKEN={RANDOM}\n"}) == [ERROR]
 
 
+@pytest.mark.parametrize(
+    ("address", "level"),
+    [
+        ('endpoint = "http://localhost:4566"', NOTE),
+        ('endpoints = { s3 = "http://127.0.0.1:4566" }', NOTE),
+        ('endpoint = "https://s3.acme.io"', ERROR),
+    ],
+)
+def test_a_backend_on_this_machine_is_a_note(address: str, level: Severity) -> None:
+    """HF120: an emulator takes any key."""
+    code = f'terraform {{\n  backend "s3" {{\n    secret_key = "test-4711"\n    {address}\n  }}\n}}\n'
+    assert levels("HF120", {"main.tf": code}) == [level]
+
+
 @pytest.mark.parametrize("value", ["__storage_key__", "#{x}#", "$(x)", "%%x%%"])
 def test_what_a_pipeline_replaces_is_no_setting_of_a_backend(value: str) -> None:
     """HF120: in settings, addresses and connection strings."""

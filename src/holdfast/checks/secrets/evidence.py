@@ -14,6 +14,8 @@ from holdfast.checks.model.interface import Severity
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import looks_random
 
+THIS_MACHINE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b|\[::1\]")
+"""A secret for such a host opens nothing elsewhere."""
 _MADE_UP = pattern(
     r"(?i)(?:^|/)(?:tests|testing|test[-_]?data|testfixtures?|wiremock|cassettes|pacts|__tests__|spec|e2e"
     r"|(?:smoke|unit|integration|acceptance|functional|load)[-_]?tests?"

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.secrets.evidence import (
+    THIS_MACHINE,
     Quality,
     is_placeholder,
     is_sample_token,
@@ -106,7 +107,6 @@ _IN_BROWSERS = pattern(
     r"|current_key"
 )
 """Around a Google key that every visitor of a page or user of an app has; referrers and APIs restrict it."""
-_HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
 _USER = pattern(r"(?i)(?://|\buser(?:[ _]?(?:id|name))?\s*=\s*|\buid\s*=\s*)([^:/@;&\s]+)")
 _DATABASE = pattern(
     r"@[^/\s]+/([\w-]+)|;\s*(?:database|initial catalog|dbname)\s*=\s*([^;\s]+)", re.IGNORECASE
@@ -209,7 +209,7 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
 def _severity_in_address(quality: Quality, secret: str, before: str, after: str) -> Severity:
     """Milder for this machine, and for a password that is the name of the user or of the database."""
     is_remote = _REMOTE.match(after) is not None
-    if _HERE.search(f"{before} {after}"):
+    if THIS_MACHINE.search(f"{before} {after}"):
         return Severity.NOTE
     if secret in _names_in(before, after):
         return Severity.WARNING if is_remote else Severity.NOTE

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.checks.model.contents import is_shown_plan, is_state
 from holdfast.checks.model.interface import Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
-from holdfast.checks.secrets.evidence import is_placeholder, quality_of, severity_of
+from holdfast.checks.secrets.evidence import THIS_MACHINE, is_placeholder, quality_of, severity_of
 from holdfast.checks.secrets.known_secrets import (
     NAME_BEFORE,
     is_api_description,
@@ -53,7 +53,6 @@ _CODE = pattern(r"^ENC\[|\w\(")
 _LONGEST_NAME = 120
 _DIGEST = pattern(r"(?i)(?:checksum|digest|sha\d+|hash)[\w./-]*$")
 _HEX = pattern(r"[0-9a-fA-F]{32,128}")
-_LOOPBACK = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b|\[::1\]")
 _QUOTE = pattern(r"[\"'`\n]")
 _KIND = pattern(r"\bkind[\"']?\s*:\s*[\"']?((?:Sealed)?Secret)\b")
 _FARTHEST = 1000
@@ -144,7 +143,7 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
             reported.add(line)
             place = Place(file=path, line=line, column=at - starts[line - 1] + 1)
             rated = severity if own else _outside_terraform(severity, name, text, at)
-            rated = Severity.NOTE if _LOOPBACK.search(_string_around(text, at)) else rated
+            rated = Severity.NOTE if THIS_MACHINE.search(_string_around(text, at)) else rated
             yield SuspiciousText(kind, name, place, rated, digest=digest)
 
 
@@ -156,7 +155,7 @@ def _is_terraforms_own(path: str, content: bytes) -> bool:
 
 def _outside_terraform(severity: Severity, name: str, text: str, at: int) -> Severity:
     """Where a name is the only evidence; a command that takes a password is more."""
-    if _LOOPBACK.search(_object_around(text, at)):
+    if THIS_MACHINE.search(_object_around(text, at)):
         return Severity.NOTE
     is_command_ = " " in name or name.startswith("-")
     return Severity.WARNING if severity is Severity.ERROR and not is_command_ else severity

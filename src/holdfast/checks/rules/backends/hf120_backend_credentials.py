@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
+
 from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module, value
-from holdfast.checks.secrets.evidence import is_placeholder
+from holdfast.checks.secrets.evidence import THIS_MACHINE, is_placeholder
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
 from holdfast.stacks.reads.remote_states import TYPE
@@ -18,6 +20,14 @@ _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "
 
 
 def _check(backend: BackendView) -> Iterator[Finding]:
+    """A store on this machine, such as an emulator, is a note: its secret opens nothing elsewhere."""
+    addresses = " ".join(str(backend.value(name) or "") for name in (*_ADDRESSES, "endpoints", "conn_str"))
+    severity = Severity.NOTE if THIS_MACHINE.search(addresses) else None
+    for problem in _secrets(backend):
+        yield replace(problem, severity=severity)
+
+
+def _secrets(backend: BackendView) -> Iterator[Finding]:
     for name in backend.kind.secrets:
         setting = backend.value(name)
         if _is_secret(setting) and not _is_path(backend.type, name, setting):

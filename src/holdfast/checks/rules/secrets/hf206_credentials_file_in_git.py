@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
-from holdfast.checks.secrets.evidence import Quality, quality_of, severity_of
+from holdfast.checks.secrets.evidence import THIS_MACHINE, Quality, quality_of, severity_of
 from holdfast.checks.secrets.known_secrets import KnownSecret, known_in, names_secret
 from holdfast.checks.secrets.suspicion import is_harmless
 from holdfast.kernel.patterns import pattern
@@ -20,7 +20,6 @@ _MODEL = pattern(
 )
 _LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
 """Meant to be in Git: its passwords are those of a container on this machine."""
-_HERE = pattern(r"\b(?:localhost|127\.0\.0\.1|host\.docker\.internal)\b")
 _IN_BROWSERS = pattern(r"(?i)(?:^|[_\s])(?:VITE|REACT_APP|PUBLIC)_(?!.*(?:PRIVATE|PASSW))")
 """Names of what every visitor of a page gets."""
 _BROWSER_KEY = "AIza"
@@ -116,7 +115,7 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
     pairs = _SET.findall(text)
     lines = text.split("\n")
     severities = {secret.severity for secret in known_in(text) if not _is_public(secret, lines)}
-    local = Severity.ERROR not in severities and _HERE.search(text) is not None
+    local = Severity.ERROR not in severities and THIS_MACHINE.search(text) is not None
     for key, value in pairs:
         public = is_harmless(value) or value.startswith(_BROWSER_KEY) or _IN_BROWSERS.search(key)
         if value and not public and names_secret(key):
