@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.checks.engine.catalogue import rules
+from holdfast.checks.engine.catalogue import rule, rules
 from holdfast.checks.engine.inputs import build_checkout
 from holdfast.checks.engine.running import CheckInputs, run_checks
 from holdfast.checks.model.interface import Finding, Rule, Severity, Skipped, finding
@@ -38,6 +38,18 @@ from holdfast.terraform.statefile.model import contents_of, read_state
 TODAY = date(2026, 6, 15)
 ROOT = Path("/repository")
 ONE_STACK = "version: 1\nstacks:\n  - name: root\n    module: .\n    environment: prod\n"
+
+
+def the(id_: str) -> Rule:
+    """The rule of this id."""
+    found = rule(id_)
+    assert found is not None
+    return found
+
+
+def levels(id_: str, files: Mapping[str, str | bytes], config: str | None = None) -> list[Severity]:
+    """The severities of what one rule reports."""
+    return [one.severity for one in of(check(the(id_), {"main.tf": "", **files}, config=config), the(id_))]
 
 
 class MemoryTree(Worktree):

@@ -149,7 +149,8 @@ class Cluster:
             self._create()
         for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
             if (lines := _lines(self.pgdata / name)) and lines[0].isdigit():
-                processes.reap(int(lines[0]))
+                # Its lock was free a moment before it had ended.
+                processes.reap(int(lines[0]), seconds=1.0)
             (self.pgdata / name).unlink(missing_ok=True)
         log = self.folder / "log"
         if log.exists() and log.stat().st_size > _LOG_BYTES:

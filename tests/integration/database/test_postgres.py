@@ -124,7 +124,6 @@ def test_one_owner_at_a_time_and_a_killed_one_is_followed(cluster: Cluster) -> N
     assert not files.is_lock_held(data / "postgres.lock")
 
 
-@pytest.mark.long  # It depends on when the system reaps.
 def test_it_leaves_no_zombie_where_this_process_inherits_it(cluster: Cluster) -> None:
     """As the first process of a container, which is the parent of every process that lost its own."""
     code = (

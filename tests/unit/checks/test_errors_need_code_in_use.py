@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from checkouts import check, lines, messages, of
+from checkouts import check, lines, messages, of, the
 
-from holdfast.checks.engine.catalogue import rule as rule_of
 from holdfast.checks.engine.running import CheckInputs
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 BACKEND = 'terraform {\n  backend "s3" {\n    bucket = "states"\n    key = "%s"\n  }\n}\n'
 OPEN: dict[str, object] = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
 ENVIRONMENTS = "version: 1\nenvironments: { dev: { production: false }, prod: { production: true } }\n"
-
-
-def the(id_: str) -> Rule:
-    found = rule_of(id_)
-    assert found is not None
-    return found
 
 
 def levels(

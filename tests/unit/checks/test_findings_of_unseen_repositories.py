@@ -6,28 +6,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 
 import pytest
-from checkouts import check, checkout, of
+from checkouts import check, checkout, levels, of, the
 
-from holdfast.checks.engine.catalogue import rule as rule_of
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.secrets.evidence import is_placeholder, is_sealed
 from holdfast.checks.secrets.known_secrets import names_secret
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 RANDOM = "q7Rz2Lw9Xk4Tn8Vb3Md6Hp5"
-
-
-def the(id_: str) -> Rule:
-    found = rule_of(id_)
-    assert found is not None
-    return found
-
-
-def levels(id_: str, files: Mapping[str, str | bytes], config: str | None = None) -> list[Severity]:
-    return [one.severity for one in of(check(the(id_), {"main.tf": "", **files}, config=config), the(id_))]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What only a name makes suspicious, placeholders, checksums and defaults of vendors stop nobody."""
+"""What only a name makes suspicious, placeholders, checksums and defaults of vendors stop no change."""
 
 # ruff: noqa: E501 - rows of cases
 
@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 
 import pytest
-from checkouts import check, of
+from checkouts import check, levels, of, the
 
-from holdfast.checks.engine.catalogue import rule as rule_of
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import redact_report
 from holdfast.checks.secrets.evidence import is_placeholder
 from holdfast.checks.secrets.known_secrets import names_secret
@@ -22,16 +20,6 @@ RANDOM = "q7Rz2Lw9Xk4Tn8Vb3Md6Hp5"
 HEX = "5514c8081c74362c58993e5de935cb925514c8081c74362c58993e5de935cb92"
 COSMOS = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
 PROD = "version: 1\nstacks: [{ name: a, module: ., environment: prod }]\n"
-
-
-def the(id_: str) -> Rule:
-    found = rule_of(id_)
-    assert found is not None
-    return found
-
-
-def levels(id_: str, files: Mapping[str, str | bytes], config: str | None = None) -> list[Severity]:
-    return [one.severity for one in of(check(the(id_), {"main.tf": "", **files}, config=config), the(id_))]
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,15 @@ import base64
 import json
 
 import pytest
-from checkouts import check, messages, of
+from checkouts import check, messages, of, the
 
-from holdfast.checks.engine.catalogue import rule as rule_of
 from holdfast.checks.engine.running import CheckInputs
 from holdfast.checks.formats.interface import partly_evaluated_text
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import redact_report
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 TWO = "version: 1\nstacks:\n  - { name: a, module: a }\n  - { name: b, module: b }\n"
-
-
-def the(id_: str) -> Rule:
-    found = rule_of(id_)
-    assert found is not None
-    return found
 
 
 def levels(id_: str, files: dict[str, str], config: str | None = None) -> list[Severity]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from checkouts import check, of
+from checkouts import check, of, the
 from msgspec.structs import replace
 
-from holdfast.checks.engine.catalogue import rule as rule_of
 from holdfast.checks.engine.novelty import entry_of, mark_known
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report, join_groups, redact_report
 
 THREE = "version: 1\nstacks:\n" + "".join(f"  - {{ name: {name}, module: {name} }}\n" for name in "abc")
-
-
-def the(id_: str) -> Rule:
-    found = rule_of(id_)
-    assert found is not None
-    return found
 
 
 def shown(report: Report, id_: str) -> list[tuple[str, str]]:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, lines, of
+from checkouts import check, lines, of, the
 
-from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.secrets import secret_facts
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 TEXTS = [the(id_) for id_ in ("HF207", "HF208", "HF209")]
 WRITTEN = the("HF209")

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, messages, of, skips
+from checkouts import check, messages, of, skips, the
 
-from holdfast.checks.engine.catalogue import rule
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 OUTPUT, VARIABLE, TWIN, READ = the("HF210"), the("HF211"), the("HF212"), the("HF214")
 PASSWORD = 'variable "password" {\n  type      = string\n  sensitive = true\n}\n'

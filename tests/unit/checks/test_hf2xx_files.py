@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, checkout, messages, of, skips
+from checkouts import check, checkout, messages, of, skips, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_HISTORY, Available, CheckInputs
 from holdfast.checks.model.contents import Commit, History
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.secrets.committed_files import NO_GIT
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 FILES = ("HF201", "HF202", "HF203", "HF204", "HF205", "HF206")
 PEM = b"-----BEGIN RSA PRIVATE " + b"KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"

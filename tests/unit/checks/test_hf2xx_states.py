@@ -6,20 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from checkouts import check, checkout, of, plan_of, skips, state_of
+from checkouts import check, checkout, of, plan_of, skips, state_of, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_PLAN, NO_STATE, Available, CheckInputs
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.secrets import secret_facts
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 HELD, OUTPUT = the("HF213"), the("HF210")
 SECRET = "q7Rz2Lw9Xk4Tn8Vb3Md6"

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, checkout, lines, messages, of, skips
+from checkouts import check, checkout, lines, messages, of, skips, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import NO_HISTORY
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.secrets.formats import shipped_formats
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 TEXTS = [the(id_) for id_ in ("HF207", "HF208", "HF209")]
 GITHUB = "ghp_" + "7Qw2ErTy9UiOp3LkJhGfDsA1ZxCvBnXy7Qw2"

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, lines, messages, skips
+from checkouts import check, lines, messages, skips, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.model.interface import Rule
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 RANDOM, WRITTEN = the("HF208"), the("HF209")
 TEXTS = [the("HF207"), RANDOM, WRITTEN]

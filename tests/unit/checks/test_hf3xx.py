@@ -6,22 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from checkouts import check, checkout, lines, messages, of, plan_of, skips
+from checkouts import check, checkout, lines, messages, of, plan_of, skips, the
 
 from holdfast.checks.code.pins import loose_constraint, loose_module, loose_provider, provider_constraint
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.pages import rule_details
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report
 from holdfast.terraform.versions import Version
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 HF301, HF302, HF303, HF304 = the("HF301"), the("HF302"), the("HF303"), the("HF304")
 HF305, HF306, HF307, HF308 = the("HF305"), the("HF306"), the("HF307"), the("HF308")

@@ -6,19 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from checkouts import check, checkout, lines, messages, of, plan_of, skips, state_of
+from checkouts import check, checkout, lines, messages, of, plan_of, skips, state_of, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import NO_PLAN, NO_STATE, Available, CheckInputs
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 HF401, HF402, HF403 = the("HF401"), the("HF402"), the("HF403")
 CONFIG = """\

@@ -6,22 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from checkouts import check, checkout, lines, messages, of, plan_of, skips
+from checkouts import check, checkout, lines, messages, of, plan_of, skips, the
 from msgspec.structs import replace
 from rule_cases import change
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.terraform.tables.stateful_types import stateful_types
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
-
 
 UNDECLARED, HF708, HF709 = the("HF703"), the("HF708"), the("HF709")
 

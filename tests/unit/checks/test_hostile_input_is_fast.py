@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, messages
+from checkouts import check, messages, the
 
 from holdfast.checks.code.argument_values import named_texts
 from holdfast.checks.code.pins import loose_module
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.waivers import LineWaiver, read_waivers
 from holdfast.checks.model.contents import holds_key
-from holdfast.checks.model.interface import Rule
 from holdfast.checks.secrets.known_secrets import known_in
 from holdfast.checks.tools.rego.forbidden_calls import find_forbidden_calls
 from holdfast.checks.tools.rego.policies import PolicyFile, unknown_data
 
 MANY = 20_000
 FEWER = MANY // 10
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from checkouts import check, checkout, messages, of, skips
+from checkouts import check, checkout, messages, of, skips, the
 
-from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.engine.running import Available, CheckInputs
 from holdfast.checks.model.contents import Commit, ContentKind, History
-from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.interface import Severity
 from holdfast.checks.model.report import Report
 from holdfast.checks.rules.code.hf901_own_findings import HF902 as NEEDLESS
 from holdfast.checks.secrets.git_history import FileVersion, HistoryScanner, versions_by_blob
@@ -21,12 +20,6 @@ STATE = b'{"version": 4, "terraform_version": "1.9.0", "serial": 3, "lineage": "
 PLAN = b'{"format_version": "1.2", "planned_values": {}, "resource_changes": []}'
 PACKED = b"PK\x03\x04\0\0..tfplan..tfstate.."
 AT = FileVersion("old.txt", "a" * 40, "2025-03-04T05:06:07+00:00")
-
-
-def the(id_: str) -> Rule:
-    found = rule(id_)
-    assert found is not None
-    return found
 
 
 def looked(*contents: bytes | str, path: str = "old.txt") -> HistoryScanner:
