@@ -33,7 +33,12 @@ quickstart: setup ## Tour of Holdfast on an example, in a minute (ENGINE=tofu: o
 	@$(BIN)/python tools/quickstart.py $(ENGINE)
 
 test: setup ## Run the tests (about eleven minutes on two cores)
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS) || { test $$? -eq 1 && $(AGAIN); }
+
+# On a busy machine a time limit of one of ten thousand tests can pass. What is broken fails here too.
+AGAIN = echo "· running what failed once more, one test at a time" \
+  && $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 1 -n 0 $(ARGS) \
+  && echo "· passed now: the tests listed as failed above are unstable; fix them"
 
 test-long: setup ## Run the tests that take many seconds each
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m long $(ARGS)
