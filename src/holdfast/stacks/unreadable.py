@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.hcl.eval.code import LOCK_FILE, Code, auto_loaded
+from holdfast.hcl.eval.code import CANNOT_OPEN, LOCK_FILE, Code, auto_loaded
 from holdfast.hcl.reader import ENCRYPTED
 from holdfast.kernel.errors import Failed, Problem
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
 
-_CODES: Final = frozenset(("HF-HCL-2", "HF-HCL-5", ENCRYPTED))
+_CODES: Final = frozenset(("HF-HCL-2", CANNOT_OPEN, ENCRYPTED))
 """Other mistakes in code are Terraform's to report: its parser knows more."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from checkouts import check, of, the
+import pytest
+from checkouts import MemoryCode, check, of, the
 from msgspec.structs import replace
 
 from holdfast.checks.engine.novelty import entry_of, mark_known
@@ -48,6 +49,15 @@ def test_a_repository_that_is_locked_by_git_crypt() -> None:
         "the file is encrypted with git-crypt; also b/main.tf, c/main.tf, c/x.tf and 2 more",
     )
     assert other[0] == "a/v.tf"
+
+
+def test_files_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links to one missing file, for example."""
+    error = OSError(2, "broken symbolic link")
+    monkeypatch.setattr(MemoryCode, "_read_bytes", lambda _, path: error if path.endswith("/v.tf") else b"")
+    files = {f"{name}/{file}.tf": "" for name in "abc" for file in ("main", "v")}
+    ((_, message),) = shown(check(the("HF904"), files, config=THREE), "HF904")
+    assert message == "cannot read the file: broken symbolic link; also b/v.tf, c/v.tf"
 
 
 def test_a_store_that_cannot_encrypt_is_one_note() -> None:

@@ -322,7 +322,7 @@ def test_a_policy_that_is_an_object_of_a_variables_file_is_checked() -> None:
     one = rule("HF508")
     text = f'trust_policy = {{ Version = "2012-10-17", Statement = [{PUBLIC}] }}\n'
     report = check(one, {"m/main.tf": "", "live/a.tfvars": text}, config=LIVE)
-    assert messages(report, one) == ["this policy allows everyone, and no condition restricts it"]
+    assert messages(report, one) == ["this policy allows everyone, and no condition restricts the caller"]
 
 
 def test_broken_json_in_a_variables_file_is_reported() -> None:

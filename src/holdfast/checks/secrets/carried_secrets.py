@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import is_secret_name
 
 Steps = tuple[str, ...]
+_PARAMETERS = pattern(r"(?:data\.)?aws_ssm_parameters?(?:_by_path)?\.")
 
 
 class CarriedSecret(NamedTuple):
@@ -77,4 +79,4 @@ def unmask(carried: Carried) -> Carried:
 
 def _plain_parameter(source: str) -> bool:
     """The provider marks every SSM parameter, but most are settings: image ids, host names."""
-    return "aws_ssm_parameter." in source and not is_secret_name(source)
+    return _PARAMETERS.match(source) is not None and not is_secret_name(source)

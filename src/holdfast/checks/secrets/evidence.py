@@ -22,8 +22,8 @@ _MADE_UP = pattern(
     r"|local(?:host)?|local[-_](?:dev|ssl|certs?|tls|https?)|dev[-_](?:ssl|certs?)|src/test|test/(?:resources|fixtures?|data)|vendor"
     r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|_ytt_lib|node_modules|third[-_]party"
     r"|\.vscode|\.idea|\.devcontainer)/"
-    r"|(?:^|[/._-])(?:mocks?|fakes?|stubs?|expected|fixtures?|examples?|demos?|samples|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
-    r"|(?:^|[/._-])(?:sample|dist)(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
+    r"|(?:^|[/._-])(?:mocks?|fakes?|stubs?|expected|fixtures?|examples?|demos?|samples?|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
+    r"|(?:^|[/._-])dist(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
     r"|(?:^|/)test/(?:[^/]+/)*[^/]+\.(?:sh|bash|bats|ps1|py|js|ts|rb|http)$"
     r"|(?:^|/)[^/]+[-_]tests?/(?:[^/]+/)*[^/]+\.(?:tf|tofu|sh|bash|py|go|json|tpl|ya?ml)$"
     r"|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
@@ -65,6 +65,7 @@ _TIME = pattern(r"\"(exp|iat)\"\s*:\s*(\d{1,11})")
 _DAY = 24 * 3600
 _LONG_AGO = 1_700_000_000
 """In 2023."""
+_LONG_AGO_DATE = b"20231114"
 _WORDS = frozenset(
     ("password", "passwd", "pass", "secret", "pw", "pwd", "user", "token",
      "x-oauth-basic", "x-access-token", "none", "unset", "header")
@@ -90,6 +91,8 @@ _CERTIFICATE = pattern(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END
 _LOCALHOST = pattern(
     rb"localhost|minica|CommonName|example\.(?:com|org|net)|[a-z]\.(?:test|local)(?![a-z.-])"
 )
+_UNTIL = pattern(rb"\d{12}Z(?:\x17\r(\d{12})|\x18\x0f(\d{14}))Z")
+"""When a certificate expires, with a year of two or of four digits."""
 _OPENSSH = b"openssh-key-v1\0\0\0\0\x04none"
 _LONG_FORM = 0x80
 
@@ -183,6 +186,14 @@ def holds_usable_key(inside: bytes) -> bool:
 def is_for_localhost(inside: bytes) -> bool:
     """Whether a certificate in the file names this machine, or nothing but a placeholder."""
     return any(_LOCALHOST.search(_decode(match[1].decode())) for match in _CERTIFICATE.finditer(inside))
+
+
+def is_expired(inside: bytes, day: bytes = _LONG_AGO_DATE) -> bool:
+    """Whether it contains certificates, and all of them expired before this day."""
+    certificates = (_decode(match[1].decode()) for match in _CERTIFICATE.finditer(inside))
+    ends = [match.groups() for match in map(_UNTIL.search, certificates) if match is not None]
+    dates = (long or (b"20" if short < b"50" else b"19") + short for short, long in ends)
+    return bool(ends) and max(dates) < day
 
 
 def _decode(text: str) -> bytes:

@@ -6,6 +6,7 @@ import base64
 import bisect
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from holdfast.checks.model.interface import Severity
 from holdfast.checks.secrets.evidence import (
     THIS_MACHINE,
     Quality,
+    is_expired,
     is_placeholder,
     is_sample_token,
     quality_of,
@@ -67,7 +69,10 @@ _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
 )
-_API = pattern(r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$")
+_API = pattern(
+    r"(?m)^[ {\t]*[\"']?(?:openapi|swagger)[\"']?[ \t]*:|^kind: CustomResourceDefinition$"
+    r"|\$schema[\"']?[ \t]*:[ \t]*[\"']https?://json-schema\.org/"
+)
 _NAME_OF_ONE = pattern(
     r"[\[(:]*(?:URLENCODED\()?(?:[A-Z]+_)*(?:PASSWORD|PASS|PWD|TOKEN|SECRET)[\])=]*"
     r"|[\[(:]*(?:some|my|the)?(?:password|passwd|pass|secret|token|auth_?key|api_?key)[\])=]*"
@@ -96,17 +101,24 @@ _FREE_TEXT = frozenset(("authorization-header", "bearer-token", "connection-stri
 """Formats whose secret may be any text."""
 _HEADERS = frozenset(("authorization-header", "bearer-token"))
 _LONGEST_WORD = 10
+_LONGEST_COMMENT = 600
 _REMOTE = pattern(r"@[\w.-]+\.(?!svc|local|internal|test)[a-z]{2,}(?![\w.-])")
 """A host with a domain; others are containers, mostly of this machine."""
-_EXPIRES = frozenset(("aws-presigned-url", "aws-session-token"))
-"""Within days, so that a committed one is hardly ever valid."""
+_GOOGLE = "google-api-key"
+_MILD = frozenset(("aws-presigned-url", "aws-session-token", _GOOGLE))
+"""What expires within days, and what every visitor of a page may have: referrers and APIs restrict it."""
 _FOR_TESTS = pattern(r"[sr]k_test_|ya29\.")
 """Keys of a test mode, and tokens that are valid for an hour."""
-_IN_BROWSERS = pattern(
-    r"(?i)(?<!config)(?<!config[_-])maps|map[_-]?(?:api[_-]?)?key|places|geocod|firebase|browser|front[_-]?end"
-    r"|current_key"
+_OF_SCHEMA = pattern(r"[\"'](?:default|examples?)[\"']\s*:\s*\[?\s*[\"']$")
+_COMMENT = pattern(r"^[ \t]*(?:#|//|/\*|<!--|--|;)")
+_COMMENT_BESIDE = pattern(r"(?:#|(?<!:)//|/\*|<!--)[^\n]*")
+_NOT_LIVE = pattern(
+    r"\bDEV\b|(?i:\b(?:dev(?:elopment)?|local(?:ly)?|test(?:s|ing)?)[- ]only\b"
+    r"|\bonly (?:for|in) (?:dev|local|test)|\brotated?\b|\bchange[-_ ]?(?:me|it|this)\b"
+    r"|\b(?:dummy|fake|placeholder|revoked|expired)\b"
+    r"|\bnot an? (?:real |actual |live )?(?:secret|key|token|password)\b)"
 )
-"""Around a Google key that every visitor of a page or user of an app has; referrers and APIs restrict it."""
+"""In a comment: what is below or beside it is not in use, or somebody takes care of it."""
 _USER = pattern(r"(?i)(?://|\buser(?:[ _]?(?:id|name))?\s*=\s*|\buid\s*=\s*)([^:/@;&\s]+)")
 _DATABASE = pattern(
     r"@[^/\s]+/([\w-]+)|;\s*(?:database|initial catalog|dbname)\s*=\s*([^;\s]+)", re.IGNORECASE
@@ -157,7 +169,7 @@ def may_name_secrets(text: str, words: tuple[str, ...] = ()) -> bool:
 
 
 def is_api_description(text: str) -> bool:
-    """OpenAPI, or the definition of a Kubernetes resource: its tokens are examples."""
+    """OpenAPI, a JSON schema, or the definition of a Kubernetes resource: its tokens are examples."""
     return _API.search(text, 0, 1000) is not None
 
 
@@ -171,8 +183,24 @@ def known_in(text: str) -> Iterator[KnownSecret]:
         digest = hashlib.sha256(text[start:end].encode(errors="replace")).hexdigest()
         format_, what = kinds.get(start, ("", "A secret"))
         before = text[max(0, start - _LONGEST_NAME) : start]
-        severity = _severity(format_, text[start:end], before, text[end : end + _LONGEST_NAME])
+        after = text[end : end + _LONGEST_NAME].partition("\n")[0]
+        severity = _severity(format_, text[start:end], before, after)
+        if severity is Severity.ERROR and _is_over(format_, text, start, after):
+            severity = Severity.WARNING
         yield KnownSecret(what, line, start - starts[line - 1] + 1, digest, severity)
+
+
+def _is_over(format_: str, text: str, start: int, after: str) -> bool:
+    """Whether a comment says that it is not live, or the certificates with a key expired long ago."""
+    is_old_key = format_.startswith("private-key") and is_expired(text.encode(errors="replace"))
+    return is_old_key or _NOT_LIVE.search(_comments(text, start, after)) is not None
+
+
+def _comments(text: str, start: int, after: str) -> str:
+    """The comment directly above, and those in the same line."""
+    line, *above = text[max(0, start - _LONGEST_COMMENT) : start].split("\n")[::-1]
+    own = [line] if _COMMENT.match(line) else []
+    return "\n".join((*itertools.takewhile(_COMMENT.match, above), *own, *_COMMENT_BESIDE.findall(after)))
 
 
 def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
@@ -196,13 +224,12 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
         return _severity_in_address(quality, secret, _ENDS.split(before)[-1], _ENDS.split(after)[0])
     quality = quality_of(secret)
     is_sample = format_ == "jwt" and is_sample_token(secret)
+    is_sample = is_sample or (format_ == _GOOGLE and _OF_SCHEMA.search(before) is not None)
     if quality is not Quality.STRONG or _NAMED_PUBLIC.search(before) or is_sample:
         return Severity.NOTE
     if format_ == "jwt" and not ((name := NAME_BEFORE.search(before)) and names_secret(name[1])):
         return Severity.WARNING  # Any signed data may be one.
-    lines = "\n".join(before.split("\n")[-2:]) + after.partition("\n")[0]
-    in_browsers = format_ == "google-api-key" and _IN_BROWSERS.search(lines)
-    mild = format_ in _EXPIRES or _FOR_TESTS.match(secret) or in_browsers
+    mild = format_ in _MILD or _FOR_TESTS.match(secret)
     return Severity.WARNING if mild else Severity.ERROR
 
 

@@ -258,8 +258,11 @@ def _inline_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
             suspicion = classify_text(password_.name, password_.text, bits, password=password)
             if suspicion is None:
                 continue
-            if suspicion[0] is SecretKind.RANDOM or not _is_comment(text, password_.start):
-                yield password_.start, (*suspicion, password_.name, digest_of(password_.text))
+            kind, severity = suspicion
+            if password_.name in _REMOTE and severity is Severity.WARNING:
+                severity = Severity.ERROR
+            if kind is SecretKind.RANDOM or not _is_comment(text, password_.start):
+                yield password_.start, (kind, severity, password_.name, digest_of(password_.text))
 
 
 def _is_comment(text: str, at: int) -> bool:
@@ -313,9 +316,12 @@ _COMMANDS = (
     _Command("chpasswd", "echo | chpasswd",
              pattern(rf"{_START}echo\s+{_USER}{_VALUE}\\*[\"']?\s*\|\s*(?:sudo\s+)?chpasswd(?!\s+-\w*e)")),
     _Command("pass:", "-pass", pattern(rf"-pass(?:in|out)?\s+pass:{_VALUE}")),
+    _Command("--docker-passw", "--docker-password", pattern(rf"(?<=\s)--docker-password[=\s]\s*{_VALUE}")),
     _Command("-passw", "--password",
              pattern(rf"(?<=\s)--?(?:[\w-]+-)?passw(?:or)?d(?:=|\s+(?=\S*\d)){_VALUE}")),
 )  # fmt: skip
+_REMOTE = frozenset(("login -p", "--docker-password"))
+"""For a registry or a cloud: like the password in the address of a remote host, it is an error."""
 _WORDS = "(?i:password|passwd|passphrase|_pass)"
 _NAME = rf"(?P<name>(?:[A-Za-z_][\w.-]*?)??{_WORDS}|MYSQL_PWD)"
 _SET = pattern(rf"(?<![\w$%{{.-]){_NAME}=(?![=~]){_VALUE}")

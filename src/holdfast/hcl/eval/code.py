@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
@@ -31,6 +31,7 @@ _AUTO = pattern(r"\.auto\.tfvars(?:\.json)?$")
 _META = frozenset(("source", "version", "for_each", "count", "providers", "depends_on", "enabled"))
 
 LARGEST = 16 * 1024 * 1024
+CANNOT_OPEN: Final = "HF-HCL-5"
 _NOT_REGULAR = "not a regular file"
 _TOO_LARGE = f"it is larger than {LARGEST // 1024 // 1024} MiB"
 
@@ -276,7 +277,7 @@ class Code:
 
 def _cannot_read(path: str, error: OSError) -> Problem:
     return Problem(
-        code="HF-HCL-5",
+        code=CANNOT_OPEN,
         message=f"cannot read the file: {error.strerror or error}",
         hint="Check that it is a regular file and that you may read it.",
         place=Place(file=path),

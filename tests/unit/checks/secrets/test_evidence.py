@@ -115,7 +115,7 @@ def test_a_real_secret_in_a_live_file_is_an_error(path: str, secret: str) -> Non
         (f'env = ["SLACK_TOKEN={"xapp"}-test-token-1"]', NOTE),
         (f'env = ["SLACK_TOKEN={SLACK}"]', ERROR),
         ('public_google_api_key = "' + "AIza" + 'SyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"', NOTE),
-        ('google_api_key = "' + "AIza" + 'SyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"', ERROR),
+        ('google_api_key = "' + "AIza" + 'SyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"', WARNING),
         ('key = "' + "sk_" + 'test_4eC39HqLyjWDarjtT1zdp7dc"', WARNING),
         (
             "signed: " + "eyJhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiI4ODI3MTkwMzUxIn0.dozjgNryP4J3jVmNHl0w5N",
@@ -135,7 +135,7 @@ def test_a_public_key_under_the_name_of_its_variable() -> None:
     key = "AIza" + "SyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"
     code = 'variable "%s" {\n  type    = string\n  default = "%s"\n}\n'
     assert levels("HF207", {"main.tf": code % ("public_google_key", key)}, None) == [NOTE]
-    assert levels("HF207", {"main.tf": code % ("google_key", key)}, None) == [ERROR]
+    assert levels("HF207", {"main.tf": code % ("google_key", key)}, None) == [WARNING]
 
 
 @pytest.mark.parametrize(

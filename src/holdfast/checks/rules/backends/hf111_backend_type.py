@@ -24,24 +24,24 @@ def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI
     unclear = Severity.NOTE if stack.stack.environment_unclear else None
-    path = _state_in_git(stack)
-    sealed = path is not None and is_sealed(stack.checkout.content(path) or b"")
-    if path is not None and not lost and not sealed:
-        return  # HF201 reports it.
+    in_git, is_reported = _state_in_git(stack)
+    if is_reported and not lost:
+        return
     where = f"so the state is in the folder {store} on one machine"
-    if path is not None:
-        where = f"and its state is in Git ({path}), where nothing locks{'' if sealed else ' or encrypts'} it"
     yield finding(
         stack.stack.place,
-        f"no backend is configured, {where}, but {why}",
+        f"no backend is configured, {f'and its state {in_git}' if in_git else where}, but {why}",
         severity=Severity.ERROR if lost else unclear,
     )
 
 
-def _state_in_git(stack: CheckedStack) -> str | None:
-    """The state beside the code, if it is committed."""
+def _state_in_git(stack: CheckedStack) -> tuple[str, bool]:
+    """Where the state beside the code is, if it is committed, and whether HF201 reports it."""
     path = stack.checkout.code.tree.join(stack.stack.module, "terraform.tfstate")
-    return path if path in (stack.checkout.tracked or ()) else None
+    if path not in (stack.checkout.tracked or ()):
+        return "", False
+    sealed = is_sealed(stack.checkout.content(path) or b"")
+    return f"is in Git ({path}), where nothing locks{'' if sealed else ' or encrypts'} it", not sealed
 
 
 HF111 = Rule(
@@ -63,15 +63,16 @@ def _check_local(stack: CheckedStack) -> Iterator[Finding]:
     why = why_shared(stack)
     if where is not None and backend.written_by is None and (why is not None or backend.type == "inmem"):
         because = f", but {why}" if why is not None else ""
-        if backend.type == "local" and (path := _state_in_git(stack)) is not None:
-            where = f"is a file in Git ({path}), where nothing locks or encrypts it"
         unclear = backend.type == "local" and stack.stack.environment_unclear
         target = stack.stack.target
         in_ci = backend.type == "inmem" or (target is not None and target.owner is Owner.CI)
+        in_git, is_reported = _state_in_git(stack) if backend.type == "local" else ("", False)
+        if is_reported and not in_ci:
+            return
         alone = not in_ci and is_alone(stack.checkout)
         yield finding(
             backend.where,
-            f"with the {backend.type} backend the state {where}{because}",
+            f"with the {backend.type} backend the state {in_git or where}{because}",
             severity=Severity.NOTE if unclear else Severity.WARNING if alone else None,
         )
 

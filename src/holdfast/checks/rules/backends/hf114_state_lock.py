@@ -3,8 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.checks.backends.backends import BackendView, backend_of_stack, for_backends, is_alone
+from holdfast.checks.code.pins import is_elsewhere
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
-from holdfast.checks.model.subjects import CheckedStack
+from holdfast.checks.model.subjects import CheckedStack, value
+from holdfast.hcl.eval.code import is_code, is_downloaded
+from holdfast.hcl.nodes import OLD_SYNTAX
 
 _FILE = ("use_lockfile = true", "Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).")
 _TABLE = ("dynamodb_table", "Set `dynamodb_table` to a table with the key `LockID`, or upgrade to 1.10.")
@@ -61,10 +64,28 @@ def _unlocked_everywhere(stack: CheckedStack) -> BackendView | None:
 
 
 def _severity(backend: BackendView) -> Severity | None:
-    """An error where two runs may really meet: S3-compatible stores often cannot lock at all."""
+    """An error where two runs may really meet: S3-compatible stores often cannot lock at all.
+
+    What Terraform cannot load has no runs.
+    """
     if backend.is_other_store or (backend.checkout is not None and is_alone(backend.checkout)):
         return Severity.NOTE
-    return None if backend.stack is None or backend.stack.stack.production else Severity.WARNING
+    stack = backend.stack
+    return None if stack is None or (stack.stack.production and _loads(stack)) else Severity.WARNING
+
+
+def _loads(stack: CheckedStack) -> bool:
+    """Whether its code can be read, and the local modules that it calls are there."""
+    module, tree = stack.checkout.module(stack.stack.module), stack.checkout.code.tree
+    problems = (problem for file in module.files for problem in file.problems)
+    sources = (value(block.body, "source") for block in module.blocks("module"))
+    local = (source for source in sources if isinstance(source, str) and not is_elsewhere(source))
+    folders = {tree.inside(module.folder, source) for source in local}
+    there = (
+        folder is None or is_downloaded(folder) or any(map(is_code, tree.names(folder))) for folder in folders
+    )
+    is_whole = ".gitmodules" in stack.checkout.listed or all(there)  # A submodule may not be checked out.
+    return is_whole and all(problem.code == OLD_SYNTAX for problem in problems)
 
 
 def _http(backend: BackendView) -> Iterator[CheckResult]:

@@ -45,11 +45,12 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
     first = loose or required[0]
     severity = None if loose is not None and not _was_applied_by_old(module) else Severity.NOTE
     ignored = _ignored(module)
-    if ignored is not None:
+    if ignored:
+        others = ", ".join(map(str, ignored[1:]))
         yield finding(
-            ignored,
+            ignored[0],
             "lock files are not in Git, so every `init` may install other versions of providers",
-            hint="Remove this line, and commit the lock files.",
+            hint=f"Remove this line{f' and {others}' if others else ''}, and commit the lock files.",
             severity=severity,
         )
         return
@@ -112,17 +113,19 @@ def _is_loose(provider: RequiredProvider) -> bool:
     return version is None or (isinstance(version, str) and loose_provider(version) is not None)
 
 
-def _ignored(module: Module) -> Place | None:
-    """The line of a `.gitignore` that keeps lock files out of Git: one finding for all root modules."""
+def _ignored(module: Module) -> list[Place]:
+    """The lines of `.gitignore` files that keep lock files out of Git: one finding for all root modules."""
     folder = home = "" if module.folder == "." else module.folder
+    places: list[Place] = []
     while True:
         path = f"{folder}/.gitignore".removeprefix("/")
-        found = None
+        here: list[Place] = []
         for number, line in enumerate(module.checkout.lines(path), start=1):
             if _ignores(line.strip().removeprefix("!"), home[len(folder) :]):
-                found = None if line.startswith("!") else Place(file=path, line=number)
-        if found is not None or not folder:
-            return found
+                here = [] if line.startswith("!") else [*here, Place(file=path, line=number)]
+        places += here
+        if not folder:
+            return places
         folder = folder.rpartition("/")[0]
 
 

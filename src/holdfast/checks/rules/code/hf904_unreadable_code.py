@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from holdfast.checks.code.pins import is_elsewhere
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module, value
-from holdfast.hcl.eval.code import is_code, is_downloaded
+from holdfast.hcl.eval.code import CANNOT_OPEN, is_code, is_downloaded
 from holdfast.hcl.nodes import OLD_SYNTAX, File
 from holdfast.hcl.reader import ENCRYPTED, read
 from holdfast.kernel.errors import Place, Problem
@@ -98,7 +98,10 @@ def _path_hint(source: str, module: Module) -> str:
     tail = posixpath.normpath(source).replace("../", "")
     if any(map(is_code, module.checkout.code.tree.names(tail))):
         return f"Fix the path: the code is in {tail} ({posixpath.relpath(tail, module.folder)})."
-    return "Put holdfast.yaml at the root of the repository."
+    return (
+        "If it is in another repository, use its address (`git::https://…//path?ref=v1.0.0`); if it is in "
+        "this one, put holdfast.yaml at the root of the repository."
+    )
 
 
 def _submodule(folder: str, checkout: Checkout) -> Finding | None:
@@ -135,7 +138,7 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
         more = f" (and {plural(others, 'more problem')})" if others else ""
         severity = Severity.WARNING if problem.code == OLD_SYNTAX else None
         what = f"{problem.message}{more}"
-        group = problem.message if problem.code == ENCRYPTED else None
+        group = problem.message if problem.code in (ENCRYPTED, CANNOT_OPEN) else None
         yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity, group=group)
 
 

@@ -44,7 +44,7 @@ def _check(policy: IamPolicy) -> Iterator[Issue]:
                 reads = _only_reads(statement)
                 yield Issue(
                     f"this policy allows everyone{' to read' if reads else ''}, "
-                    "and no condition restricts it",
+                    "and no condition restricts the caller",
                     principal.at,
                     severe=not reads and not _is_unclear(statement) and not _is_for_mounts(policy, statement),
                     is_note=(reads and _is_called_public(policy, statement))

@@ -5,7 +5,7 @@ import re
 from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_plan, is_shown_plan, is_state
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
-from holdfast.checks.secrets.evidence import holds_usable_key, is_for_localhost, is_made_up
+from holdfast.checks.secrets.evidence import holds_usable_key, is_expired, is_for_localhost, is_made_up
 from holdfast.checks.secrets.texts import may_hold_secrets
 from holdfast.kernel.patterns import pattern
 
@@ -55,10 +55,13 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
 
 
 def _holds_little(inside: bytes | None) -> bool:
-    """Nothing, or only the bucket and the lock of the other states. What cannot be read may hold anything."""
+    """Nothing, only the bucket and the lock of the other states, or the state of another program.
+
+    What cannot be read may hold anything.
+    """
     if inside is None:
         return False
-    if not _RESOURCES.search(inside):
+    if not _RESOURCES.search(inside) or (b'"lineage"' in inside and b'"terraform_version"' not in inside):
         return True
     types = _TYPES.findall(inside)
     return bool(types) and all(map(_STORE.fullmatch, types)) and not _SENSITIVE.search(inside)
@@ -212,8 +215,11 @@ def _severity_of_key(content: Content | None) -> Severity | None:
     """One that only this machine trusts is a note; for tests, or with a password, a warning."""
     if content is None:
         return None
-    if _ONLY_TESTS.search(content.path) or any(map(is_for_localhost, content.beside(_CERTIFICATES))):
+    certificates = tuple(content.beside(_CERTIFICATES))
+    if _ONLY_TESTS.search(content.path) or any(map(is_for_localhost, certificates)):
         return Severity.NOTE
+    if is_expired(b"\n".join(certificates), f"{content.checkout.today:%Y%m%d}".encode()):
+        return Severity.WARNING
     readme = b"\n".join(content.beside(("/README.md", "/README"))).decode(errors="replace")
     for_tests = _FOR_TESTS.search(_ENVIRONMENT.sub("/", content.path)) or _NOT_LIVE.search(readme)
     if for_tests or _KEY_STORE.search(content.path) or not holds_usable_key(content() or b""):

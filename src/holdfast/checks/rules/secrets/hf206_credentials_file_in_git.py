@@ -3,10 +3,11 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
-from holdfast.checks.secrets.evidence import THIS_MACHINE, Quality, quality_of, severity_of
+from holdfast.checks.secrets.evidence import THIS_MACHINE, Quality, is_made_up, quality_of, severity_of
 from holdfast.checks.secrets.known_secrets import KnownSecret, known_in, names_secret
 from holdfast.checks.secrets.suspicion import is_harmless
 from holdfast.kernel.patterns import pattern
@@ -18,9 +19,10 @@ _ENV = pattern(r"(?:^|/)(?:[\w.-]+)?\.env(?:\.[\w.-]+)?$|(?:^|/)\.envrc$", re.IG
 _MODEL = pattern(
     r"(?i)\b(?:example|sample|template|tpl|tftpl|dist|defaults?|schema|md|tf|j2|vault|enc|age|gpg)\b"
 )
-_LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci)\b")
+_LOCAL = pattern(r"(?i)\b(?:local|dev|development|test|ci|docker)\b")
 """Meant to be in Git: its passwords are those of a container on this machine."""
 _IN_BROWSERS = pattern(r"(?i)(?:^|[_\s])(?:VITE|REACT_APP|PUBLIC)_(?!.*(?:PRIVATE|PASSW))")
+_GOOGLE_IN_BROWSERS = pattern(r"(?i)maps|map_?key|places|geocod|firebase|browser|front_?end")
 """Names of what every visitor of a page gets."""
 _BROWSER_KEY = "AIza"
 """What a key of Google starts with; not all of them are for browsers."""
@@ -28,6 +30,9 @@ _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", 
 
 _HOST = pattern(r"(?m)^\s*host\s*=\s*(\S+)|\bmachine\s+(\S+)|^([^:#\s]+):")
 _MADE_UP_BY_PEOPLE = ("a MySQL password", "host passwords", "PostgreSQL passwords")
+
+
+_REMOVE = "run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` without values."
 
 
 class _Known(Struct, frozen=True):
@@ -83,8 +88,13 @@ _FILES = (
 
 
 def _check(path: str, content: Content | None) -> Suspect | None:
-    if not _AT_ALL.search(path):
-        return None
+    suspect = _classify(path, content) if _AT_ALL.search(path) else None
+    if suspect is not None and (suspect.severity is Severity.NOTE or is_made_up(path)):
+        return replace(suspect, hint=f"If its values are not meant for everyone: {_REMOVE}")
+    return suspect
+
+
+def _classify(path: str, content: Content | None) -> Suspect | None:
     for known in _FILES:
         if known.path.search(path):
             return _program_file(known, content)
@@ -132,15 +142,14 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
 def _is_public(secret: KnownSecret, lines: list[str]) -> bool:
     """Whether it is a key of Google that the page shows anyway, by its name."""
     name = lines[secret.line - 1].partition("=")[0]
-    is_for_browsers = secret.severity is not Severity.ERROR or _IN_BROWSERS.search(name)
-    return secret.what == "Google API keys" and bool(is_for_browsers)
+    is_for_browsers = _IN_BROWSERS.search(name) or _GOOGLE_IN_BROWSERS.search(name)
+    return secret.what == "Google API keys" and is_for_browsers is not None
 
 
 RULE = Rule(
     id="HF206",
     title="Credentials file in Git",
-    fix="Rotate its secrets, run `git rm --cached`, add it to `.gitignore`, and keep an `.env.example` "
-    "without values.",
+    fix=f"Rotate its secrets, {_REMOVE}",
     severity=Severity.ERROR,
     **in_git(_check),
     secret=True,

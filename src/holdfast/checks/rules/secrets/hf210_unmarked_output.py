@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.checks.model.globs import is_sample
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import CheckedPlan, CheckedState, Module
 from holdfast.checks.secrets.carried_secrets import CarriedSecret
@@ -15,6 +16,9 @@ from holdfast.checks.secrets.secret_variables import secret_variables
 from holdfast.checks.secrets.stored_secrets import outputs_in_plan, outputs_in_state
 from holdfast.hcl.nodes import Expression, Opaque, walk
 from holdfast.hcl.reader import UNKNOWN, constant
+from holdfast.kernel.patterns import pattern
+
+_IS_ID = pattern(r"(?i)(?:^|[._])(?<!secret_)(?:ids?|arns?|names?|regions?)$")
 
 
 def _module(module: Module) -> Iterator[CheckResult]:
@@ -37,10 +41,18 @@ def _module(module: Module) -> Iterator[CheckResult]:
             continue
         if secret is not None:
             message, severity = _message_and_severity(name, secret, root=root)
+            severity = Severity.NOTE if _reveals_little(secret, module) else severity
             yield finding(block, message, address=f"output.{name}", severity=severity)
         elif root and (plain := _unmarked_in(value.expression, module, block.file)) is not None:
             message = f"`{name}` shows var.{plain} in plain text: neither is marked `sensitive`"
             yield finding(block, message, address=f"output.{name}", severity=Severity.WARNING)
+
+
+def _reveals_little(secret: CarriedSecret, module: Module) -> bool:
+    """An id that somebody marked, and the output of an example or a test."""
+    live = any(stack.stack.production and not stack.stack.environment_unclear for stack in module.stacks)
+    is_id = secret.unmasked and _IS_ID.search(secret.source) is not None
+    return is_id or (is_sample(module.folder) and not live)
 
 
 def _unmarked_in(expression: Expression, module: Module, file: str) -> str | None:
