@@ -477,6 +477,8 @@ GOOGLE = "AI" + "zaSyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"
     ],
 )
 def test_a_google_key_which_most_browsers_have(text: str, expected: Severity) -> None:
+    (found,) = of(check(the("HF207"), {"a.yaml": f"{text}\n", "main.tf": ""}), the("HF207"))
+    assert "referrers" in str(found.hint)
     assert levels("HF207", {"a.yaml": f"{text}\n"}) == [expected]
 
 

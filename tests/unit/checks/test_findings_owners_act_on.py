@@ -154,7 +154,10 @@ def test_an_empty_backend_block_is_not_called_unlocked() -> None:
     assert levels("HF114", {"main.tf": backend('bucket = "s"\n    key = "k"')}) == [ERROR]
 
 
-@pytest.mark.parametrize("settings", ['bucket = "<BUCKET>"\n    key = "k"', "encrypt = true"])
+@pytest.mark.parametrize(
+    "settings",
+    ['bucket = "<BUCKET>"\n    key = "k"', 'bucket = "my-bucket"\n    key = "k"', "encrypt = true"],
+)
 def test_a_backend_to_be_filled_in_is_not_called_unlocked(settings: str) -> None:
     """With or without a stack; settings of the configuration count."""
     files = {"a/main.tf": backend(settings)}

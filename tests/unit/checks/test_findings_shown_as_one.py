@@ -60,6 +60,16 @@ def test_files_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     assert message == "cannot read the file: broken symbolic link; also b/v.tf, c/v.tf"
 
 
+def test_links_that_were_committed_as_text() -> None:
+    files = {f"{name}/{file}.tf": "" for name in "abc" for file in ("main", "v")} | {"v.tf": ""}
+    links = {f"{name}/v.tf": "../v.tf" for name in "ab"}
+    ((path, message),) = shown(check(the("HF904"), files | links, config=THREE), "HF904")
+    assert (path, message.partition(": ")[0]) == ("a/v.tf", "the file only contains the path `../v.tf`")
+    assert message.endswith("; also b/v.tf")
+    ((_, message),) = shown(check(the("HF904"), files | {"a/v.tf": "../w.tf"}, config=THREE), "HF904")
+    assert message.startswith("invalid HCL")
+
+
 def test_a_store_that_cannot_encrypt_is_one_note() -> None:
     backend = """
         terraform {{

@@ -104,6 +104,7 @@ _LONGEST_WORD = 10
 _LONGEST_COMMENT = 600
 _REMOTE = pattern(r"@[\w.-]+\.(?!svc|local|internal|test)[a-z]{2,}(?![\w.-])")
 """A host with a domain; others are containers, mostly of this machine."""
+GOOGLE_KEYS = "Google API keys"
 _GOOGLE = "google-api-key"
 _MILD = frozenset(("aws-presigned-url", "aws-session-token", _GOOGLE))
 """What expires within days, and what every visitor of a page may have: referrers and APIs restrict it."""

@@ -18,6 +18,7 @@ _CONFLICT = "<<<<<<< "
 _TEMPLATE = "template"
 _STATEMENT = pattern(r"\{%[^%\n]*%\}")
 _FILLED_IN = pattern(r"\{\{[^{}\n]*\}\}")
+_RELATIVE = pattern(r"\.{1,2}/[^\s\"]+")
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
 
@@ -127,6 +128,13 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
         outside = "the file cannot be read; it is a link to a file outside the repository"
         yield Finding(message=outside, place=Place(file=file.path), hint="Replace the link with the file.")
         return
+    if file.problems and (target := _link_as_text(file.path, checkout)) is not None:
+        what = (
+            f"the file only contains the path `{target}`: probably a symbolic link that was committed as text"
+        )
+        hint = "Replace it with the link (on Windows: `git config core.symlinks true`), or with the file."
+        yield Finding(message=what, place=Place(file=file.path), hint=hint, group=what)
+        return
     for number, line in enumerate(checkout.lines(file.path) if file.problems else (), start=1):
         if line.startswith(_CONFLICT):
             what = "the file has the markers of a merge conflict"
@@ -140,6 +148,15 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
         what = f"{problem.message}{more}"
         group = problem.message if problem.code in (ENCRYPTED, CANNOT_OPEN) else None
         yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity, group=group)
+
+
+def _link_as_text(path: str, checkout: Checkout) -> str | None:
+    """The path of another file, if this is all that it contains: Git on Windows writes links so."""
+    text = (checkout.text(path) or "").strip()
+    if not _RELATIVE.fullmatch(text):
+        return None
+    target = checkout.code.tree.inside(path.rpartition("/")[0] or ".", text)
+    return text if target in checkout.listed else None
 
 
 def _line(problem: Problem) -> int:

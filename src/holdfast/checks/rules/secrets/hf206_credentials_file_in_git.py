@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git
 from holdfast.checks.secrets.evidence import THIS_MACHINE, Quality, is_made_up, quality_of, severity_of
-from holdfast.checks.secrets.known_secrets import KnownSecret, known_in, names_secret
+from holdfast.checks.secrets.known_secrets import GOOGLE_KEYS, KnownSecret, known_in, names_secret
 from holdfast.checks.secrets.suspicion import is_harmless
 from holdfast.kernel.patterns import pattern
 
@@ -143,7 +143,7 @@ def _is_public(secret: KnownSecret, lines: list[str]) -> bool:
     """Whether it is a key of Google that the page shows anyway, by its name."""
     name = lines[secret.line - 1].partition("=")[0]
     is_for_browsers = _IN_BROWSERS.search(name) or _GOOGLE_IN_BROWSERS.search(name)
-    return secret.what == "Google API keys" and is_for_browsers is not None
+    return secret.what == GOOGLE_KEYS and is_for_browsers is not None
 
 
 RULE = Rule(

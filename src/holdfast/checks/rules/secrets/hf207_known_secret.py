@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from holdfast.checks.model.contents import ContentKind, History, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module
-from holdfast.checks.secrets.known_secrets import is_api_description, known_in
+from holdfast.checks.secrets.known_secrets import GOOGLE_KEYS, is_api_description, known_in
 from holdfast.hcl.eval.code import is_code
 from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
@@ -16,6 +16,10 @@ _BESIDE = (
 )  # fmt: skip
 _VARIABLES = (".tfvars", ".tfvars.json")
 _LARGEST = 5_000_000
+_GOOGLE_HINT = (
+    "If it is the key of a page or an app, restrict it to its referrers and APIs. If not, rotate it, and "
+    "read it from a secret store."
+)
 
 
 def _module(module: Module) -> Iterator[Finding]:
@@ -46,7 +50,8 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
             place = Place(file=path, line=secret.line, column=secret.column)
             severity = Severity.NOTE if described else secret.severity
             message = f"secret in plain text ({secret.what})"
-            yield finding(place, message, severity=severity, group=secret.digest)
+            hint = _GOOGLE_HINT if secret.what == GOOGLE_KEYS else None
+            yield finding(place, message, hint=hint, severity=severity, group=secret.digest)
 
 
 def _history(history: History) -> Iterator[CheckResult]:
