@@ -19,7 +19,7 @@ from holdfast.kernel.values import MaskedStruct
 from holdfast.system import clock
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import AsyncConnection, Connection
     from psycopg.sql import Composed
     from psycopg_pool import ConnectionPool
 
@@ -95,12 +95,7 @@ class Database:
             raise extra_missing(str(error.name)) from None
         # Without a handler of the program, the pool would write to standard error.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
-        parameters: dict[str, Any] = {
-            "connect_timeout": CONNECT_SECONDS,
-            "tcp_user_timeout": 30_000,
-            **address.parameters,
-            "application_name": f"holdfast {__version__} {purpose}",
-        }
+        parameters = _parameters(address, purpose)
         with translate_errors(address.shown):
             psycopg.connect(**parameters).close()
         pool = ConnectionPool(
@@ -142,6 +137,12 @@ class Database:
             finally:
                 connection.autocommit = False
 
+    async def connect_for_notifications(self) -> AsyncConnection[tuple[Any, ...]]:
+        """A connection of its own, which the caller closes: one that listens is not shared."""
+        from psycopg import AsyncConnection  # noqa: PLC0415 - an extra
+
+        return await AsyncConnection.connect(**_parameters(self.address, "listener"), autocommit=True)
+
     def close(self) -> None:
         self._pool.close()
 
@@ -170,6 +171,15 @@ class _ConnectionCheck:
         if now - self._asked.get(connection, -_ASK_AFTER) >= _ASK_AFTER or poll.poll(0):
             self._ask(connection)
             self._asked[connection] = now
+
+
+def _parameters(address: DatabaseAddress, purpose: str) -> dict[str, Any]:
+    return {
+        "connect_timeout": CONNECT_SECONDS,
+        "tcp_user_timeout": 30_000,
+        **address.parameters,
+        "application_name": f"holdfast {__version__} {purpose}",
+    }
 
 
 def _configure(connection: Connection[Any]) -> None:

@@ -1,0 +1,1 @@
+"""Runs on the server: rows of changes and runs, how workers claim them, and where their code comes from."""

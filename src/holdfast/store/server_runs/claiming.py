@@ -1,0 +1,345 @@
+"""How workers take changes, and what they write to them while they have them.
+
+A claim raises the change's `fence`; every write of a worker names the fence that it got. A worker that was
+declared dead has an older one, so it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+
+from holdfast.store.server_runs.phases import (
+    ChangePhase,
+    InvalidPhase,
+    RunPhase,
+    phase_of_change,
+    phases_before,
+    require_status,
+)
+from holdfast.store.server_runs.rows import (
+    CHANGE_COLUMNS,
+    NOTIFY_RUNS,
+    RUN,
+    RUN_COLUMNS,
+    WORK,
+    Change,
+    NewRun,
+    change_from_row,
+    execute_in_order,
+    to_jsonb,
+)
+from holdfast.store.server_states.changes import run as execute
+from holdfast.system import clock
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from holdfast.database.database import Database
+
+HEARTBEAT: Final = 5.0
+"""Seconds between two heartbeats of a worker and its changes."""
+SILENT: Final = 30.0
+"""Seconds after which one without a heartbeat counts as silent."""
+ENVIRONMENT: Final = "environment"
+TARGET: Final = "target"
+# No other change works on a stack of this one, or is to do so before it. A run that waits blocks no other.
+# Whether its labels and limits fit is only known once its stacks are selected.
+_ELIGIBLE: Final = """
+  not exists (
+    select from runs mine
+    join runs other on other.tenant = mine.tenant and other.stack = mine.stack and other.change <> mine.change
+    join changes on changes.id = other.change
+    where mine.change = c.id and mine.phase <> 'done' and other.phase <> 'done'
+      and (other.phase in ('planning', 'applying')
+        or (other.phase = 'queued' and (changes.phase = 'running'
+          or (changes.phase = 'queued' and other.number < mine.number)))))
+  and (c.patterns is not null or (
+    (%(environments)s::text[] is null or c.environments <@ %(environments)s::text[])
+    and (%(targets)s::text[] is null or c.targets <@ %(targets)s::text[])
+    and not exists (
+      select from unnest(c.environments) as named (environment)
+      where (%(per_environment)s::jsonb ->> environment)::bigint <= (
+        select count(*) from changes where phase = 'running' and id <> c.id
+          and environment = any(environments)))))
+  and (%(limit)s::bigint is null or %(limit)s::bigint > (
+    select count(*) from changes where phase = 'running' and id <> c.id))
+"""
+_CLAIM: Final = f"""
+update changes set phase = 'running', worker = %(worker)s, fence = fence + 1, woken = false,
+  beat = clock_timestamp(), started = coalesce(started, clock_timestamp())
+where id = (
+  select id from changes c where phase = 'queued' and (%(tenant)s::text is null or tenant = %(tenant)s)
+    and exists (select from workers where id = %(worker)s and phase = 'ready')
+    and {_ELIGIBLE}
+  order by priority desc, number limit 1)
+returning {CHANGE_COLUMNS}
+"""  # noqa: S608 - our own column names
+# Locked until the end of the transaction: nothing takes the change meanwhile.
+_MINE: Final = """
+select id, woken, cancel from changes
+where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running' for no key update
+"""
+_ADD_RUNS: Final = f"""
+with mine as ({_MINE}), added as (
+  insert into runs (id, tenant, change, stack, operation, environment, target)
+  select new.id, changes.tenant, changes.id, new.stack, changes.operation, new.environment, new.target
+  from mine join changes using (id),
+    unnest(%(runs)s::text[], %(stacks)s::text[], %(run_environments)s::text[], %(run_targets)s::text[])
+    with ordinality as new (id, stack, environment, target, place) order by place
+  on conflict (change, stack) do update set environment = excluded.environment, target = excluded.target
+)
+update changes set patterns = null,
+  environments = (select coalesce(array_agg(distinct e), '{{}}') from unnest(%(run_environments)s::text[]) e
+    where e is not null),
+  targets = (select coalesce(array_agg(distinct t), '{{}}') from unnest(%(run_targets)s::text[]) t
+    where t is not null)
+from mine where changes.id = mine.id;
+update changes c set phase = 'queued', worker = null
+where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
+  and not ({_ELIGIBLE});
+select {CHANGE_COLUMNS} from changes
+where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
+"""  # noqa: S608 - our own column names
+_SET_PHASE: Final = f"""
+with mine as ({_MINE})
+update runs set phase = %(phase)s, status = %(status)s, digest = coalesce(%(digest)s, digest),
+  started = case when %(phase)s = 'queued' then null else coalesce(started, clock_timestamp()) end,
+  ended = case when %(phase)s = 'done' then clock_timestamp() end
+from mine where runs.id = %(run)s and runs.change = mine.id and runs.phase = any(%(before)s)
+returning pg_notify('{RUN}', runs.id)
+"""  # noqa: S608 - our own names
+_END_RUNS: Final = """
+update runs set phase = 'done', status = %(status)s, ended = clock_timestamp()
+where change = %(change)s and phase in ('queued', 'planning')
+"""
+_END: Final = f"""
+update changes set phase = %(phase)s, woken = false, error = coalesce(%(error)s, error),
+  worker = case %(phase)s when 'running' then worker end,
+  ended = case %(phase)s when 'done' then clock_timestamp() end
+where id = %(change)s returning pg_notify('{WORK}', id)
+"""  # noqa: S608 - our own names
+_BEAT: Final = """
+update changes set beat = clock_timestamp()
+from unnest(%(ids)s::text[], %(fences)s::bigint[]) as own (id, fence)
+where changes.id = own.id and changes.fence = own.fence and changes.worker = %(worker)s and phase = 'running'
+returning changes.id, cancel
+"""
+_WORKERS: Final = """
+select id, tenant, host, slot, labels, engines, version, started, beat, phase,
+  (select count(*) from changes where changes.worker = workers.id and changes.phase = 'running') as changes
+from workers where phase <> 'gone' and (%(tenant)s::text is null or tenant is null or tenant = %(tenant)s)
+order by id
+"""
+
+
+class ClaimLimits(Struct, frozen=True, kw_only=True):
+    """How many changes run at the same time, on all workers together."""
+
+    overall: int | None = None
+    per_environment: Mapping[str, int] = field(default_factory=dict)
+
+
+class NewWorker(Struct, frozen=True, kw_only=True):
+    host: str
+    slot: int
+    version: str
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """With `environment` or `target`, it takes only changes whose own are all among these."""
+    engines: tuple[str, ...] = ()
+    tenant: str | None = None
+    id: str = field(default_factory=clock.new_id)
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    id: str
+    tenant: str | None
+    host: str
+    slot: int
+    labels: dict[str, list[str]]
+    engines: tuple[str, ...]
+    version: str
+    started: datetime
+    beat: datetime
+    phase: str
+    changes: int
+    """That it has now."""
+
+
+class Beats(Struct, frozen=True, kw_only=True):
+    lost: frozenset[str]
+    """Changes that another worker has, or that ended: stop them."""
+    cancelled: frozenset[str]
+
+
+class WorkerRows:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def register(self, new: NewWorker) -> str:
+        with self._database.transaction() as connection:
+            execute(
+                connection,
+                "insert into workers (id, tenant, host, slot, labels, engines, version) values (%(id)s,"
+                " %(tenant)s, %(host)s, %(slot)s, %(labels)s, %(engines)s, %(version)s)",
+                **{name: getattr(new, name) for name in ("id", "tenant", "host", "slot", "version")},
+                labels=to_jsonb({name: list(values) for name, values in new.labels.items()}),
+                engines=list(new.engines),
+            )
+        return new.id
+
+    def set_phase(self, worker: str, phase: str) -> None:
+        """`draining`: it claims nothing more. `gone`: it ended."""
+        with self._database.transaction() as connection:
+            statement = "update workers set phase = %(phase)s, beat = clock_timestamp() where id = %(id)s"
+            execute(connection, statement, id=worker, phase=phase)
+
+    def list(self, tenant: str | None = None) -> tuple[Worker, ...]:
+        """Those that may run changes of the tenant, or all; not those that ended."""
+        with self._database.transaction() as connection:
+            rows = execute(connection, _WORKERS, tenant=tenant)
+        return tuple(Worker(**{**row, "engines": tuple(row["engines"])}) for row in rows)
+
+
+class Claiming:
+    """What one worker does to changes."""
+
+    def __init__(self, database: Database, worker: NewWorker, limits: ClaimLimits | None = None) -> None:
+        limits = limits or ClaimLimits()
+        self._database = database
+        self._worker = worker.id
+        self._fitting = {
+            "worker": worker.id,
+            "tenant": worker.tenant,
+            "environments": _label(worker, ENVIRONMENT),
+            "targets": _label(worker, TARGET),
+            "limit": limits.overall,
+            "per_environment": to_jsonb(dict(limits.per_environment)),
+        }
+
+    def claim(self) -> Change | None:
+        """The next change that this worker may run: by priority, then in the order they were submitted."""
+        rows = execute_in_order(self._database, _CLAIM, **self._fitting)
+        return self._with_runs(rows[0]) if rows else None
+
+    def add_runs(self, change: str, fence: int, runs: Sequence[NewRun]) -> Change | None:
+        """The stacks that the change selects; a run that it has already keeps its id.
+
+        None: lost, or queued again because order, limits or labels do not allow this worker to continue.
+        """
+        rows = execute_in_order(
+            self._database,
+            _ADD_RUNS,
+            **self._fitting,
+            change=change,
+            fence=fence,
+            runs=[run.id for run in runs],
+            stacks=[run.stack for run in runs],
+            run_environments=[run.environment for run in runs],
+            run_targets=[run.target for run in runs],
+        )
+        if not rows:
+            self._notify(change)
+        return self._with_runs(rows[0]) if rows else None
+
+    def beat(self, fences: Mapping[str, int]) -> Beats:
+        """Of the worker and of the changes that it has, by their fence."""
+        with self._database.transaction(durable=False) as connection:
+            execute(
+                connection,
+                "update workers set beat = clock_timestamp() where id = %(worker)s",
+                worker=self._worker,
+            )
+            rows = execute(
+                connection, _BEAT, ids=list(fences), fences=list(fences.values()), worker=self._worker
+            )
+        own = {row["id"] for row in rows}
+        cancelled = frozenset(row["id"] for row in rows if row["cancel"] is not None)
+        return Beats(lost=frozenset(fences) - own, cancelled=cancelled)
+
+    def set_phase(
+        self,
+        change: str,
+        fence: int,
+        run: str,
+        phase: RunPhase,
+        *,
+        status: str | None = None,
+        digest: str | None = None,
+    ) -> bool:
+        """False: the change is another worker's now, and nothing was written."""
+        require_status(phase, status)
+        before = [phase.value for phase in phases_before(phase)]
+        values = {"run": run, "phase": phase.value, "status": status, "digest": digest, "before": before}
+        with self._database.transaction() as connection:
+            if execute(connection, _SET_PHASE, **values, **self._mine(change, fence)):
+                return True
+            if self._hold(connection, change, fence) is None:
+                return False
+            raise InvalidPhase(f"the run {run} of the change {change} cannot become {phase}")
+
+    def finish(self, change: str, fence: int, error: Mapping[str, Any] | None = None) -> ChangePhase | None:
+        """Its worker can do no more now. None: lost.
+
+        Runs that did not begin end with it, unless others wait for a decision: those may follow then.
+        """
+        with self._database.transaction() as connection:
+            mine = self._hold(connection, change, fence)
+            if mine is None:
+                return None
+            phases = _phases(connection, change)
+            if error is not None or not {RunPhase.WAITING, RunPhase.APPLYING} & set(phases):
+                status = "cancelled" if mine["cancel"] is not None and error is None else "failed"
+                execute(connection, _END_RUNS, change=change, status=status)
+                phases = _phases(connection, change)
+            phase = phase_of_change(phases, woken=mine["woken"])
+            document = None if error is None else to_jsonb(dict(error))
+            execute(connection, _END, change=change, phase=phase.value, error=document)
+            execute(connection, NOTIFY_RUNS, change=change)
+        return phase
+
+    def requeue(self, change: str, fence: int) -> bool:
+        """For another worker: plans are made again. A run that is applied keeps the change. False: lost."""
+        with self._database.transaction() as connection:
+            if self._hold(connection, change, fence) is None:
+                return False
+            statement = "update runs set phase = 'queued', started = null where change = %(change)s"
+            execute(connection, f"{statement} and phase = 'planning'", change=change)
+            applying = RunPhase.APPLYING in _phases(connection, change)
+            phase = ChangePhase.RUNNING if applying else ChangePhase.QUEUED
+            execute(connection, _END, change=change, phase=phase.value, error=None)
+            execute(connection, NOTIFY_RUNS, change=change)
+        return True
+
+    def _mine(self, change: str, fence: int) -> dict[str, object]:
+        return {"change": change, "fence": fence, "worker": self._worker}
+
+    def _hold(self, connection: Connection[Any], change: str, fence: int) -> dict[str, Any] | None:
+        rows = execute(connection, _MINE, **self._mine(change, fence))
+        return rows[0] if rows else None
+
+    def _with_runs(self, row: dict[str, Any]) -> Change:
+        with self._database.transaction(single=True) as connection:
+            runs = execute(
+                connection,
+                f"select {RUN_COLUMNS} from runs where change = %(change)s order by number",  # noqa: S608
+                change=row["id"],
+            )
+        return change_from_row(row, runs)
+
+    def _notify(self, change: str) -> None:
+        with self._database.transaction(single=True) as connection:
+            execute(connection, f"select pg_notify('{WORK}', %(change)s)", change=change)
+
+
+def _label(worker: NewWorker, name: str) -> list[str] | None:
+    values = worker.labels.get(name)
+    return None if values is None else list(values)
+
+
+def _phases(connection: Connection[Any], change: str) -> list[RunPhase]:
+    rows = execute(connection, "select phase from runs where change = %(change)s", change=change)
+    return [RunPhase(row["phase"]) for row in rows]

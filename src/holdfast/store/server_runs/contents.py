@@ -1,0 +1,99 @@
+"""What uploads, changes and runs contain: blobs of the tenant's run store, encrypted.
+
+They begin with `server/`; the server and its workers use them, and clients only through the routes of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import field
+
+from holdfast.kernel.values import MaskedStruct
+from holdfast.store.blobs import EncryptedBlobs
+
+FOLDER: Final = "server"
+_LOG: Final = f"{FOLDER}/log"
+_STRINGS: Final = msgspec.json.Decoder(list[str])
+
+
+class ChangeOptions(MaskedStruct, frozen=True, kw_only=True):
+    """What a change was asked for beside its stacks."""
+
+    variables: dict[str, Any] = field(default_factory=dict)
+    """Values of variables; they may be secret."""
+    target: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
+    refresh_only: bool = False
+    destroy: bool = False
+    """Plan the destruction."""
+
+
+def upload_name(source: str) -> str:
+    return f"{FOLDER}/uploads/{source}"
+
+
+def options_name(change: str) -> str:
+    return f"{FOLDER}/options/{change}"
+
+
+def plan_name(run: str) -> str:
+    """The saved plan, as a bundle."""
+    return f"{FOLDER}/plans/{run}"
+
+
+def result_name(run: str) -> str:
+    """The document of the run, as `holdfast plan --json` prints it for its stack."""
+    return f"{FOLDER}/results/{run}"
+
+
+def write_options(blobs: EncryptedBlobs, change: str, options: ChangeOptions) -> None:
+    """Before the change is submitted."""
+    blobs.write(options_name(change), msgspec.json.encode(options))
+
+
+def read_options(blobs: EncryptedBlobs, change: str) -> ChangeOptions:
+    blob = blobs.read(options_name(change))
+    return ChangeOptions() if blob is None else msgspec.json.decode(blob.data, type=ChangeOptions)
+
+
+class RunLog:
+    """The log of one run in chunks, each named by the number of its first line, from 1."""
+
+    def __init__(self, blobs: EncryptedBlobs, run: str) -> None:
+        self._blobs = blobs
+        self._folder = f"{_LOG}/{run}"
+
+    def append(self, first: int, lines: Sequence[str]) -> bool:
+        """From this line on. False: another worker wrote these lines."""
+        return self._blobs.create(f"{self._folder}/{first:010d}", msgspec.json.encode(list(lines)))
+
+    def end(self) -> int:
+        """The number of the next line."""
+        chunks = self._chunks()
+        return chunks[-1] + len(self._read(chunks[-1])) if chunks else 1
+
+    def lines(self, after: int = 0, *, limit: int = 10_000) -> list[tuple[int, str]]:
+        """Those that follow the line with this number, with their own."""
+        chunks = self._chunks()
+        found: list[tuple[int, str]] = []
+        for place, first in enumerate(chunks):
+            following = chunks[place + 1] if place + 1 < len(chunks) else None
+            if (following is not None and following <= after + 1) or len(found) >= limit:
+                continue
+            numbered = enumerate(self._read(first), first)
+            found += [(number, text) for number, text in numbered if number > after]
+        return found[:limit]
+
+    def remove(self) -> None:
+        for first in self._chunks():
+            self._blobs.remove(f"{self._folder}/{first:010d}")
+
+    def _chunks(self) -> list[int]:
+        return sorted(int(name.rpartition("/")[2]) for name in self._blobs.names(self._folder))
+
+    def _read(self, first: int) -> list[str]:
+        blob = self._blobs.read(f"{self._folder}/{first:010d}")
+        return _STRINGS.decode(blob.data) if blob is not None else []

@@ -1,0 +1,355 @@
+"""Changes and runs in PostgreSQL: order, labels, limits, fencing, decisions and cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+
+import pytest
+from msgspec.structs import replace
+from runs_made import ADA, made_worker, submitted
+
+from holdfast.database.database import Database
+from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
+from holdfast.store.server_runs.phases import ChangePhase, InvalidPhase, Operation, RunPhase
+from holdfast.store.server_runs.rows import APPLY_PRIORITY, WORK, Change, ChangeRows, NewRun, RunRows
+from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
+from holdfast.store.server_runs.wakeups import listen
+
+DIGEST = "d" * 64
+
+
+def selected(claiming: Claiming, change: Change, **environments: str | None) -> Change | None:
+    """The stacks that the worker selects, with their environments."""
+    runs = [NewRun(stack=stack, environment=name) for stack, name in environments.items()]
+    return claiming.add_runs(change.id, change.fence, runs)
+
+
+def test_the_life_of_a_change(database: Database) -> None:
+    """From its submission through an approval to the end; what is shown at each point."""
+    changes, runs = ChangeRows(database), RunRows(database)
+    new = submitted(database, "network", operation=Operation.APPLY, reason="first")
+    assert (new.phase, new.requester, new.patterns, new.reason) == ("queued", ADA, ("network",), "first")
+    claiming, worker = made_worker(database)
+    change = claiming.claim()
+    assert change is not None
+    assert (change.id, change.fence, change.worker) == (new.id, 1, worker.id)
+    assert claiming.claim() is None
+    resolved = selected(claiming, change, network="prod")
+    assert resolved is not None
+    (run,) = resolved.runs
+    assert (run.id, run.environment, resolved.environments) == (new.runs[0].id, "prod", ("prod",))
+    assert resolved.patterns is None
+
+    def to(phase: RunPhase, status: str | None = None, digest: str | None = None, fence: int = 1) -> bool:
+        return claiming.set_phase(change.id, fence, run.id, phase, status=status, digest=digest)
+
+    assert to(RunPhase.PLANNING)
+    assert to(RunPhase.WAITING, "waiting", DIGEST)
+    assert claiming.finish(change.id, 1) is ChangePhase.WAITING
+    assert claiming.claim() is None
+    assert not changes.decide(run.id, "e" * 64)
+    assert changes.decide(run.id, DIGEST)
+    again = claiming.claim()
+    assert again is not None
+    assert again.fence == 2
+    assert not to(RunPhase.APPLYING)  # With the fence of the claim before.
+    assert to(RunPhase.APPLYING, fence=2)
+    with pytest.raises(InvalidPhase):
+        to(RunPhase.PLANNING, fence=2)
+    assert to(RunPhase.DONE, "applied", fence=2)
+    assert claiming.finish(change.id, 2) is ChangePhase.DONE
+    assert claiming.finish(change.id, 2) is None
+    ended, ended_run = changes.of(change.id), runs.of(run.id)
+    assert ended is not None
+    assert ended_run is not None
+    assert (ended.phase, ended.worker) == (ChangePhase.DONE, None)
+    assert (ended_run.status, ended_run.digest, ended_run.ended is not None) == ("applied", DIGEST, True)
+
+
+def test_runs_of_one_stack_keep_their_order(database: Database) -> None:
+    """A hundred runs of one stack do not starve another one, and a later one never overtakes."""
+    first = [submitted(database, "busy", operation=Operation.APPLY, priority=APPLY_PRIORITY)]
+    first += [submitted(database, "busy", priority=APPLY_PRIORITY) for _ in range(100)]
+    other = submitted(database, "quiet")
+    claiming, _ = made_worker(database)
+    one, two = claiming.claim(), claiming.claim()
+    assert one is not None
+    assert two is not None
+    assert [one.id, two.id, claiming.claim()] == [first[0].id, other.id, None]
+    claiming.finish(one.id, one.fence)
+    following = claiming.claim()
+    assert following is not None
+    assert following.id == first[1].id
+
+
+def test_a_change_of_several_stacks_waits_for_all_of_them(database: Database) -> None:
+    claiming, _ = made_worker(database)
+    one = submitted(database, "a", "b")
+    two = submitted(database, "b", "c")
+    three = submitted(database, "c")
+    claimed = claiming.claim()
+    assert claimed is not None
+    assert (claimed.id, claiming.claim()) == (one.id, None)  # `c` keeps its order behind the second change.
+    claiming.finish(one.id, 1)
+    for change in (two, three):
+        next_one = claiming.claim()
+        assert next_one is not None
+        assert next_one.id == change.id
+        claiming.finish(change.id, 1)
+
+
+def test_a_run_that_waits_blocks_no_other_until_it_is_approved(database: Database) -> None:
+    """And it does not begin while another run of its stack is in progress."""
+    claiming, _ = made_worker(database)
+    waiting = submitted(database, "a", operation=Operation.APPLY)
+    claimed = claiming.claim()
+    assert claimed is not None
+    claiming.set_phase(waiting.id, 1, waiting.runs[0].id, RunPhase.PLANNING)
+    claiming.set_phase(waiting.id, 1, waiting.runs[0].id, RunPhase.WAITING, status="waiting", digest=DIGEST)
+    claiming.finish(waiting.id, 1)
+    later = submitted(database, "a")
+    running = claiming.claim()
+    assert running is not None
+    assert running.id == later.id
+    assert ChangeRows(database).decide(waiting.runs[0].id, DIGEST)
+    assert claiming.claim() is None
+    claiming.finish(later.id, 1)
+    approved = claiming.claim()
+    assert approved is not None
+    assert approved.id == waiting.id
+
+
+def test_an_approval_while_the_change_runs_is_not_lost(database: Database) -> None:
+    claiming, _ = made_worker(database)
+    change = submitted(database, "a", "b", operation=Operation.APPLY)
+    claiming.claim()
+    a, b = change.runs
+    for run in (a, b):
+        claiming.set_phase(change.id, 1, run.id, RunPhase.PLANNING)
+    claiming.set_phase(change.id, 1, a.id, RunPhase.WAITING, status="waiting", digest=DIGEST)
+    assert ChangeRows(database).decide(a.id, DIGEST)
+    claiming.set_phase(change.id, 1, b.id, RunPhase.DONE, status="unchanged")
+    assert claiming.finish(change.id, 1) is ChangePhase.QUEUED
+    assert claiming.claim() is not None
+
+
+def test_a_rejected_run_is_done(database: Database) -> None:
+    claiming, _ = made_worker(database)
+    change = submitted(database, "a", operation=Operation.APPLY)
+    claiming.claim()
+    claiming.set_phase(change.id, 1, change.runs[0].id, RunPhase.PLANNING)
+    claiming.set_phase(change.id, 1, change.runs[0].id, RunPhase.WAITING, status="waiting", digest=DIGEST)
+    claiming.finish(change.id, 1)
+    assert ChangeRows(database).decide(change.runs[0].id, DIGEST, rejected=True)
+    assert not ChangeRows(database).decide(change.runs[0].id, DIGEST)
+    ended = ChangeRows(database).of(change.id)
+    assert ended is not None
+    assert (ended.phase, ended.runs[0].phase, ended.runs[0].status) == ("done", "done", "refused")
+
+
+def test_workers_with_labels_take_only_what_fits(database: Database) -> None:
+    """Which environments a change has is known once its stacks are selected; then it is queued again."""
+    production, _ = made_worker(database, labels={"environment": ("prod",), "target": ("aws",)})
+    others, _ = made_worker(database, labels={"environment": ("dev", "test")})
+    change = submitted(database, "a")
+    claimed = production.claim()
+    assert claimed is not None
+    assert selected(production, claimed, a="dev") is None
+    assert production.claim() is None
+    again = others.claim()
+    assert again is not None
+    assert (again.id, again.fence, again.patterns) == (change.id, 2, None)
+    mixed = submitted(database, "b", "c")
+    claimed = others.claim()
+    assert claimed is not None
+    assert selected(others, claimed, b="dev", c="prod") is None
+    assert [others.claim(), production.claim()] == [None, None]
+    anything, _ = made_worker(database)
+    taken = anything.claim()
+    assert taken is not None
+    assert taken.id == mixed.id
+
+
+def test_limits_of_changes_at_the_same_time(database: Database) -> None:
+    limits = ClaimLimits(overall=3, per_environment={"prod": 1})
+    claiming, _ = made_worker(database, limits=limits)
+    for stack in ("a", "b", "c", "d", "e"):
+        submitted(database, stack)
+    first = claiming.claim()
+    assert first is not None
+    assert selected(claiming, first, a="prod") is not None
+    second = claiming.claim()
+    assert second is not None
+    assert selected(claiming, second, b="prod") is None  # One of production at a time: queued again.
+    for stack in ("c", "d"):
+        claimed = claiming.claim()
+        assert claimed is not None
+        assert selected(claiming, claimed, **{stack: "dev"}) is not None
+    assert claiming.claim() is None  # Three of all.
+    claiming.finish(first.id, first.fence)
+    again = claiming.claim()
+    assert again is not None
+    assert again.id == second.id
+
+
+def test_only_ready_workers_of_the_tenant_claim(database: Database) -> None:
+    claiming, worker = made_worker(database, tenant="other")
+    submitted(database, "a")
+    assert claiming.claim() is None
+    claiming, worker = made_worker(database, tenant="acme")
+    rows = WorkerRows(database)
+    rows.set_phase(worker.id, "draining")
+    assert claiming.claim() is None
+    assert [(row.id, row.phase) for row in rows.list("acme")] == [(worker.id, "draining")]
+    assert len(rows.list()) == 2
+    rows.set_phase(worker.id, "gone")
+    assert rows.list("acme") == ()
+
+
+def test_two_workers_never_have_the_same_stack(database: Database) -> None:
+    """Many claims at once: each change is given out once, and each stack has one at a time."""
+    for number in range(24):
+        submitted(database, f"stack-{number % 4}")
+    workers = [made_worker(database)[0] for _ in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        claimed = [change for change in threads.map(lambda worker: worker.claim(), workers) if change]
+    assert sorted(change.runs[0].stack for change in claimed) == [f"stack-{number}" for number in range(4)]
+
+
+def test_a_change_that_was_taken_away_is_not_written(database: Database) -> None:
+    """A worker that was stopped and declared dead loses every write; a heartbeat tells it."""
+    claiming, worker = made_worker(database)
+    change = submitted(database, "a")
+    run = change.runs[0].id
+    claiming.claim()
+    claiming.set_phase(change.id, 1, run, RunPhase.PLANNING)
+    assert claiming.beat({change.id: 1}).lost == frozenset()
+    assert claiming.requeue(change.id, 1)
+    other, _ = made_worker(database)
+    taken = other.claim()
+    assert taken is not None
+    assert (taken.fence, taken.runs[0].phase) == (2, RunPhase.QUEUED)
+    assert claiming.beat({change.id: 1}).lost == {change.id}
+    assert not claiming.set_phase(change.id, 1, run, RunPhase.DONE, status="planned")
+    assert claiming.finish(change.id, 1) is None
+    assert not claiming.requeue(change.id, 1)
+    assert claiming.add_runs(change.id, 1, [NewRun(stack="b")]) is None
+    unchanged = ChangeRows(database).of(change.id)
+    assert unchanged is not None
+    assert unchanged.runs == taken.runs
+    assert unchanged.worker != worker.id
+
+
+def test_an_apply_stays_with_its_change(database: Database) -> None:
+    """A worker that ends leaves an apply to its supervisor: nothing else takes the change or the stack."""
+    claiming, _ = made_worker(database)
+    change = submitted(database, "a", operation=Operation.APPLY)
+    claiming.claim()
+    for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
+        claiming.set_phase(change.id, 1, change.runs[0].id, phase)
+    assert claiming.requeue(change.id, 1)
+    left = ChangeRows(database).of(change.id)
+    assert left is not None
+    assert (left.phase, left.runs[0].phase) == (ChangePhase.RUNNING, RunPhase.APPLYING)
+    submitted(database, "a")
+    assert claiming.claim() is None
+
+
+def test_cancelling(database: Database) -> None:
+    """At once while no worker has it; otherwise the worker learns it with its next heartbeat."""
+    changes = ChangeRows(database)
+    claiming, _ = made_worker(database)
+    queued = submitted(database, "a")
+    cancelled = changes.request_cancel(queued.id, "bob")
+    assert cancelled is not None
+    assert (cancelled.phase, cancelled.cancelled_by, cancelled.runs[0].status) == ("done", "bob", "cancelled")
+    running = submitted(database, "a", "b")
+    claiming.claim()
+    claiming.set_phase(running.id, 1, running.runs[0].id, RunPhase.PLANNING)
+    asked = changes.request_cancel(running.id, "bob")
+    assert asked is not None
+    assert asked.phase is ChangePhase.RUNNING
+    assert claiming.beat({running.id: 1}).cancelled == {running.id}
+    assert claiming.finish(running.id, 1) is ChangePhase.DONE
+    ended = changes.request_cancel(running.id, "eve")
+    assert ended is not None
+    assert [run.status for run in ended.runs] == ["cancelled", "cancelled"]
+    assert ended.cancelled_by == "bob"
+    assert changes.request_cancel("none", "bob") is None
+
+
+def test_a_change_that_fails_ends_its_runs(database: Database) -> None:
+    claiming, _ = made_worker(database)
+    change = submitted(database, "a")
+    claiming.claim()
+    error = {"code": "HF-X-1", "message": "no", "hint": None}
+    assert claiming.finish(change.id, 1, error) is ChangePhase.DONE
+    ended = ChangeRows(database).of(change.id)
+    assert ended is not None
+    assert (ended.error, ended.runs[0].status) == (error, "failed")
+
+
+def test_lists_are_newest_first_and_in_pages(database: Database) -> None:
+    made = [submitted(database, f"s{number % 2}") for number in range(5)]
+    runs, changes = RunRows(database), ChangeRows(database)
+    page = runs.list("acme", limit=3)
+    rest = runs.list("acme", limit=3, before=page[-1].number)
+    assert [run.change for run in (*page, *rest)] == [change.id for change in reversed(made)]
+    assert len(runs.list("acme", stack="s0")) == 3
+    assert runs.list("acme", phases=["done"]) == runs.list("other") == ()
+    assert [change.id for change in changes.list("acme", limit=2)] == [made[4].id, made[3].id]
+    assert changes.list("acme", limit=1)[0].runs == made[4].runs
+    assert changes.list("acme", phases=[ChangePhase.DONE]) == ()
+
+
+def test_repositories_and_sources(database: Database) -> None:
+    repositories, sources = RepositoryRows(database), SourceRows(database)
+    fields = {"url": "https://example.com/infra.git", "branch": "main", "credentials": "env:TOKEN"}
+    made = repositories.add("acme", name="infra", by="ada", **fields)
+    assert made is not None
+    assert repositories.add("acme", name="infra", by="ada", **fields) is None
+    assert repositories.of("acme", "infra") == repositories.of("acme", made.id) == made
+    assert repositories.of("other", made.id) is None
+    commit = sources.add_commit("acme", repository=made.id, wanted="main", by="ada")
+    assert sources.set_revision(commit.id, "a" * 40) == sources.set_revision(commit.id, "b" * 40) == "a" * 40
+    upload = sources.add_upload("acme", digest="00", size=7, by="ada")
+    assert upload.expires is not None
+    used = sources.use("acme", upload.id)
+    assert used is not None
+    assert replace(used, expires=None) == replace(upload, expires=None)
+    assert sources.use("other", upload.id) is None
+    assert repositories.remove("acme", made.id)
+    assert not repositories.remove("acme", made.id)
+    assert repositories.of("acme", made.id) is None
+    assert sources.of(commit.id) is not None
+
+
+def test_a_worker_is_woken(database: Database) -> None:
+    """By each submission; and by a poll, as notifications can be lost with a connection."""
+
+    async def wait_for_a_submission() -> None:
+        async with aclosing(listen(database, poll=30)) as wakeups:
+            assert await anext(wakeups) == (None, "")
+            change = await asyncio.to_thread(submitted, database, "a")
+            assert await anext(wakeups) == (WORK, change.id)
+
+    asyncio.run(wait_for_a_submission())
+
+    async def lose_the_connection() -> None:
+        async with aclosing(listen(database, poll=30)) as wakeups:
+            await anext(wakeups)
+            await asyncio.to_thread(_end_listeners, database)
+            assert [await anext(wakeups), await anext(wakeups)] == [(None, ""), (None, "")]
+            change = await asyncio.to_thread(submitted, database, "b")
+            assert await anext(wakeups) == (WORK, change.id)
+
+    asyncio.run(lose_the_connection())
+
+
+def _end_listeners(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like '%listener'"
+        )
