@@ -24,9 +24,15 @@ from holdfast.terraform.argv import PlanOptions
 class RecordedChange:
     """The record of a change that is being applied. If it exists already, the new results are added."""
 
-    def __init__(self, new: ChangeRecord, *, not_applied: frozenset[str] = frozenset()) -> None:
-        """`not_applied` are its stacks that are not applied now: their earlier results stay."""
+    def __init__(
+        self, new: ChangeRecord, *, not_applied: frozenset[str] = frozenset(), has_own_id: bool = False
+    ) -> None:
+        """`not_applied` are its stacks that are not applied now: their earlier results stay.
+
+        `has_own_id`: nothing else has its id.
+        """
         self.record = new
+        self._has_own_id = has_own_id
         self._not_applied = not_applied
 
     @property
@@ -46,7 +52,7 @@ class RecordedChange:
 
         A bundle says itself which change it is from, so it cannot replace the base of one that is known.
         """
-        before = store.changes.read(self.id)
+        before = store.changes.read(self.id) if not self._has_own_id else None
         known = dict(before.stacks) if before is not None else {}
         new = {
             name: stack
@@ -132,6 +138,7 @@ def record_change(
             base=base.sealed.to_bytes() if base is not None else None,
         ),
         not_applied=frozenset(missing),
+        has_own_id=change is None,
     )
 
 

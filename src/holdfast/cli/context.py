@@ -38,6 +38,7 @@ class CommandContext:
         self._reads = reads
         self._key: LoadedKey | None = None
         self.repository: Repository = open_repository(invocation.config, invocation.environment, self.key)
+        self.repository.store.when_waiting(invocation.console.warn)
         self.repository.tune(invocation.console.redactor)
         self.base: BaseRules | None = None
         """The rules that plans are judged by in addition to those of the repository."""

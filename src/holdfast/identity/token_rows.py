@@ -23,11 +23,6 @@ _NAMES: Final = (
     "expires", "last_used", "revoked",
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
-_REVOKED_ABOVE: Final = """
-    with recursive creators as (
-      select parent, revoked from tokens where id = %(id)s
-      union select t.parent, t.revoked from tokens t join creators c on t.id = c.parent)
-    select 1 from creators where revoked is not null"""
 _REVOKE: Final = """
     with recursive doomed as (
       select id from tokens where id = %(id)s
@@ -37,9 +32,13 @@ _REVOKE: Final = """
 _KEEP_CREATED: Final = """
     update tokens set parent = (select parent from tokens where id = %(id)s)
     where parent = %(id)s and kind <> 'run'"""
-# Its parent, and of a run's token whether the run still holds the lease that it was created for.
+# Whether one above it was revoked, and of a run's token whether the run still holds its lease.
 _TOKEN: Final = f"""
-    select digest, parent, not claims ? 'fence' or exists (
+    select digest, parent is not null and exists (
+      with recursive creators as (
+        select o.parent, o.revoked from tokens o where o.id = t.parent
+        union select o.parent, o.revoked from tokens o join creators c on o.id = c.parent)
+      select from creators where revoked is not null), not claims ? 'fence' or exists (
       select from state_locks l join states s on s.id = l.state
       where s.tenant = t.tenant and s.name = t.claims ->> 'state' and s.deleted is null
         and l.run = t.claims ->> 'run' and l.number = (t.claims ->> 'fence')::bigint), {_COLUMNS}
@@ -110,7 +109,7 @@ class TokenRows:
         It is revoked with the token of its `parent`, and expires with that, unless it `outlives` it.
         """
         token = token or new_token()
-        with self._database.transaction() as connection:
+        with self._database.transaction(single=True) as connection:
             row = connection.execute(
                 "insert into tokens (id, tenant, digest, name, kind, role, stacks, states, reads, claims,"  # noqa: S608 - our own column names
                 " created_by, parent, expires) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
@@ -186,14 +185,10 @@ class TokenRows:
         same = given.matches(bytes(row[0]) if row is not None else None)
         if row is None or not same:
             return None
-        _, parent, holds_lease, *columns = row
+        _, revoked_above, holds_lease, *columns = row
         info, principal, now = _info(tuple(columns)), _principal(tuple(columns)), clock.now()
-        if not info.active(now):
+        if not info.active(now) or revoked_above:
             return None
-        if parent is not None:
-            with self._database.transaction(single=True) as connection:
-                if connection.execute(_REVOKED_ABOVE, {"id": given.id}).fetchone():
-                    return None
         if principal.kind == RUN and not holds_lease:
             run, state = principal.claims["run"], principal.claims["state"]
             raise LostLeaseError(

@@ -29,7 +29,7 @@ from holdfast.plans.variables import variables_note
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.store.run_store import RunStore, StateRecord, Step
 from holdfast.system import clock
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.repository import is_other, shown
@@ -216,6 +216,8 @@ async def plan_with(
     context.redactor.register_all(sensitive_values(plan))
     prior = await _prior(terraform)
     origin = renames.origin_of(context.project, stack, plan, last_seen)
+    if last_seen is None:
+        context.store.read_ahead(Step.FIRST, stack.name)
     notes = _require_same_stack(context, workdir, last_seen, prior, options, plan, origin)
     state_continuity.record(
         context.store,

@@ -32,10 +32,10 @@ from holdfast.runs.apply_watch import ApplyWatch
 from holdfast.runs.auto_replan import ApplyOutcome, creates_in_doubt
 from holdfast.runs.claims import take_claim
 from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, write_backup
-from holdfast.runs.run import Run
+from holdfast.runs.run import Run, redact_run
 from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore
+from holdfast.store.run_store import RunStore, Step
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.files import file_error
 from holdfast.terraform.apply_log import is_forced_exit
@@ -87,13 +87,15 @@ async def apply_plan(
         raise
     except HoldfastError as error:
         failed = structs.replace(planned, status=status_of(error), error=error.problem)
-        await asyncio.to_thread(finish_run, context.store, run.with_result(failed), backups)
+        record = redact_run(run.with_result(failed), context.redactor.clean)
+        await asyncio.to_thread(finish_run, context.store, record, backups)
         raise
     except OSError as error:
         raise _unknown_after(error, stack.name, run.id) from error
     after = done.state_after.lineage if done.state_after is not None else ""
     remember = partial(_remember, context, stack, plan_file, plan_file.prior.lineage or after)
-    await asyncio.to_thread(finish_run, context.store, run.with_result(done), backups, remember)
+    record = redact_run(run.with_result(done), context.redactor.clean)
+    await asyncio.to_thread(finish_run, context.store, record, backups, remember)
     return done
 
 
@@ -142,6 +144,7 @@ def _prepare_apply(
         store.due_hooks.mark(name, run)
     if not plan_file.destroy and (not plan_file.prior.lineage or plan_file.plan.prior_resources == 0):
         # The first apply may fail or be killed: what it creates is protected from the start.
+        store.read_ahead(Step.PREPARE, name)
         _remember(context, stack, plan_file, plan_file.prior.lineage)
 
 
@@ -303,6 +306,7 @@ async def _record_after(
     terraform = plan_file.terraform
     try:
         home = terraform.workdir.home
+        context.store.read_ahead(Step.RECORD, stack.name)
         content = state_without_terraform(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull(cancel_level=2)

@@ -17,7 +17,7 @@ from holdfast.plans.context import Identity
 from holdfast.plans.events import Listener, Note
 from holdfast.plans.result import StackResult
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore
+from holdfast.store.run_store import RunStore, Step
 
 BEGUN = "begun"
 
@@ -133,6 +133,7 @@ def with_break_glass(
 ) -> tuple[StackResult, ...]:
     """Results with notes on open break-glass acts: overrides, unlocks, holders declared dead."""
     try:
+        store.read_ahead(Step.REPORT)
         acts = open_break_glass(store, [result.stack.name for result in results])
     except (HoldfastError, OSError) as error:
         tell(Note(stack="", text=f"cannot check for open break-glass actions: {error}"))

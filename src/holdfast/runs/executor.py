@@ -36,6 +36,7 @@ from holdfast.runs.run import Run, new_run, redact_run, write_run
 from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.run_store import Step
 from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
@@ -133,6 +134,7 @@ class RunExecutor:
         return self.result
 
     async def _require_previous(self) -> None:
+        self.context.store.read_ahead(Step.PLAN, self.stack.name)
         try:
             self._previous = await require_previous_finished(
                 self.context.store, self.context.control, self.stack
@@ -291,6 +293,7 @@ class RunExecutor:
         """The result of a new or saved plan, with the guard's decision."""
         restored = self._restored
         replaced = restored.replaced if restored is not None else None
+        self.context.store.read_ahead(Step.DECIDE, self.stack.name)
         self._hooks_after.read(plan_file)
         result = StackResult(
             stack=self.stack,

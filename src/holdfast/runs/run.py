@@ -88,7 +88,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 def redact_run(run: Run, clean: Callable[[str], str]) -> Run:
-    """For a run whose secrets are not stored beside it: a later command could not mask them."""
+    """More people may read the record than the secrets that are stored beside it, if any are."""
     error = structs.replace(run.error, message=clean(run.error.message)) if run.error is not None else None
     notes = tuple(map(clean, run.notes)) if run.notes is not None else None
     return structs.replace(run, error=error, notes=notes)

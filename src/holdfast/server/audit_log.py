@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
@@ -29,7 +32,7 @@ class TenantStores:
         self._stores: dict[str, RunStore] = {}
 
     def of(self, tenant: str) -> RunStore:
-        tenant = DEFAULT_TENANT if tenant == ALL_TENANTS else tenant
+        tenant = _home(tenant)
         if tenant in self._stores:
             return self._stores[tenant]
         blobs = DatabaseBlobs(self._database, tenant)
@@ -38,6 +41,18 @@ class TenantStores:
         if not store.rotating:  # Otherwise the old key would count after it is retired.
             self._stores[tenant] = store
         return store
+
+    @contextmanager
+    def transaction(self, tenant: str) -> Iterator[RunStore]:
+        """Everything that is read and written in the block is one transaction."""
+        store = self.of(tenant)
+        store.id()  # Written with the first use, for all.
+        with self._database.transaction() as connection:
+            yield store.on(DatabaseBlobs(self._database, _home(tenant)).within(connection))
+
+
+def _home(tenant: str) -> str:
+    return DEFAULT_TENANT if tenant == ALL_TENANTS else tenant
 
 
 class ServerAudit:

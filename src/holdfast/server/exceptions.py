@@ -26,11 +26,11 @@ _CODES = {
     408: ("HF-SRV-13", "the request took too long to arrive", None),
     413: ("HF-SRV-14", "the request is larger than the server accepts", "Split it, or raise `limits`."),
     415: ("HF-SRV-15", "the body must be application/json", "Send Content-Type: application/json."),
-    422: ("HF-SRV-16", "the request is not valid", "`errors` names each field and what is wrong with it."),
+    422: ("HF-SRV-16", "the request is not valid", "/openapi.json has the fields of every request."),
     429: ("HF-SRV-17", "too many requests", "Wait as long as Retry-After says."),
     503: ("HF-SRV-18", "the server has too many requests at the moment", "Try again in a moment."),
 }
-_NAMED_FIELD = re.compile(r"(?:unknown|required) field `([^`]+)`")
+_NAMED_FIELD = re.compile(r"(unknown|required) field `([^`]+)`")
 _UNAVAILABLE = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -43,6 +43,7 @@ class SlowBodyError(HTTPException):
 def standard_denial(status: int, *, errors: tuple[FieldProblem, ...] = (), wait: int = 1) -> Denial:
     """The problem of a status that needs no more explanation."""
     code, message, hint = _CODES.get(status) or ("HF-SRV-10", HTTPStatus(status).phrase.lower(), None)
+    message = f"{message}: {errors[0].shown}" if errors else message
     headers = (("retry-after", str(wait)),) if status in _UNAVAILABLE else ()
     return Denial(status=status, code=code, message=message, hint=hint, errors=errors, headers=headers)
 
@@ -104,7 +105,8 @@ def _field_problem(extra: dict[str, str]) -> FieldProblem:
     if message.startswith("Invalid enum value") and parts[-1:] == ["role"]:
         message += f"; the roles are {', '.join(GRANTABLE)}"
     if (named := _NAMED_FIELD.search(message)) is not None:
-        parts.append(named[1])
+        parts.append(named[2])
+        message = f"`{named[2]}` is missing" if named[1] == "required" else f"there is no field `{named[2]}`"
     return FieldProblem(path="".join(f"/{_escaped(part)}" for part in parts), message=message)
 
 

@@ -22,6 +22,11 @@ class FieldProblem(Struct, frozen=True, kw_only=True):
     """A JSON pointer into the request."""
     message: str
 
+    @property
+    def shown(self) -> str:
+        named = not self.path or f"`{self.path.rpartition('/')[2]}`" in self.message
+        return self.message if named else f"`{self.path.removeprefix('/')}`: {self.message}"
+
 
 class Denial(Struct, frozen=True, kw_only=True):
     """Why a request is refused; `headers` are sent with it."""

@@ -58,7 +58,7 @@ class RunFolders:
         connection.execute(_GIVE, (holder, self._tenant, run))
 
     def _read(self, statement: str, *values: str) -> None:
-        with self._database.transaction() as connection:
+        with self._database.transaction(single=True) as connection:
             self._remember(connection.execute(statement, (self._tenant, *values)).fetchall())
 
     def _remember(self, rows: list[Any]) -> None:

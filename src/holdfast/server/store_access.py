@@ -10,12 +10,14 @@ run for plain Terraform. With the lease end the tokens of the run.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission
+from holdfast.server.audit_log import TenantStores
 from holdfast.server.blob_names import (
     CLAIMS,
     OF_STACKS,
@@ -57,6 +59,7 @@ _ACTS: Final = {
     Permission.AUDIT: "read the audit log",
 }
 _JOURNAL: Final = "journal"
+_SMALL: Final = 1 << 18
 
 
 class _Rule(NamedTuple):
@@ -103,9 +106,9 @@ class StoreAccess:
     """`tag`: what a write gets as its tag, which the client chose."""
 
     def __init__(
-        self, store: RunStore, rows: StateRows, principal: Principal, *, tag: str | None = None
+        self, stores: TenantStores, rows: StateRows, principal: Principal, *, tag: str | None = None
     ) -> None:
-        self._store = store
+        self._stores = stores
         self._rows = rows
         self._principal = principal
         self._tenant = principal.home_tenant
@@ -130,6 +133,27 @@ class StoreAccess:
         if blob is None:
             raise absent(name)
         return blob
+
+    def read_several(
+        self, wanted: Iterable[str]
+    ) -> tuple[dict[str, StoredBlob | None], dict[str, tuple[str, ...]]]:
+        """Blobs, and names by folder (`wanted` with a slash at its end); of a state also its newest version.
+
+        Left out are large blobs, and what the caller may not read.
+        """
+        blobs: dict[str, StoredBlob | None] = {}
+        folders: dict[str, tuple[str, ...]] = {}
+        for name in wanted:
+            require_name(name.removesuffix("/"), folder=name.endswith("/"))
+            if name.endswith("/"):
+                names = folders[name] = self.names(name.removesuffix("/"))
+                if names and _folder(name) == VERSIONS and name != f"{VERSIONS}/":
+                    newest = self._states.read(names[-1], largest=_SMALL)
+                    blobs |= {names[-1]: newest} if newest is not None else {}
+            elif self._may(name, "read"):
+                blob = self._store_of(name).read(name)
+                blobs |= {name: blob} if blob is None or len(blob.data) <= _SMALL else {}
+        return blobs, folders
 
     def create(self, name: str, data: bytes) -> str:
         self._require(name, "write", data)
@@ -191,12 +215,17 @@ class StoreAccess:
             return None
         return lock if is_holder(lock, self._caller) else None
 
-    def owns_run(self, run: str, stack: str) -> bool:
-        return self._runs.of(run) == (stack, self._caller.subject)
+    def owns_run(self, run: str, stack: str, *, or_new: bool = False) -> bool:
+        folder = self._runs.of(run)
+        return folder == (stack, self._caller.subject) or (or_new and folder is None)
 
     def take_over(self, stack: str, run: str, *, declared: str | None) -> None:
         self._require(f"{CLAIMS}/{encode_name(stack)}", "write")
         self._claims.take_over(stack, run, declared=declared)
+
+    @functools.cached_property
+    def _store(self) -> RunStore:
+        return self._stores.of(self._tenant)
 
     @functools.cached_property
     def _cipher(self) -> BlobCipher:

@@ -47,6 +47,8 @@ returning tag
 _RENEW = """
 update blobs set data = %(data)b where tenant = %(tenant)s and name = %(name)s and tag = %(old)s returning tag
 """
+_NOT_DURABLE = ", set_config('synchronous_commit', 'off', true)"
+"""Of the transaction that this statement is: it need not wait for the disk."""
 _TENANTS = "select tenant from blobs where name = %s order by tenant"
 _NAMES = "select name from blobs where tenant = %s and name >= %s and name < %s order by name"
 _ALL_NAMES = "select name from blobs where tenant = %s order by name"
@@ -65,15 +67,17 @@ class DatabaseBlobs:
         self, database: Database, tenant: str, *, new_tag: Callable[[], str] = clock.random_token
     ) -> None:
         """`new_tag`: a client that recognises its own write by its tag chooses that."""
-        self.shown = f"of the tenant {tenant} in the database {database.shown}"
+        self.shown = f"of the tenant {tenant}"
         self._transaction: Callable[..., AbstractContextManager[Any]] = database.transaction
         self._tenant = tenant
         self._new_tag = new_tag
+        self._joined = False
 
     def within(self, connection: Connection[Any]) -> DatabaseBlobs:
         """The same blobs, in the transaction of this connection."""
         blobs = copy(self)
         blobs._transaction = lambda **_: nullcontext(connection)  # noqa: SLF001 - of this class
+        blobs._joined = True  # noqa: SLF001 - of this class
         return blobs
 
     def read(self, name: str) -> StoredBlob | None:
@@ -121,9 +125,11 @@ class DatabaseBlobs:
         self, statement: str, values: dict[str, Any], *, durable: bool = True
     ) -> tuple[str | None, int]:
         """The tag that the statement returns, and how often it was tried."""
+        if not durable and not self._joined:
+            statement += _NOT_DURABLE
         for attempt in range(1, _TRIES + 1):
             try:
-                with self._transaction(durable=durable, single=True) as connection:
+                with self._transaction(single=True) as connection:
                     row = connection.execute(statement, {**values, "tenant": self._tenant}).fetchone()
             except DatabaseUnavailable:
                 if attempt == _TRIES:

@@ -142,7 +142,8 @@ class Leases:
         for _ in range(_ATTEMPTS):
             current, tag = self._read(name)
             if current is None:
-                self._encrypted.create(_blob_name(name), _Record(number=0, holder=None, beat=_now()).data())
+                first = _Record(number=1, holder=holder, beat=_now())
+                self._encrypted.create(_blob_name(name), first.data())
                 continue
             other = self._other_holder(current)
             if other is not None and other.holder.same(holder):

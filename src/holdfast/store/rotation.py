@@ -14,6 +14,7 @@ one, such as the record of a plan that ran meanwhile.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -108,15 +109,14 @@ def replace_all(
 def count_keys(blobs: BlobStore) -> dict[str, int]:
     """How many blobs each key has encrypted; under an empty id, those that no key has."""
 
-    def key_of(names: tuple[str, ...]) -> str | None:
-        blob = blobs.read(names[0])
-        return _key_of(names[0], blob.data) if blob is not None else None
+    def keys_of(names: tuple[str, ...]) -> list[str | None]:
+        first = blobs.read(names[0])
+        whole = first is not None and not first.data.startswith(MAGIC)
+        others = [] if whole else [blobs.read(name) for name in names[1:]]
+        pairs = zip(names, [first, *others], strict=False)
+        return [_key_of(name, blob.data) for name, blob in pairs if blob is not None]
 
-    counts: dict[str, int] = {}
-    for _, key in _each(blobs, key_of):
-        if key is not None:
-            counts[key] = counts.get(key, 0) + 1
-    return counts
+    return Counter(key for _, keys in _each(blobs, keys_of) for key in keys if key is not None)
 
 
 def _each(

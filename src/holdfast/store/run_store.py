@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +41,19 @@ IDENTITY = "store.json"
 FORMAT = 3
 _FOLDERS = ("states", "runs", "audit")
 """A store that was used has at least one of these."""
+
+
+class Step(StrEnum):
+    """Of a run, or of a change. Each reads several blobs."""
+
+    PLAN = "plan"
+    FIRST = "first"
+    """The plan of a stack that is not known: it may be another one under a new name."""
+    DECIDE = "decide"
+    PREPARE = "prepare"
+    """After the claim, before Terraform starts."""
+    RECORD = "record"
+    REPORT = "report"
 
 
 class StateRecord(Struct, frozen=True, kw_only=True):
@@ -243,6 +257,12 @@ class RunStore:
         store, identity = self.id(), StoreIdentity(self._identity() or {}, "")
         return BlobCipher.of(store, key, older=_replaced_key(identity, key.id, self._older_keys))
 
+    def on(self, blobs: BlobStore) -> RunStore:
+        """The same store, through other access to its blobs, such as one transaction."""
+        store = RunStore(blobs, lambda: self.key, older_keys=self._older_keys)
+        store._known_identity, store.cipher = self._identity(), self.cipher
+        return store
+
     @property
     def rotating(self) -> bool:
         """Its key is being replaced."""
@@ -263,6 +283,14 @@ class RunStore:
         """What the process that hosts Terraform may use of this store, for its `from_description`."""
         del run, stack
         return {"store": describe(self.blobs), "keys": self.cipher.grant(read=read, write=write)}
+
+    def read_ahead(self, step: Step, stack: str = "") -> None:
+        """A server is asked once for what this step reads."""
+        del step, stack
+
+    def when_waiting(self, tell: Callable[[str], None]) -> None:
+        """`tell` hears that the server of the store does not answer."""
+        del tell
 
     def take_over(self, stack: str, run: str, *, declared: str | None = None) -> None:
         """Before the claim of a run that is proved or `declared` dead is used or released.

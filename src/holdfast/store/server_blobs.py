@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, cast
 from urllib.parse import quote, urlencode
 
 from holdfast import __version__
@@ -20,7 +20,7 @@ from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, Unknown
 from holdfast.secrets.keys import CipherKey, derive
 from holdfast.secrets.signing import Signer, public_half
 from holdfast.store.blob_cipher import BlobCipher
-from holdfast.store.blobs import UNREADABLE, StoredBlob
+from holdfast.store.blobs import UNREADABLE, StoredBlob, encode_name
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, HttpSession, Response
@@ -43,6 +43,10 @@ _TRIES = 7
 _FIRST_TRIES = 3
 """Until the server has answered once: its address may be wrong."""
 _PAUSE = 0.2
+_SILENT = 2.0
+"""Seconds before a user hears that the server does not answer."""
+_AHEAD = 1.0
+"""Seconds for which an answer that was read ahead counts."""
 _RETRIED = frozenset({429, 502, 503, 504})
 _NOT_FOUND, _PRECONDITION_FAILED = 404, 412
 _BAD, _UNAUTHORIZED, _FAULT = 400, 401, 500
@@ -74,6 +78,11 @@ class ServerBlobs:
         self._token: str | None = None
         self._tries = tries
         self._reached = False
+        self._waiting = False
+        self.on_wait: Callable[[str], None] = lambda _: None
+        """Hears that the server does not answer, after some seconds."""
+        self._ahead: dict[str, tuple[float, Any]] = {}
+        """What was read ahead, by name, and until when that counts. A folder ends with a slash."""
         try:
             self._session = HttpSession(self.shown, Environment(variables=self._variables))
         except HttpError as error:
@@ -105,11 +114,45 @@ class ServerBlobs:
         """For another process, with a token of its own: only for a private channel."""
         return {"kind": "server", "address": self.shown, "token": token, "variables": self._variables}
 
+    def read_ahead(self, wanted: Sequence[str]) -> None:
+        """Ask once for what is read next: blobs, and the names below folders (with a slash at the end).
+
+        An answer counts for a moment, until this process writes that name, creates any, such as a claim, or
+        starts a command of the stack.
+        """
+        missing = [name for name in wanted if self._answer(name) is None]
+        if not missing:
+            return
+        answer = self.call("POST", "/reads", {"names": missing})
+        until = clock.monotonic() + _AHEAD
+        blobs = {name: _blob(blob) if blob is not None else None for name, blob in answer["blobs"].items()}
+        folders = {folder: tuple(names) for folder, names in answer["folders"].items()}
+        self._ahead.update({name: (until, found) for name, found in {**blobs, **folders}.items()})
+
+    def _answer(self, name: str) -> tuple[Any] | None:
+        """What was read ahead, which may be that there is nothing."""
+        until, found = self._ahead.get(name, (0.0, None))
+        return (found,) if clock.monotonic() < until else None
+
+    def forget_stack(self, stack: str) -> None:
+        """Another process is about to write: nothing that was read before counts after it."""
+        for known in tuple(self._ahead):
+            if known.endswith("/") or encode_name(stack) in known.split("/"):
+                self._ahead.pop(known, None)
+
+    def _forget(self, name: str) -> None:
+        for known in tuple(self._ahead):
+            if known == name or (known.endswith("/") and name.startswith(known)):
+                self._ahead.pop(known, None)
+
     def read(self, name: str) -> StoredBlob | None:
+        if (ahead := self._answer(name)) is not None:
+            return cast("StoredBlob | None", ahead[0])
         response, _ = self._send("GET", _path(name), expected=(_NOT_FOUND,))
         return _stored(response) if response.status != _NOT_FOUND else None
 
     def create(self, name: str, data: bytes) -> bool:
+        self._ahead.clear()
         return self._put(name, data, {"If-None-Match": "*"}) is not None
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:
@@ -121,6 +164,7 @@ class ServerBlobs:
 
     def remove(self, name: str, *, tag: str | None = None) -> bool:
         """Absent after a lost answer means removed."""
+        self._forget(name)
         headers = {"If-Match": f'"{tag}"'} if tag is not None else {}
         response, tries = self._send(
             "DELETE", _path(name), headers=headers, expected=(_NOT_FOUND, _PRECONDITION_FAILED)
@@ -130,6 +174,8 @@ class ServerBlobs:
         return response.status != _PRECONDITION_FAILED
 
     def names(self, folder: str) -> tuple[str, ...]:
+        if (ahead := self._answer(f"{folder}/")) is not None:
+            return tuple(ahead[0])
         names: list[str] = []
         after: str | None = ""
         while after is not None:
@@ -147,6 +193,7 @@ class ServerBlobs:
         return answer
 
     def _put(self, name: str, data: bytes, condition: Mapping[str, str], query: str = "") -> str | None:
+        self._forget(name)
         mark = clock.random_token()
         headers = {"Content-Type": "application/octet-stream", TAG_FIELD: mark, **condition}
         response, tries = self._send(
@@ -167,7 +214,7 @@ class ServerBlobs:
         expected: tuple[int, ...] = (),
     ) -> tuple[Response, int]:
         """A successful or an expected answer, and how often the request was sent."""
-        tries = 0
+        tries, began = 0, clock.monotonic()
         while True:
             tries += 1
             fields = {**self._fields(), ATTEMPT_FIELD: str(tries), **(headers or {})}
@@ -178,12 +225,15 @@ class ServerBlobs:
                 if error.final or (tries >= most and not error.stale):
                     raise self._unreachable(error.reason, tries, error.hint) from None
                 if not error.stale:
+                    self._tell_waiting(began, error.reason)
                     clock.pause(_PAUSE * 2**tries * clock.chance())
                 continue
             self._reached = True
             if response.status in _RETRIED and tries < self._tries:
+                self._tell_waiting(began, f"it answered {response.status}")
                 clock.pause(max(_PAUSE * 2**tries * clock.chance(), _retry_after(response)))
                 continue
+            self._waiting = False
             if response.status in expected and _is_ours(response):
                 return response, tries
             if response.status >= _BAD:
@@ -191,6 +241,12 @@ class ServerBlobs:
             if response.headers.get(PROTOCOL_FIELD) != PROTOCOL:
                 raise self._mismatch(response)
             return response, tries
+
+    def _tell_waiting(self, began: float, reason: str) -> None:
+        """Once, until it answers again."""
+        if not self._waiting and clock.monotonic() - began >= _SILENT:
+            self._waiting = True
+            self.on_wait(f"waiting for the server {self.shown}: {reason}")
 
     def _fields(self) -> dict[str, str]:
         if self._token is None:
@@ -287,6 +343,11 @@ def _path(name: str) -> str:
 def _stored(response: Response) -> StoredBlob:
     signed = response.headers.get(SIGNED_FIELD) == "1"
     return StoredBlob(data=response.body, tag=_tag(response), signed=signed)
+
+
+def _blob(document: Mapping[str, Any]) -> StoredBlob:
+    data = base64.b64decode(document["data"])
+    return StoredBlob(data=data, tag=document["tag"], signed=document["signed"])
 
 
 def _tag(response: Response) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import msgspec
 from holdfast.kernel.errors import Refused
 from holdfast.secrets.keys import Key, PublicHalves
 from holdfast.store.approvals import Approval, Approvals
-from holdfast.store.blobs import BlobStore, EncryptedBlobs, unreadable
-from holdfast.store.run_store import RunStore
+from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, unreadable
+from holdfast.store.run_store import RunStore, Step
 from holdfast.store.server_blobs import ServerBlobs, ServerCipher
 from holdfast.store.stack_names import StackNames
 from holdfast.system import clock
@@ -26,6 +26,17 @@ from holdfast.system import clock
 RUN_KEY = "key"
 _REUSED = 3600.0
 """Seconds. A token that only reads is valid for longer."""
+
+
+_READ: Mapping[Step, tuple[str, ...]] = {
+    Step.PLAN: ("claims/{0}", "records/{0}", "errored/{0}/unsaved", "states/{0}/", "files/"),
+    Step.FIRST: ("applied/names/{0}", "states/{0}/", "records/", "states/"),
+    Step.DECIDE: ("applied/names/{0}", "states/{0}/"),
+    Step.PREPARE: ("records/{0}", "applied/names/{0}"),
+    Step.RECORD: ("states/{0}/", "backups/{0}/", "applied/names/{0}", "claims/{0}"),
+    Step.REPORT: ("audit/marks/", "pull-requests/"),
+}
+"""What each step reads of a stack. A folder ends with a slash."""
 
 
 class ServerRunStore(RunStore):
@@ -100,6 +111,7 @@ class ServerRunStore(RunStore):
         self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
     ) -> dict[str, object]:
         """With a token for this run only: code of providers runs beside the process that uses it."""
+        self._server.forget_stack(stack)
         journal = next((scope.removeprefix("runs/") for scope in write if scope.startswith("runs/")), None)
         writes_state = any(scope.startswith("states/") for scope in write)
         wanted = {
@@ -125,6 +137,14 @@ class ServerRunStore(RunStore):
 
     def _grant(self, wanted: Mapping[str, object]) -> dict[str, Any]:
         return self._server.call("POST", "/grants", wanted)
+
+    def read_ahead(self, step: Step, stack: str = "") -> None:
+        if step is Step.FIRST and "known" in vars(self.names):
+            step = Step.DECIDE  # All names are listed once.
+        self._server.read_ahead([name.format(encode_name(stack)) for name in _READ[step]])
+
+    def when_waiting(self, tell: Callable[[str], None]) -> None:
+        self._server.on_wait = tell
 
     def take_over(self, stack: str, run: str, *, declared: str | None = None) -> None:
         """Refused while the run of another person has a heartbeat."""

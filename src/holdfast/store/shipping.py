@@ -1,7 +1,7 @@
 """Copies a growing journal from this machine to a remote store.
 
-It is at most a second behind, and immediate on `flush`. A store that does not answer delays nothing: the rest
-is shipped when it answers again, and `finish` tells whether everything arrived.
+It is at most a second behind, and on `flush` a tenth of one. A store that does not answer delays nothing: the
+rest is shipped when it answers again, and `finish` tells whether everything arrived.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from holdfast.store.blobs import BlobStore
 from holdfast.store.run_records import journal_name
 
 _DELAY = 0.5
+_PACE = 0.1
+"""Between two pieces: what arrives meanwhile is shipped together."""
 _RETRY_DELAY = 1.0
 
 
@@ -72,6 +74,8 @@ class Shipper:
                 if not self._pending:
                     return
                 self._changed.wait_for(lambda: self._hurry, timeout=_DELAY)
+                if self._piece > 1:
+                    self._changed.wait_for(lambda: self._closing, timeout=_PACE)
                 data, self._hurry = self._pending, self._closing
             # A write that seemed to fail may have succeeded, so the piece must not change.
             while not self._ship(data):

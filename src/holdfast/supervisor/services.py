@@ -17,7 +17,7 @@ from holdfast.store.blob_cipher import BlobCipher
 from holdfast.store.blobs import BlobStore, EncryptedBlobs
 from holdfast.store.journal import ENDED, LINES, STARTED, JournalWriter
 from holdfast.store.output_buffer import buffer_path, remove_buffer, require_space
-from holdfast.store.place import FolderBlobs, from_description
+from holdfast.store.place import FolderBlobs, from_description, is_on_server
 from holdfast.store.run_records import HEARTBEAT, Claims, RunRecords, journal_name
 from holdfast.store.shipping import Shipper
 from holdfast.store.states import ManagedStates, StateSnapshot
@@ -225,6 +225,7 @@ class ManagedStateBackend:
     def __init__(
         self, encrypted: EncryptedBlobs, *, stack: str, run: str, who: str, why: str, write: bool
     ) -> None:
+        self._encrypted = encrypted
         self._states = ManagedStates(encrypted)
         self._claims = Claims(encrypted)
         self._stack = stack
@@ -233,21 +234,21 @@ class ManagedStateBackend:
         self._why = why
         self._write = write
         self._version: StateSnapshot | None = None
+        self._known = False
 
     def read(self) -> bytes | None:
         """Terraform reads it several times in one command, and sees the same version each time.
 
         A write of another run meanwhile is noticed by `write`, which only adds the version after this one.
         """
-        if self._version is None:
-            self._version = self._states.current(self._stack)
+        if not self._known:
+            self._version, self._known = self._states.current(self._stack), True
         return self._version.state if self._version is not None else None
 
     def write(self, state: bytes, header: StateHeader) -> None:
         if not self._write:
             raise Refusal(403, f"this command is not allowed to write the state of {self._stack}")
-        claim = self._claims.of(self._stack)
-        if claim is None or claim.run != self._run:
+        if not self._is_claimed():
             raise Refusal(409, f"another run has claimed the stack {self._stack}")
         new = StateSnapshot(
             serial=header.serial,
@@ -263,6 +264,13 @@ class ManagedStateBackend:
         if version is None:
             raise Refusal(409, f"another run wrote the state of {self._stack}")
         self._version = version
+
+    def _is_claimed(self) -> bool:
+        """A server checks the lease of the run itself, with the write."""
+        if is_on_server(self._encrypted.blobs):
+            return True
+        claim = self._claims.of(self._stack)
+        return claim is not None and claim.run == self._run
 
     def lock(self, info: bytes) -> bytes | None:
         """Always granted: this run claimed the stack before Terraform started."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from postgres_made import MadePostgres
-from server_made import Answer, MadeServer, made_server
+from server_made import Answer, MadeServer
 from state_backend_made import lock_info, state
 
-from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.kernel.errors import Busy, HoldfastError, Refused, UsageError
 from holdfast.store.run_records import StoredClaim
@@ -73,16 +70,6 @@ class World(NamedTuple):
                 "select e.what from state_events e join states s on s.id = e.state where s.name = %s", (name,)
             ).fetchall()
         return [what for (what,) in rows]
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: MadePostgres) -> Iterator[MadeServer]:
-    with (
-        postgres.new_database() as address,
-        Database.open(address, size=20) as database,
-        made_server(database) as server,
-    ):
-        yield server
 
 
 @pytest.fixture
@@ -323,3 +310,12 @@ def test_the_digest_of_a_plan_is_of_one_plan(world: World) -> None:
         token = world.bob if not other else world.alice
         refused = world.server.send("POST", f"{STORE}/authors", wanted | other, token=token)
         assert (refused.status, refused.problem["code"]) == (409, "HF-APPR-6")
+
+
+def test_the_plan_of_a_run_is_recorded_by_that_run(world: World) -> None:
+    """Otherwise an approval could be asked for a plan that the run did not show."""
+    world.claim(world.alice, "dev/x", "RUNA")
+    wanted = {"digest": "a" * 64, "stack": "dev/x", "run": "RUNA"}
+    for other, token in (({}, world.bob), ({"stack": "dev/y"}, world.alice)):
+        assert world.server.send("POST", f"{STORE}/authors", wanted | other, token=token).status == 403
+    assert world.server.send("POST", f"{STORE}/authors", wanted, token=world.alice).status == 201

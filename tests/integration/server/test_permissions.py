@@ -51,6 +51,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", f"{STATES}/unlock"): Permission.ADMINISTER,
     ("GET", STORE): Permission.STORE,
     ("GET", f"{STORE}/names"): Permission.STORE,
+    ("POST", f"{STORE}/reads"): Permission.STORE,
     ("GET", BLOB): Permission.STORE,
     ("PUT", BLOB): Permission.STORE,
     ("DELETE", BLOB): Permission.STORE,

@@ -40,6 +40,10 @@ def test_clients_read_everything_after_any_number_of_kills(database: Database) -
     with made_server(database) as server:
         for tenant in TENANTS:
             _fill(server, tenant)
+    for tenant in TENANTS:
+        # Every piece of a journal is one blob more.
+        blobs = DatabaseBlobs(database, tenant)
+        assert count_keys(blobs) == {KEY.for_tenant(tenant).id: len(blobs.names("")) - 1}
     faulty = FaultyDatabase(database)
     kills = [_rotate(faulty, database, tenant) for tenant in TENANTS]
     assert min(kills) >= 5

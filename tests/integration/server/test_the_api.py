@@ -72,6 +72,16 @@ def test_a_wrong_field_is_named_by_its_pointer(server: MadeServer, document: Any
     answer = server.send("POST", TOKENS, document)
     assert answer.status == 422
     assert [error["path"] for error in answer.problem["errors"]] == [pointer]
+    assert answer.problem["message"].startswith("the request is not valid: ")
+
+
+def test_a_missing_field_is_named_in_the_message(server: MadeServer) -> None:
+    """A CI job shows often only that."""
+    problem = server.send("POST", f"{TOKENS}/exchange", {"jwt": "x"}).problem
+    assert problem["message"] == "the request is not valid: there is no field `jwt`"
+    problem = server.send("POST", f"{TOKENS}/exchange", {}).problem
+    assert problem["message"] == "the request is not valid: `token` is missing"
+    assert "/openapi.json" in problem["hint"]
 
 
 def test_bodies_are_checked_before_they_are_read(server: MadeServer) -> None:

@@ -10,14 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from postgres_made import MadePostgres
-from server_made import KEY, MadeServer, made_server
+from server_made import KEY, MadeServer
 
 from holdfast.audit.actor import actor_from
 from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.audit.reader import all_lines, verify
-from holdfast.database.database import Database
 from holdfast.identity.roles import GRANTABLE, Role
 from holdfast.kernel.errors import Busy, HoldfastError, Refused, UsageError
 from holdfast.secrets.encryption import seal, unseal
@@ -74,16 +72,6 @@ BLOBS: dict[str, tuple[frozenset[Role], frozenset[Role]]] = {
 LOCK = b'{"ID":"tf","Who":"me","Operation":"OperationTypeApply","Info":"","Version":"1","Path":"",\
 "Created":"2026-01-01T00:00:00Z"}'
 STATE = b'{"version":4,"serial":1,"lineage":"l","resources":[],"outputs":{}}'
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: MadePostgres) -> Iterator[MadeServer]:
-    with (
-        postgres.new_database() as address,
-        Database.open(address, size=20) as database,
-        made_server(database) as server,
-    ):
-        yield server
 
 
 @pytest.fixture
@@ -440,3 +428,15 @@ def test_only_an_admin_accepts_that_entries_are_missing(server: MadeServer) -> N
     Audit(store, actor_from(store.server_actor()), redactor=Redactor()).accept_loss("a test")
     Audit(store, actor_from(store.server_actor()), redactor=Redactor()).record(Entry(what="apply", stack="a"))
     assert [json.loads(line)["seq"] for line in all_lines(store)] == [1, 3, 4]
+
+
+def test_a_damaged_blob_is_reported_without_the_place_of_the_database(server: MadeServer) -> None:
+    store = store_of(server, OPERATOR)
+    store.blobs.write("records/a", b"{}")
+    with server.database.transaction() as connection:
+        connection.execute("update blobs set data = 'damaged' where name = 'records/a'")
+    with pytest.raises(HoldfastError) as caught:
+        store.blobs.read("records/a")
+    assert caught.value.problem.code == "HF-STORE-2"
+    assert "records/a in the run store of the tenant default" in caught.value.problem.message
+    assert server.database.shown not in caught.value.problem.message

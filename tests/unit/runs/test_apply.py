@@ -276,6 +276,17 @@ def test_a_failure_is_known_and_says_what_may_exist(case: Case) -> None:
     assert case.store.last_seen(NAME).serial == AFTER["serial"]
 
 
+def test_secrets_in_an_error_are_masked_in_the_record(case: Case) -> None:
+    """More people may read it than the journal."""
+    case.context.redactor.register("hunter2-hunter2")
+    told = {"severity": "error", "summary": "exit 1", "detail": "output: hunter2-hunter2"}
+    case.terraform.answer = CommandResult(code=1)
+    case.terraform.says = [line("diagnostic", diagnostic=told)]
+    assert "hunter2" in case.over().problem.message
+    assert "exit 1" in case.store.runs.outcome(RUN)["error"]["message"]
+    assert "hunter2" not in json.dumps(case.store.runs.outcome(RUN))
+
+
 def test_a_resource_whose_provisioner_failed_is_not_in_doubt(case: Case) -> None:
     """Terraform keeps it in the state as tainted: nobody has to look it up or import it."""
     case.terraform.answer = CommandResult(code=1)

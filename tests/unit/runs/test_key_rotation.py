@@ -262,7 +262,7 @@ def test_pieces_of_a_journal_on_a_server_are_blobs_like_others() -> None:
     pieces = {journal_name("r", number): f"frame {number}".encode() for number in (1, 2)}
     for name, data in pieces.items():
         store.encrypted.create(name, data)
-    assert count_keys(blobs) == {KEY.id: 1}
+    assert count_keys(blobs) == {KEY.id: 2}
     assert (rotated(blobs).replaced, rotated(blobs).replaced) == (2, 0)
     again = RunStore(blobs, lambda: NEW).encrypted
     assert {name: blob.data for name in pieces if (blob := again.read(name)) is not None} == pieces

@@ -1,22 +1,18 @@
-"""The run store: `/api/v1/store`. Blobs by name, and what the server itself writes for a verified actor."""
+"""The run store, `/api/v1/store`: what the server itself writes for a verified actor."""
 
 from __future__ import annotations
 
 import base64
-import re
-from bisect import bisect_right
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Annotated, Any, Final
-from urllib.parse import unquote
 
-from anyio import to_thread
-from litestar import Request, Response, Router, delete, get, post, put
+from litestar import Request, Router, get, post
 from litestar.connection import ASGIConnection
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
 from litestar.handlers.base import BaseRouteHandler
-from litestar.params import FromQuery, JSONBody, RawBody
+from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
 from holdfast import __version__
@@ -27,15 +23,15 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.server.audit_log import TenantStores, actor_of
-from holdfast.server.blob_names import require_name
 from holdfast.server.claims import no_claim
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
 from holdfast.server.routes.store_audit import append_audit
+from holdfast.server.routes.store_blobs import blobs_router
 from holdfast.server.store_access import StoreAccess
 from holdfast.store.approvals import Approval, ApprovalKind, is_author, is_same_person
-from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, SIGNED_FIELD, TAG_FIELD
+from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD
 from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.locks import caller_of
 from holdfast.store.server_states.rows import StateRows
@@ -50,8 +46,6 @@ Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\
 Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 _STORE: Final = {"permission": Permission.STORE}
-_TAG: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_PAGE: Final = 5000
 _LONGEST_RUN: Final = timedelta(hours=24)
 
 
@@ -70,12 +64,6 @@ class Session(Struct, frozen=True, kw_only=True):
     can_apply: bool
     can_read_states: bool
     who: dict[str, Any]
-
-
-class NameList(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    names: tuple[str, ...]
-    next: str | None
 
 
 class NewGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,55 +140,6 @@ def session(request: AnyRequest, principal: Who, stores: Stores) -> Session:
     )
 
 
-@get("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
-def read_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> Response[bytes]:
-    blob = StoreAccess(stores.of(principal.tenant), rows, principal).read(_name(request.scope))
-    signed = "1" if blob.signed else "0"
-    headers = {"etag": f'"{blob.tag}"', SIGNED_FIELD: signed}
-    return Response(blob.data, media_type="application/octet-stream", headers=headers)
-
-
-@put("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
-def write_blob(
-    request: AnyRequest,
-    principal: Who,
-    stores: Stores,
-    rows: Rows,
-    body: RawBody,
-    durable: FromQuery[bool] = True,  # noqa: FBT002 - a parameter of the address
-) -> Response[None]:
-    """If-None-Match: * creates it, If-Match replaces the one with this tag; without both, it is written."""
-    given = request.headers.get(TAG_FIELD, "")
-    access = StoreAccess(
-        stores.of(principal.tenant), rows, principal, tag=given if _TAG.fullmatch(given) else None
-    )
-    name, match = _name(request.scope), _match(request)
-    if request.headers.get("if-none-match") == "*":
-        tag = access.create(name, body)
-    elif match is not None:
-        tag = access.replace(name, body, match)
-    else:
-        tag = access.write(name, body, durable=durable)
-    return Response(None, status_code=HTTPStatus.OK, headers={"etag": f'"{tag}"'})
-
-
-@delete("/blobs/{name:path}", opt=_STORE, sync_to_thread=True)
-def remove_blob(request: AnyRequest, principal: Who, stores: Stores, rows: Rows) -> None:
-    StoreAccess(stores.of(principal.tenant), rows, principal).remove(_name(request.scope), _match(request))
-
-
-@get("/names", opt=_STORE, sync_to_thread=True)
-def list_names(
-    principal: Who, stores: Stores, rows: Rows, folder: FromQuery[str] = "", cursor: FromQuery[str] = ""
-) -> NameList:
-    if folder:
-        require_name(folder, folder=True)
-    names = StoreAccess(stores.of(principal.tenant), rows, principal).names(folder)
-    begin = bisect_right(names, cursor) if cursor else 0
-    page = names[begin : begin + _PAGE]
-    return NameList(names=page, next=page[-1] if begin + _PAGE < len(names) else None)
-
-
 @post("/grants", opt=_STORE, sync_to_thread=True)
 def create_grant(
     principal: Who,
@@ -214,7 +153,7 @@ def create_grant(
     _require_grant(principal, data)
     store = stores.of(principal.tenant)
     claims = {"state": data.stack, "run": data.run}
-    access = StoreAccess(store, rows, principal)
+    access = StoreAccess(stores, rows, principal)
     if data.journal is not None and not access.owns_run(data.journal, data.stack):
         raise problem(not_permitted(principal, Permission.RUN))
     if writes:
@@ -245,7 +184,7 @@ def create_grant(
 @post("/takeovers", opt={"permission": Permission.RUN}, status_code=204, sync_to_thread=True)
 def take_over(principal: Who, stores: Stores, rows: Rows, data: JSONBody[TakeOver]) -> None:
     """Of the claim of a run that is proved dead, or declared dead for a reason."""
-    access = StoreAccess(stores.of(principal.tenant), rows, principal)
+    access = StoreAccess(stores, rows, principal)
     access.take_over(data.stack, data.run, declared=data.reason)
 
 
@@ -296,8 +235,13 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
 
 
 @post("/authors", opt={"permission": Permission.PLAN}, sync_to_thread=True)
-def record_author(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewAuthor]) -> None:
+def record_author(
+    request: AnyRequest, principal: Who, stores: Stores, rows: Rows, data: JSONBody[NewAuthor]
+) -> None:
+    """Of a plan of the caller's own run."""
     _require_stack(principal, data.stack, Permission.PLAN)
+    if not StoreAccess(stores, rows, principal).owns_run(data.run, data.stack, or_new=True):
+        raise problem(not_permitted(principal, Permission.PLAN))
     who = actor_of(principal, address_of(request.scope)).document()
     approvals = stores.of(principal.tenant).approvals
     approvals.record_author(data.digest, who, stack=data.stack, run=data.run)
@@ -335,25 +279,13 @@ def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) 
 
 
 def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Router:
-    async def require_writable(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-        """Before the body is read: what a token may not write takes no memory."""
-        scope: Any = connection.scope
-        if scope["method"] == "PUT":
-            principal: Principal = scope["user"]
-
-            def check() -> None:
-                StoreAccess(stores.of(principal.tenant), rows, principal).require_writable(_name(scope))
-
-            await to_thread.run_sync(check)
-
-    handlers = [
-        *(session, read_blob, write_blob, remove_blob, list_names),
-        *(create_grant, take_over, rename_state, approve, record_author, append_audit, exchange_key),
-    ]
     return Router(
         path="/api/v1/store",
-        route_handlers=handlers,
-        guards=[_require_protocol, require_writable],
+        route_handlers=[
+            *(session, create_grant, take_over, rename_state, approve, record_author, append_audit),
+            *(exchange_key, blobs_router(stores, rows)),
+        ],
+        guards=[_require_protocol],
         response_headers=[ResponseHeader(name=PROTOCOL_FIELD, value=PROTOCOL)],
         request_max_body_size=largest,
     )
@@ -371,17 +303,6 @@ async def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: B
                 hint=f"Install Holdfast {__version__} on the client, or upgrade the server.",
             )
         )
-
-
-def _name(scope: Any) -> str:
-    """Percent-decoded once."""
-    raw = scope["raw_path"].decode("latin-1").partition("?")[0]
-    return unquote(raw.partition("/store/blobs/")[2])
-
-
-def _match(request: AnyRequest) -> str | None:
-    text = request.headers.get("if-match")
-    return text.strip('"') if text is not None else None
 
 
 def _require_stack(principal: Principal, stack: str, permission: Permission) -> None:

@@ -70,13 +70,12 @@ def append_audit(
     """Durable with the response."""
     for line in data.entries:
         _require(principal, line)
-    store = stores.of(principal.tenant)
     who, at, redactor = actor_of(principal, address_of(request.scope)), clock.now().isoformat(), Redactor()
     documents: list[dict[str, object]] = [
         {**document_of(line, who=who, at=at, change=line.change, redactor=redactor), "batch": data.batch}
         for line in data.entries
     ]
-    with _LOG:
+    with _LOG, stores.transaction(principal.tenant) as store:
         if request.headers.get(ATTEMPT_FIELD, "1") != "1":
             mark = f'"batch":"{data.batch}"'.encode()
             for seq in reversed(piece_seqs(store)[-_LOOK_BACK:]):

@@ -7,6 +7,7 @@ its claim (`server/store_access.py`); the blob `state-locks/NAME` shows it, with
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import msgspec
@@ -28,7 +29,7 @@ _READ = """
       v.why, v.written as at
     from state_versions v join states s on s.id = v.state
     where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null and v.number = %(number)s
-      and v.data is not null"""
+      and v.data is not null and v.size <= %(largest)s"""
 _NAMES = """
     select s.name, v.number from state_versions v join states s on s.id = v.state
     where s.tenant = %(tenant)s and s.deleted is null and v.data is not null
@@ -50,14 +51,14 @@ class StateBlobs:
         self._tenant = tenant
         self._caller = caller
 
-    def read(self, name: str) -> StoredBlob | None:
+    def read(self, name: str, *, largest: int = sys.maxsize) -> StoredBlob | None:
         key, number = self._parse(name)
         if number is None:
             row, _ = self._rows.look(key)
             lock = row.lock if row is not None else None
             return StoredBlob(data=lock.info, tag=str(lock.number)) if lock is not None else None
         with self._rows.database.transaction(single=True) as connection:
-            rows = run(connection, _READ, tenant=key.tenant, name=key.name, number=number)
+            rows = run(connection, _READ, tenant=key.tenant, name=key.name, number=number, largest=largest)
         return self._version(rows[0]) if rows else None
 
     def create(self, name: str, data: bytes) -> bool:
