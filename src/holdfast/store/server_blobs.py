@@ -118,7 +118,7 @@ class ServerBlobs:
         """Ask once for what is read next: blobs, and the names below folders (with a slash at the end).
 
         An answer counts for a moment, until this process writes that name, creates any, such as a claim, or
-        starts a command of the stack.
+        starts a command that may write.
         """
         missing = [name for name in wanted if self._answer(name) is None]
         if not missing:

@@ -111,7 +111,8 @@ class ServerRunStore(RunStore):
         self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
     ) -> dict[str, object]:
         """With a token for this run only: code of providers runs beside the process that uses it."""
-        self._server.forget_stack(stack)
+        if write:
+            self._server.forget_stack(stack)
         journal = next((scope.removeprefix("runs/") for scope in write if scope.startswith("runs/")), None)
         writes_state = any(scope.startswith("states/") for scope in write)
         wanted = {

@@ -89,7 +89,7 @@ def test_what_this_command_writes_is_read_again(shared: MadeServer, client: Clie
     assert blob.data == b"of another"
 
 
-def test_after_a_command_of_the_stack_nothing_counts_that_was_read_before(client: Client) -> None:
+def test_after_a_command_that_writes_nothing_counts_that_was_read_before(client: Client) -> None:
     """Its supervisor is another process, which writes the state and has a token of its own."""
     client.blobs.read_ahead(WANTED)
     client.store.supervisor_access(read=(), write=("states/a",), run="r", stack="a")
