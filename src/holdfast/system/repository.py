@@ -8,6 +8,8 @@ from pathlib import Path
 from holdfast.kernel.patterns import pattern
 from holdfast.system import processes
 
+NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
+"""Folders that never belong to a repository's content."""
 _SECTION = pattern(r"\s*\[\s*(?P<name>[^\]]*?)\s*\]")
 _URL_LINE = pattern(r'\s*url\s*=\s*"?(?P<url>[^"#;\s]+)')
 _URL = pattern(r"(?:https?|ssh|git)://(?:[^/]*@)?(?P<host>[^/:]+)(?::\d+)?/+(?P<path>.+)")

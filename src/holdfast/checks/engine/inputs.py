@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from holdfast.checks.model.subjects import CheckedStack, Checkout, Module, VariablesFile
 from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import Code, is_auto_loaded, is_code
-from holdfast.hcl.eval.worktree import NOT_SOURCE, PathKind
+from holdfast.hcl.eval.worktree import PathKind
 from holdfast.hcl.nodes import File
 from holdfast.stacks.stack import Stack
+from holdfast.system.repository import NOT_SOURCE
 
 _VARIABLES = (".tfvars", ".tfvars.json")
 

@@ -32,11 +32,11 @@ from holdfast.checks.secrets.suspicion import (
     is_public_key,
 )
 from holdfast.hcl.eval.code import is_code
-from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
 from holdfast.kernel.patterns import pattern
 from holdfast.secrets import entropy
 from holdfast.secrets.redact import lower_case
+from holdfast.system.repository import NOT_SOURCE
 
 _LARGEST = 5_000_000
 _SEARCHED = (".json", ".tfbackend", ".sh", ".ps1", ".tpl", ".tftpl", ".tmpl")

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-NOT_SOURCE = frozenset((".git", ".terraform", ".holdfast"))
-"""Folders that never belong to a repository's content."""
+from holdfast.system.repository import NOT_SOURCE
 
 _DEEPEST = 60
 _NOT_READ = "it leads out of the repository, or to a key"

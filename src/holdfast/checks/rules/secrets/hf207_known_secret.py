@@ -7,8 +7,8 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import Checkout, Module
 from holdfast.checks.secrets.known_secrets import GOOGLE_KEYS, is_api_description, known_in
 from holdfast.hcl.eval.code import is_code
-from holdfast.hcl.eval.worktree import NOT_SOURCE
 from holdfast.kernel.errors import Place
+from holdfast.system.repository import NOT_SOURCE
 
 _BESIDE = (
     ".json", ".yaml", ".yml", ".tpl", ".tftpl", ".tmpl", ".sh", ".ps1", ".hcl", ".tfbackend", ".ini", ".conf",

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from holdfast.hcl.eval.code import Code
-from holdfast.hcl.eval.worktree import NOT_SOURCE, PathKind, Worktree
+from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.kernel.patterns import pattern
+from holdfast.system.repository import NOT_SOURCE
 
 FOLDER = "policy"
 _SUFFIX = ".rego"

@@ -1,0 +1,257 @@
+"""A bare copy of a remote repository: commits are fetched into it, and checked out into folders of their own.
+
+The repository is not trusted. Git reads no configuration but ours, runs no hook, filter or helper program,
+speaks only the protocol of the address, and verifies every object. Credentials are in a configuration that
+only its processes can open, by a descriptor.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from holdfast.kernel.errors import Failed, UsageError
+from holdfast.kernel.patterns import pattern
+from holdfast.kernel.secret import Secret
+from holdfast.system import files, processes
+from holdfast.system.http import is_local_address
+
+_ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_NAME: Final = pattern(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[\w][\w./+@#-]*(?<![./])")
+_SCP: Final = pattern(r"\w[\w.-]*@\w[\w.-]*:(?!-)[^\s:]+")
+_PASSED: Final = frozenset(
+    {
+        "PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+        "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "https_proxy", "no_proxy", "all_proxy",
+    }
+)  # fmt: skip
+_SECONDS: Final = 600.0
+_DEPTHS: Final = (50, 1000, 2**31 - 1)
+"""Of history, until two commits have a common one."""
+_SETTINGS: Final = """
+[core]
+  hooksPath = /dev/null
+  fsmonitor = false
+  askPass =
+[credential]
+  helper =
+[http]
+  followRedirects = false
+[fetch]
+  fsckObjects = true
+  recurseSubmodules = false
+[fetch "fsck"]
+  zeroPaddedFilemode = ignore
+  missingSpaceBeforeDate = ignore
+  badTimezone = ignore
+[gc]
+  auto = 0
+[advice]
+  detachedHead = false
+[safe]
+  directory = *
+"""
+"""Redirects are not followed: another host would get the credentials. Three harmless errors are common."""
+
+
+class GitMirror:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        variables: Mapping[str, str],
+        *,
+        credentials: Secret | None = None,
+    ) -> None:
+        """`credentials` are `USER:PASSWORD` or a token, for https."""
+        self._folder = folder
+        self._url = url
+        self._protocol = protocol_of(url)
+        self._variables = {name: value for name, value in variables.items() if name in _PASSED}
+        self._credentials = credentials
+
+    def fetch(self, revision: str, *, base: str | None = None) -> str:
+        """The id of the commit that a branch, a tag or an id names now; with it, `base` and their history.
+
+        One fetch at a time: others wait.
+        """
+        files.private_folder(self._folder.parent)
+        with files.hold_lock(self._folder.with_suffix(".lock")):
+            self._create()
+            commit = self._fetch_commit(revision, depth=1)
+            if base is not None:
+                self._fetch_history(commit, self._fetch_commit(base, depth=1))
+            return commit
+
+    def check_out(self, commit: str, folder: Path) -> None:
+        """Into a new folder, which is a Git working tree."""
+        with files.hold_lock(self._folder.with_suffix(".lock")):
+            self._git("worktree", "prune")
+            added = self._git("worktree", "add", "--detach", "--force", "--no-checkout", str(folder), commit)
+            if added.code == 0:
+                folder.chmod(0o700)
+                added = self._git("checkout", "--quiet", "--detach", commit, folder=folder)
+            if added.code != 0:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise self._error(f"commit {commit[:12]} cannot be checked out", added)
+
+    def _create(self) -> None:
+        if (self._folder / "HEAD").exists() and self._git("rev-parse", "--git-dir").code == 0:
+            return
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+        created = self._git("init", "--quiet", "--bare", "--template=", str(self._folder))
+        # States belong to the repository with this address.
+        named = self._git("config", "remote.origin.url", self._url)
+        if created.code != 0 or named.code != 0:
+            raise self._error("its copy cannot be created", created if created.code else named)
+
+    def _fetch_commit(self, revision: str, *, depth: int) -> str:
+        if _ID.fullmatch(revision):
+            return self._fetch_id(revision, depth=depth)
+        if not _NAME.fullmatch(revision):
+            raise UsageError(
+                "HF-SRC-4",
+                f"{revision[:100]!r} is not the name of a branch or a tag, nor the id of a commit",
+                hint="Give a branch, a tag, or all characters of a commit's id.",
+            )
+        name = revision.removeprefix("refs/heads/").removeprefix("refs/tags/")
+        kinds = ("heads", "tags") if name == revision else (revision.split("/")[1],)
+        for kind in kinds:
+            goal = f"refs/holdfast/{kind}/{name}"
+            fetched = self._git(*_fetch(depth), self._url, f"+refs/{kind}/{name}:{goal}", remote=True)
+            if fetched.code == 0:
+                return self._commit(goal)
+            if b"couldn't find remote ref" not in fetched.err:
+                raise self._error(f"{revision} cannot be fetched", fetched)
+        raise UsageError(
+            "HF-SRC-4",
+            f"{self._url} has no branch or tag {revision}",
+            hint="Check its name, and that it was pushed.",
+        )
+
+    def _fetch_id(self, commit: str, *, depth: int) -> str:
+        if depth == 1 and self._git("cat-file", "-e", f"{commit}^{{tree}}").code == 0:
+            return self._commit(commit)
+        goal = f"refs/holdfast/commits/{commit}"
+        fetched = self._git(*_fetch(depth), self._url, f"+{commit}:{goal}", remote=True)
+        if fetched.code != 0:
+            # Some hosts only give what a branch or tag has.
+            branches = ("+refs/heads/*:refs/holdfast/heads/*", "+refs/tags/*:refs/holdfast/tags/*")
+            everything = self._git(*_fetch(_DEPTHS[-1]), self._url, *branches, remote=True)
+            if everything.code != 0:
+                raise self._error(f"commit {commit[:12]} cannot be fetched", everything)
+        return self._commit(commit)
+
+    def _fetch_history(self, commit: str, base: str) -> None:
+        for depth in _DEPTHS:
+            if self._git("merge-base", commit, base).code == 0:
+                return
+            for tip in (commit, base):
+                self._fetch_id(tip, depth=depth)
+        if self._git("merge-base", commit, base).code != 0:
+            raise UsageError(
+                "HF-SRC-4",
+                f"the commits {commit[:12]} and {base[:12]} of {self._url} have no common history",
+                hint="Compare with a commit of the same history.",
+            )
+
+    def _commit(self, reference: str) -> str:
+        answer = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+        commit = answer.out.decode().strip()
+        if answer.code != 0 or (_ID.fullmatch(reference) and commit != reference):
+            raise UsageError(
+                "HF-SRC-4",
+                f"{self._url} has no commit {reference.rpartition('/')[2]}",
+                hint="Check its id, and that it was pushed.",
+            )
+        return commit
+
+    def _git(self, *arguments: str, remote: bool = False, folder: Path | None = None) -> processes.Finished:
+        """Only a request to the host gets the credentials."""
+        settings = _SETTINGS + (self._authorization() if remote else "")
+        where = () if folder is not None else (f"--git-dir={self._folder}",)
+        with processes.OutputBuffer() as buffer:
+            os.write(buffer.number, settings.encode())
+            return processes.run(
+                ("git", *where, *arguments),
+                folder=folder or self._folder,
+                environment={
+                    **self._variables,
+                    "GIT_CONFIG_NOSYSTEM": "1",
+                    "GIT_CONFIG_GLOBAL": f"/dev/fd/{buffer.number}",
+                    "GIT_ATTR_NOSYSTEM": "1",
+                    "GIT_ALLOW_PROTOCOL": self._protocol,
+                    "GIT_TERMINAL_PROMPT": "0",
+                    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes",
+                    "LC_ALL": "C",
+                },
+                seconds=_SECONDS,
+                hand_over=(buffer.number,),
+            )
+
+    def _authorization(self) -> str:
+        if self._credentials is None or self._protocol not in {"https", "http"}:
+            return ""
+        text = self._credentials.reveal().strip()
+        # Every code host takes a token as password, and GitHub needs a user.
+        user = text if ":" in text else f"x-access-token:{text}"
+        value = base64.b64encode(user.encode()).decode()
+        parts = urlsplit(self._url)
+        return f'[http "{parts.scheme}://{parts.netloc}/"]\n  extraHeader = Authorization: Basic {value}\n'
+
+    def _error(self, what: str, answer: processes.Finished) -> Failed:
+        lines = answer.err.decode(errors="replace").strip().splitlines()
+        why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "git gave no reason")
+        return Failed(
+            "HF-SRC-5",
+            f"{self._url}: {what}: {why.partition(':')[2].strip() or why}",
+            hint="Check its address and credentials: holdfast repository list. Redirects are not followed.",
+        )
+
+
+def _fetch(depth: int) -> tuple[str, ...]:
+    return ("fetch", "--quiet", f"--depth={depth}", "--no-tags", "--no-write-fetch-head", "--force")
+
+
+def protocol_of(url: str) -> str:
+    """Of an address that may be registered: `https` or `ssh`; or an error that says what is wrong with it."""
+    why = "it is neither https:// nor SSH"
+    if any(character.isspace() or not character.isprintable() or character == '"' for character in url):
+        why = "it contains a character that does not belong there"
+    elif "://" not in url:
+        if _SCP.fullmatch(url):
+            return "ssh"
+    else:
+        parts = _parts(url)
+        accepts = _PROTOCOLS.get(parts.scheme) if parts is not None else None
+        if parts is not None and accepts is not None and accepts(parts):
+            return parts.scheme
+        if parts is not None and "@" in parts.netloc:
+            why = "it contains a user or a password, which belong in the credentials"
+    # The address itself may contain a secret.
+    raise UsageError(
+        "HF-SRC-3",
+        f"this is not the address of a repository: {why}",
+        hint="Write https://HOST/PATH or git@HOST:PATH.",
+    )
+
+
+_PROTOCOLS: Final[Mapping[str, Callable[[SplitResult], bool]]] = {
+    "https": lambda parts: bool(parts.hostname) and parts.username is None and parts.password is None,
+    # Only on this machine.
+    "http": lambda parts: is_local_address(parts.hostname or "") and parts.username is None,
+    "ssh": lambda parts: not (parts.hostname or "-").startswith("-") and parts.password is None,
+}
+
+
+def _parts(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
