@@ -1,8 +1,13 @@
-"""GitHub's API for comments on pull requests, as far as Holdfast uses it."""
+"""GitHub's API for comments on pull requests, and its webhook, as far as Holdfast uses them."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,9 +20,73 @@ _LIST = re.compile(rf"{_REPOSITORY}/issues/(\d+)/comments\Z")
 _ONE = re.compile(rf"{_REPOSITORY}/issues/comments/(\d+)\Z")
 _PULL = re.compile(rf"{_REPOSITORY}/pulls/(\d+)\Z")
 _COMMIT = re.compile(rf"{_REPOSITORY}/commits/(\w+)/pulls\Z")
+_PERMISSION = re.compile(rf"{_REPOSITORY}/collaborators/([\w-]+)/permission\Z")
+_COMPARE = re.compile(rf"{_REPOSITORY}/compare/(\w+)\.\.\.(\w+)\Z")
+_REACTION = re.compile(rf"{_REPOSITORY}/issues/comments/(\d+)/reactions\Z")
+_STATUS = re.compile(rf"{_REPOSITORY}/statuses/(\w+)\Z")
+
+
+@dataclass(kw_only=True)
+class MadeRequest:
+    """A pull request as GitHub describes it."""
+
+    head: str = "a" * 40
+    base: str = "b" * 40
+    branch: str = "main"
+    head_repository: str | None = "acme/infra"
+    state: str = "open"
+    merged: bool = False
+    merge_commit: str | None = None
+    mergeable_state: str = "clean"
+
+    def document(self, number: int, at: str = "") -> dict[str, Any]:
+        repo = {"full_name": self.head_repository} if self.head_repository else None
+        return {
+            "number": number,
+            "state": self.state,
+            "updated_at": at,
+            "merged": self.merged,
+            "merge_commit_sha": self.merge_commit,
+            "mergeable_state": self.mergeable_state,
+            "head": {"sha": self.head, "repo": repo},
+            "base": {"sha": self.base, "ref": self.branch, "repo": {"full_name": "acme/infra"}},
+        }
+
+
+def event_headers(body: bytes, secret: str, *, event: str, delivery: str) -> dict[str, str]:
+    """As GitHub sends them."""
+    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {
+        "content-type": "application/json",
+        "x-github-event": event,
+        "x-github-delivery": delivery,
+        "x-hub-signature-256": f"sha256={signature}",
+    }
+
+
+def request_event(request: MadeRequest, number: int, action: str, *, at: str, sender: str = "ada") -> bytes:
+    return _event(action, sender, {"pull_request": request.document(number, at)})
+
+
+def comment_event(number: int, text: str, *, at: str, sender: str = "ada", id_: int = 99) -> bytes:
+    user = {"login": sender, "type": "User"}
+    comment = {"id": id_, "body": text, "created_at": at, "user": user}
+    return _event("created", sender, {"issue": {"number": number, "pull_request": {}}, "comment": comment})
+
+
+def _event(action: str, sender: str, rest: dict[str, Any]) -> bytes:
+    known = {"action": action, "sender": {"login": sender}, "repository": {"full_name": "acme/infra"}}
+    return json.dumps({**known, **rest}).encode()
 
 
 class GithubServer(HostServer):
+    def __init__(self, *, author: str | None = None) -> None:
+        super().__init__(author=author)
+        self.requests: dict[int, MadeRequest] = {}
+        self.permissions: dict[str, str] = {"ada": "write"}
+        self.reactions: list[tuple[int, str]] = []
+        self.statuses: dict[str, list[tuple[str, str]]] = {}
+
     def asks_who(self, path: str) -> bool:
         return path.endswith("/graphql")
 
@@ -38,8 +107,22 @@ class GithubServer(HostServer):
             return self.rewritten(int(found[1]), call.body["body"])
         if (found := _PULL.match(path)) is not None:
             number = int(found[1])
+            if number in self.requests:
+                return 200, {}, self.requests[number].document(number)
             return 200, {}, {"number": number, "state": "closed" if number in self.closed else "open"}
         if (found := _COMMIT.match(path)) is not None:
             merged = self.merged.get(found[1])
             return 200, {}, [{"number": merged, "state": "closed"}] if merged else []
-        return 404, {}, {"message": "Not Found"}
+        return next(self._of_webhook(call, path), (404, {}, {"message": "Not Found"}))
+
+    def _of_webhook(self, call: Call, path: str) -> Iterator[Answer]:
+        if (found := _PERMISSION.match(path)) is not None and found[1] in self.permissions:
+            yield 200, {}, {"permission": self.permissions[found[1]]}
+        if (found := _COMPARE.match(path)) is not None:
+            yield 200, {}, {"merge_base_commit": {"sha": found[1]}}
+        if (found := _REACTION.match(path)) is not None:
+            self.reactions.append((int(found[1]), call.body["content"]))
+            yield 201, {}, {}
+        if (found := _STATUS.match(path)) is not None:
+            self.statuses.setdefault(found[1], []).append((call.body["state"], call.body["description"]))
+            yield 201, {}, {}

@@ -23,7 +23,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     name: str
     """A person's login, or the subject of a CI token."""
     kind: str
-    """`token`, `oidc` or `run`."""
+    """`token`, `oidc`, `webhook` or `run`."""
     role: Role
     tenant: str = DEFAULT_TENANT
     """`*`: all tenants; only the first admin token has it."""
@@ -32,7 +32,7 @@ class Principal(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     """States that a run may read beside its own."""
     claims: Mapping[str, str] = field(default_factory=dict)
-    """What the issuer of a CI token verified."""
+    """What the issuer of a CI token, or a signed webhook, says."""
 
     @property
     def subject(self) -> str:
@@ -40,6 +40,7 @@ class Principal(Struct, frozen=True, kw_only=True):
 
         The name of a token is that of its person in the tenant: only who may create all tokens with this name
         may create another (`TokenRows.name_is_free`). Without a name of its own it stands for itself.
+        A user of a code host is the person whose tokens have the name `github:LOGIN`.
         """
         if self.kind == RUN:
             return self.claims.get("subject", f"run:{self.id}")

@@ -34,8 +34,11 @@ from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
 from holdfast.server.routes.states import states_router
 from holdfast.server.routes.store import store_router
 from holdfast.server.routes.tokens import tokens_router
+from holdfast.server.routes.webhooks import webhooks_router
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
+from holdfast.store.server_runs.sources import RepositoryRows
+from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
@@ -89,6 +92,7 @@ def create_api(parts: ServerParts) -> Litestar:
             states_router(),
             store_router(stores, rows, largest=limits.state_size),
             list_entries,
+            webhooks_router(),
             _state_mount(parts, rows, authenticator, audit, on_fault),
         ],
         dependencies=_dependencies(parts, {"rows": rows, "stores": stores, "audit": audit}, authenticator),
@@ -135,6 +139,8 @@ def _dependencies(
         "federation": parts.federation,
         "authenticator": authenticator,
         "readiness": readiness,
+        "webhooks": WebhookRows(parts.database),
+        "repositories": RepositoryRows(parts.database),
     }
     provided = {name: Provide(_constant(value), sync_to_thread=False) for name, value in values.items()}
     return {**provided, "principal": Provide(_principal, sync_to_thread=False)}

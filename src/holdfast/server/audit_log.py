@@ -19,6 +19,7 @@ _BECAUSE = {
     "token": "a token of the server",
     "oidc": "a CI token, verified with the keys of its issuer",
     "run": "the token of a run",
+    "webhook": "a signed webhook of the code host",
 }
 
 

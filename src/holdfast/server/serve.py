@@ -33,6 +33,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.secrets.keys import KEY_SIZE, Key
 from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
+from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
@@ -40,8 +41,12 @@ from holdfast.server.log import configure_log
 from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
+from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
+from holdfast.store.server_runs.rows import ChangeRows
+from holdfast.store.server_runs.sources import SourceRows
+from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock, files
@@ -116,7 +121,15 @@ def serve(
             log=log,
             rotation=rotation,
         )
-        with hold_upkeep(upkeep):
+        webhooks = WebhookWork(
+            rows=WebhookRows(database),
+            changes=ChangeRows(database),
+            sources=SourceRows(database),
+            stores=TenantStores(database, key, older_keys),
+            environment=environment,
+            log=log,
+        )
+        with hold_upkeep(upkeep), hold_webhooks(webhooks):
             server.run(sockets=[listening])
         log.info("stopped")
 

@@ -24,6 +24,7 @@ STATES = "/api/v1/states/{state_id:str}"
 VERSION = f"{STATES}/versions/{{number:int}}"
 STORE = "/api/v1/store"
 BLOB = f"{STORE}/blobs/{{name:path}}"
+WEBHOOK = "/api/v1/repositories/{repository:str}/webhook"
 ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
@@ -62,6 +63,10 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", f"{STORE}/approvals"): Permission.APPROVE,
     ("POST", f"{STORE}/authors"): Permission.PLAN,
     ("POST", f"{STORE}/exchange"): Permission.OPEN_PLAN,
+    ("POST", "/api/v1/hooks/{host:str}/{repository:str}"): None,
+    ("PUT", WEBHOOK): Permission.ADMINISTER,
+    ("GET", WEBHOOK): Permission.ADMINISTER,
+    ("DELETE", WEBHOOK): Permission.ADMINISTER,
     ("GET", "/state"): Permission.READ_STATE,
     ("HEAD", "/state"): Permission.READ_STATE,
     ("POST", "/state"): Permission.WRITE_STATE,
@@ -157,6 +162,8 @@ def _status(server: MadeServer, method: str, path: str, token: str | None) -> in
         .replace("{number:int}", "1")
         .replace("{token_id:str}", "none")
         .replace("{name:path}", "records/none")
+        .replace("{host:str}", "github")
+        .replace("{repository:str}", "none")
     )
     address = "/state/some/state" if path == "/state" else address
     document = {"ID": "one"} if method == "UNLOCK" else {} if path != "/state" else None

@@ -143,7 +143,7 @@ class GithubApi:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": _VERSION}
         authorization = ("Authorization", "Bearer ", token_of(run))
         self.client = HostClient(run.api, headers, authorization, environment, limits)
-        self._repository = f"{run.api}/repos/{run.repository}"
+        self.repository = f"{run.api}/repos/{run.repository}"
 
     def author(self) -> str:
         """A workflow's token cannot read `/user`, but can query `viewer`."""
@@ -160,22 +160,22 @@ class GithubApi:
 
     def comments(self, pull_request: int) -> Iterator[Comment]:
         """Without those of deleted users, which have no author."""
-        for item in self.client.pages(f"{self._repository}/issues/{pull_request}/comments?per_page=100"):
+        for item in self.client.pages(f"{self.repository}/issues/{pull_request}/comments?per_page=100"):
             match item:
                 case {"id": int(id_), "body": str(body), "user": {"login": str(login)}}:
                     yield Comment(id=id_, author=login, body=body)
 
     def create(self, pull_request: int, body: str) -> bool:
-        return self.client.create(f"{self._repository}/issues/{pull_request}/comments", {"body": body})
+        return self.client.create(f"{self.repository}/issues/{pull_request}/comments", {"body": body})
 
     def update(self, pull_request: int, comment: int, body: str) -> None:  # noqa: ARG002 - other hosts need it
-        self.client.request("PATCH", f"{self._repository}/issues/comments/{comment}", {"body": body})
+        self.client.request("PATCH", f"{self.repository}/issues/comments/{comment}", {"body": body})
 
     def is_open(self, pull_request: int) -> bool:
-        return self.client.field(f"{self._repository}/pulls/{pull_request}", "state") == "open"
+        return self.client.field(f"{self.repository}/pulls/{pull_request}", "state") == "open"
 
     def merged_with(self, commit: str) -> int | None:
-        requests = self.client.request("GET", f"{self._repository}/commits/{commit}/pulls")
+        requests = self.client.request("GET", f"{self.repository}/commits/{commit}/pulls")
         return first_number(requests, "number")
 
 

@@ -14,21 +14,21 @@ from holdfast.system import clock
 if TYPE_CHECKING:
     from holdfast.database.database import Database
 
-_REPOSITORY_COLUMNS: Final = "id, tenant, name, url, branch, credentials, created, created_by"
+REPOSITORY_COLUMNS: Final = "id, tenant, name, url, branch, credentials, created, created_by"
 _SOURCE_COLUMNS: Final = (
     "id, tenant, kind, repository, wanted, revision, base, digest, size, created, created_by, expires"
 )
 _ADD_REPOSITORY: Final = f"""
 insert into repositories (id, tenant, name, url, branch, credentials, created_by)
 values (%(id)s, %(tenant)s, %(name)s, %(url)s, %(branch)s, %(credentials)s, %(by)s)
-on conflict (tenant, name) do nothing returning {_REPOSITORY_COLUMNS}
+on conflict (tenant, name) do nothing returning {REPOSITORY_COLUMNS}
 """  # noqa: S608 - our own column names
 _REPOSITORY: Final = f"""
-select {_REPOSITORY_COLUMNS} from repositories where tenant = %(tenant)s and (id = %(id)s or name = %(id)s)
+select {REPOSITORY_COLUMNS} from repositories where tenant = %(tenant)s and (id = %(id)s or name = %(id)s)
 order by id = %(id)s desc limit 1
 """  # noqa: S608 - our own column names
 _REPOSITORIES: Final = f"""
-select {_REPOSITORY_COLUMNS} from repositories
+select {REPOSITORY_COLUMNS} from repositories
 where tenant = %(tenant)s and id > %(after)s order by id limit %(limit)s
 """  # noqa: S608 - our own column names
 _ADD_SOURCE: Final = f"""

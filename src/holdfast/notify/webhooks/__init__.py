@@ -1,0 +1,1 @@
+"""Webhooks of code hosts: what an event asks for, and what is done about it."""

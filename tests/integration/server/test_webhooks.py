@@ -1,0 +1,363 @@
+"""Events of a code host start plans and applies, which end as comments. Real server, real database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import msgspec
+import pytest
+from github_server import GithubServer, MadeRequest, Misbehaviour, comment_event, event_headers, request_event
+from server_made import KEY, Answer, ListLog, MadeServer, made_server
+
+from holdfast.database.database import Database
+from holdfast.identity.principal import DEFAULT_TENANT
+from holdfast.identity.roles import Role
+from holdfast.notify.hosts.client import RetryLimits
+from holdfast.notify.report import ChangeReport, StackReport
+from holdfast.server.audit_log import TenantStores
+from holdfast.server.webhooks import WebhookWork, hold_webhooks
+from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
+from holdfast.store.server_runs.rows import Change, ChangeRows, NewRun
+from holdfast.store.server_runs.sources import Repository, RepositoryRows, SourceRows
+from holdfast.store.server_runs.webhooks import WebhookRows, report_name
+from holdfast.system import clock
+from holdfast.system.environment import Environment
+
+TOKEN = "ghs_good"
+OLD, NEW, MERGE = "a" * 40, "c" * 40, "d" * 40
+
+
+class Made:
+    """A registered repository with a webhook, its code host, and a worker that only writes rows."""
+
+    def __init__(self, server: MadeServer, github: GithubServer, **settings: Any) -> None:
+        self.server, self.github, self.database = server, github, server.database
+        self.request = github.requests[7] = MadeRequest()
+        repositories = RepositoryRows(self.database)
+        added = repositories.add(
+            DEFAULT_TENANT,
+            name="infra",
+            url="https://git.example/infra",
+            branch="main",
+            credentials=None,
+            by="t",
+        )
+        assert added is not None
+        self.repository: Repository = added
+        document = {"project": "acme/infra", "token": TOKEN, "api": github.api, **settings}
+        answer = server.send("PUT", "/api/v1/repositories/infra/webhook", document)
+        assert answer.status == 200, answer
+        self.path, self.secret = answer.document["path"], answer.document["secret"]
+        self.changes, self.stores = ChangeRows(self.database), TenantStores(self.database, KEY)
+        self.log = ListLog()
+        self.work = WebhookWork(
+            rows=WebhookRows(self.database),
+            changes=self.changes,
+            sources=SourceRows(self.database),
+            stores=self.stores,
+            environment=Environment({}),
+            log=self.log,
+            limits=lambda: RetryLimits(5.0, pause=lambda _: None),
+        )
+        worker = NewWorker(host="here", slot=1, version="1")
+        WorkerRows(self.database).register(worker)
+        self.claiming = Claiming(self.database, worker)
+        self._deliveries = count(1)
+
+    def send(self, body: bytes, event: str = "pull_request", **headers: str) -> Answer:
+        signed = event_headers(body, self.secret, event=event, delivery=f"delivery-{next(self._deliveries)}")
+        return self.server.send("POST", self.path, body=body, headers={**signed, **headers}, token=None)
+
+    def push(self, action: str = "synchronize", *, minutes: float = 10) -> list[Change]:
+        answer = self.send(request_event(self.request, 7, action, at=_ago(minutes)))
+        assert answer.status == 202, answer
+        return self.act()
+
+    def comment(self, text: str, *, sender: str = "ada", minutes: float = 0) -> list[Change]:
+        """The changes that it starts."""
+        before = {change.id for change in self.all}
+        body = comment_event(7, text, at=_ago(minutes), sender=sender, id_=next(self._deliveries))
+        assert self.send(body, "issue_comment").status == 202
+        return [change for change in self.act() if change.id not in before]
+
+    def act(self) -> list[Change]:
+        while self.work.run():
+            pass
+        return self.all
+
+    @property
+    def all(self) -> list[Change]:
+        """Oldest first."""
+        return list(reversed(self.changes.list(DEFAULT_TENANT)))
+
+    @property
+    def replies(self) -> list[str]:
+        return self.github.bodies(7)
+
+    def execute(self, statuses: dict[str, str], *, report: bool = False) -> Change:
+        """As a worker: the next change, with these results."""
+        change = self.claiming.claim()
+        assert change is not None
+        change = self.claiming.add_runs(change.id, change.fence, [NewRun(stack=stack) for stack in statuses])
+        assert change is not None
+        for number, run in enumerate(change.runs):
+            mine = (change.id, change.fence, run.id)
+            assert self.claiming.set_phase(*mine, RunPhase.PLANNING)
+            status = statuses[run.stack]
+            self.claiming.set_phase(*mine, RunPhase.DONE, status=status, digest=f"{number}" * 64)
+        if report:
+            stacks = tuple(StackReport(name=name, status=status) for name, status in statuses.items())
+            written = ChangeReport(operation=change.operation.value, headline="of the worker", stacks=stacks)
+            blobs = self.stores.of(DEFAULT_TENANT).encrypted
+            blobs.write(report_name(change.id), msgspec.json.encode(written))
+        self.claiming.finish(change.id, change.fence)
+        self.act()
+        finished = self.changes.of(change.id)
+        assert finished is not None
+        return finished
+
+    def show_earlier(self) -> None:
+        """As if the comments were written some minutes ago."""
+        with self.database.transaction() as connection:
+            connection.execute("update webhook_changes set reported_at = now() - interval '5 minutes'")
+
+
+def _ago(minutes: float) -> str:
+    return (clock.now() - timedelta(minutes=minutes)).isoformat()
+
+
+@pytest.fixture
+def server(database: Database) -> Iterator[MadeServer]:
+    with made_server(database) as server:
+        yield server
+
+
+@pytest.fixture
+def github() -> Iterator[GithubServer]:
+    with GithubServer() as github:
+        yield github
+
+
+@pytest.fixture
+def made(server: MadeServer, github: GithubServer) -> Made:
+    return Made(server, github)
+
+
+def test_a_forged_event_is_refused_like_one_of_an_unknown_repository(made: Made) -> None:
+    body = request_event(made.request, 7, "opened", at=_ago(1))
+    forged = event_headers(body, "another secret", event="pull_request", delivery="1")
+    refused = [
+        made.send(body, **{"x-hub-signature-256": forged["x-hub-signature-256"]}),
+        made.send(body, **{"x-hub-signature-256": "sha256=é"}),
+        made.server.send("POST", made.path, body=body, token=None),
+        made.server.send("POST", "/api/v1/hooks/github/none", body=body, headers=forged, token=None),
+        made.server.send(
+            "POST", made.path.replace("github", "gitlab"), body=body,
+            headers=event_headers(body, made.secret, event="pull_request", delivery="1"), token=None,
+        ),
+    ]  # fmt: skip
+    assert {answer.problem["code"] for answer in refused} == {"HF-WEBHOOK-1"}
+    assert len({answer.body for answer in refused}) == 1
+    assert not made.act()
+
+
+def test_an_event_is_accepted_once_also_under_another_delivery_id(made: Made) -> None:
+    body = request_event(made.request, 7, "opened", at=_ago(1))
+    assert made.send(body).document == {"version": 1, "status": "accepted"}
+    again = made.send(body)
+    assert (again.status, again.document["status"]) == (200, "known")
+    other = request_event(made.request, 7, "reopened", at=_ago(1))
+    assert made.send(other, **{"x-github-delivery": "delivery-1"}).document["status"] == "known"
+    assert len(made.act()) == 1
+    old = request_event(made.request, 7, "opened", at=_ago(8 * 24 * 60))
+    assert made.send(old).problem["code"] == "HF-WEBHOOK-4"
+    assert made.work.rows.remove_old() == 0
+    with made.database.transaction() as connection:
+        connection.execute("update webhook_events set done = now() - interval '11 days'")
+    assert made.work.rows.remove_old() == 1
+
+
+def test_other_events_and_other_repositories_do_nothing(made: Made) -> None:
+    assert made.send(b"{}", "ping").status == 204
+    assert made.send(b"{}").problem["code"] == "HF-WEBHOOK-2"
+    foreign = request_event(made.request, 7, "opened", at=_ago(1)).replace(b"acme/infra", b"acme/other")
+    assert made.send(foreign).problem["code"] == "HF-WEBHOOK-3"
+    form = made.send(b"payload={}", **{"content-type": "application/x-www-form-urlencoded"})
+    assert form.status == 415
+    assert not made.act()
+
+
+def test_a_pull_request_is_planned_and_a_newer_commit_supersedes_the_plan(made: Made) -> None:
+    (first,) = made.push("opened")
+    assert (first.operation, first.phase) == (Operation.PLAN, ChangePhase.QUEUED)
+    assert (first.requester.name, first.requester.role) == ("github:ada", Role.PLANNER)
+    assert first.reason == "acme/infra#7"
+    source = made.work.sources.of(first.source)
+    assert source is not None
+    assert (source.wanted, source.base, source.repository) == (OLD, "b" * 40, made.repository.id)
+    assert made.github.statuses[OLD] == [("pending", "Planning …")]
+
+    made.request.head = NEW
+    first, second = made.push()
+    assert (first.phase, first.runs, first.cancelled_by) == (
+        ChangePhase.DONE, (), "a newer event of pull request 7",
+    )  # fmt: skip
+    assert second.phase is ChangePhase.QUEUED
+    assert made.push(minutes=9) == [first, second]  # An older event that arrives late.
+
+    made.execute({"prod/network": "planned", "prod/db": "unchanged"}, report=True)
+    (comment,) = made.replies
+    assert comment.startswith("## ✅ May be merged")
+    assert "of the worker" in comment
+    assert "commit `cccccccccc`" in comment
+    assert [state for state, _ in made.github.statuses[NEW]] == ["pending", "success"]
+
+
+def test_a_comment_applies_exactly_the_plans_that_were_shown(made: Made) -> None:
+    made.push("opened")
+    plan = made.execute({"prod/network": "planned", "dev/db": "unchanged", "prod/db": "waiting"})
+    made.show_earlier()
+    (apply,) = made.comment("holdfast apply")
+    assert (apply.operation, apply.requester.name, apply.requester.role) == (
+        Operation.APPLY, "github:ada", Role.OPERATOR,
+    )  # fmt: skip
+    assert apply.source == plan.source
+    assert {run.stack: run.retried_from for run in apply.runs} == {
+        run.stack: run.id for run in plan.runs if run.stack.startswith("prod/")
+    }
+    assert made.github.reactions[-1][1] == "eyes"
+    assert made.comment("holdfast apply") == []
+    assert "is not finished" in made.replies[-1]
+
+    made.execute(dict.fromkeys(("prod/network", "prod/db"), "applied"))
+    assert len(made.replies) == 3
+    assert made.replies[-1].startswith("## ✅ Applied")
+    assert made.github.statuses[OLD][-1][0] == "success"
+
+
+def test_a_plan_of_an_older_commit_is_not_applied(made: Made) -> None:
+    made.push("opened")
+    made.execute({"prod/network": "planned"})
+    assert made.comment("holdfast apply", minutes=1) == []
+    assert "the plan changed while you wrote" in made.replies[-1]
+    made.show_earlier()
+    made.request.head = NEW
+    assert made.comment("holdfast apply") == []
+    assert "the plan is for commit `aaaaaaaaaa`, and the newest is `cccccccccc`" in made.replies[-1]
+    made.request.head, made.request.mergeable_state = OLD, "blocked"
+    assert made.comment("holdfast apply") == []
+    assert "a required review or check is missing" in made.replies[-1]
+    made.request.mergeable_state = "clean"
+    assert len(made.comment("holdfast apply")) == 1
+
+
+def test_a_stranger_cannot_plan_apply_or_make_it_talk(made: Made) -> None:
+    made.push("opened")
+    made.execute({"prod/network": "planned"})
+    made.show_earlier()
+    made.github.permissions["reader"] = "read"
+    shown = made.replies
+    for sender in ("mallory", "reader", "../../../user"):
+        for text in ("holdfast plan", "holdfast apply", "holdfast help"):
+            assert made.comment(text, sender=sender) == []
+    assert made.replies == shown
+    assert {content for _, content in made.github.reactions} == {"confused"}
+
+
+def test_a_listed_user_needs_no_permission_on_the_host(server: MadeServer, github: GithubServer) -> None:
+    made = Made(server, github, users=["Carol"])
+    (plan,) = made.comment("holdfast plan", sender="carol")
+    assert plan.requester.name == "github:carol"
+
+
+def test_a_fork_is_planned_after_a_member_asked_for_this_commit(made: Made) -> None:
+    made.request.head_repository = "mallory/infra"
+    assert made.push("opened", minutes=30) == []
+    assert "comes from a fork" in made.replies[-1]
+    assert made.push(minutes=29) == []
+    assert made.comment("holdfast plan", sender="mallory") == []
+    made.request.head = NEW  # Pushed while the reviewer wrote; the event has not arrived.
+    assert made.comment("holdfast plan", minutes=20) == []
+    assert "arrived after your comment" in made.replies[-1]
+    assert len(made.comment("holdfast plan", minutes=5)) == 1
+    made.request.head_repository = None  # The fork was deleted.
+    assert made.push(minutes=4) == made.all
+    assert len(made.all) == 1
+
+
+def test_a_merge_is_applied_if_the_repository_is_set_to(server: MadeServer, github: GithubServer) -> None:
+    made = Made(server, github, apply="on_merge", stacks=["prod/*"])
+    made.push("opened")
+    made.request.state, made.request.merged, made.request.merge_commit = "closed", True, MERGE
+    plan, apply = made.push("closed")
+    assert plan.cancel is not None
+    assert (apply.operation, apply.requester.role, apply.requester.stacks) == (
+        Operation.APPLY, Role.CI, ("prod/*",),
+    )  # fmt: skip
+    source = made.work.sources.of(apply.source)
+    assert source is not None
+    assert (source.wanted, source.base) == (MERGE, "b" * 40)
+
+
+def test_a_closed_pull_request_ends_its_plan(made: Made) -> None:
+    made.push("opened")
+    made.request.state = "closed"
+    (plan,) = made.push("closed")
+    assert plan.phase is ChangePhase.DONE
+    assert made.replies == []
+
+
+def test_a_host_that_fails_is_asked_again_and_fails_nothing(made: Made) -> None:
+    made.github.to_come = [Misbehaviour(method="GET", status=400)]
+    assert made.push("opened") == []
+    assert made.log.lines[-1]["reason"] == "the code host answered 400"
+    _forward(made, "webhook_events")
+    assert len(made.act()) == 1
+    made.github.to_come = [Misbehaviour(method="POST", status=422)]
+    made.execute({"prod/network": "failed"})
+    assert made.replies == []
+    _forward(made, "webhook_changes")
+    made.act()
+    assert made.replies[0].startswith("## ⛔ Do not merge")
+    assert made.github.statuses[OLD][-1][0] == "failure"
+
+
+def _forward(made: Made, table: str) -> None:
+    with made.database.transaction() as connection:
+        connection.execute(f"update {table} set next_try = now()")  # noqa: S608 - a name of ours
+
+
+def test_an_event_is_acted_on_by_the_thread_of_a_server(made: Made) -> None:
+    assert made.send(request_event(made.request, 7, "opened", at=_ago(1))).status == 202
+    with hold_webhooks(made.work, interval=0.01):
+        while not made.all or OLD not in made.github.statuses:
+            clock.pause(0.01)
+
+
+def test_settings_show_no_secret_and_belong_to_their_tenant(made: Made) -> None:
+    path = "/api/v1/repositories/infra/webhook"
+    shown = made.server.send("GET", path)
+    assert shown.document["secret"] is None
+    assert TOKEN.encode() not in shown.body
+    other = made.server.token(Role.ADMIN, tenant="other")
+    assert made.server.send("GET", path, token=other).status == 404
+    local = made.server.token(Role.ADMIN)
+    document = {"project": "acme/infra", "token": "t", "api": "http://127.0.0.1:1"}
+    assert made.server.send("PUT", path, document, token=local).status == 422
+    assert made.server.send("PUT", path, {**document, "host": "none"}).status == 422
+    kept = made.server.send("PUT", path, {**document, "secret": "0123456789abcdef"})
+    assert kept.document["secret"] is None
+    with made.database.transaction() as connection:
+        stored = connection.execute("select data from blobs where name like 'server/webhooks/%'").fetchall()
+    assert stored
+    assert all(b"0123456789abcdef" not in row[0] for row in stored)
+    lines = made.server.send("GET", "/api/v1/audit").document["entries"]
+    assert json.dumps(lines).count("webhook-set") == 2
+    assert made.server.send("DELETE", path).status == 204
+    assert made.server.send("GET", path).problem["code"] == "HF-WEBHOOK-5"
+    assert made.send(b"{}", "ping").status == 403
