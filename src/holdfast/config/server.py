@@ -93,6 +93,7 @@ class OidcRule(Section, frozen=True, kw_only=True):
 class ServerLimits(Section, frozen=True, kw_only=True):
     request_size: int = key(Size(), "The largest request of the API, apart from states.", default="4MB")
     state_size: int = key(Size(), "The largest state.", default="256MiB")
+    upload_size: int = key(Size(), "The largest upload of code, compressed.", default="64MiB")
     receiving: int = key(Size(), "Memory for requests that are being received.", default="1GiB")
     request_time: float = key(
         Duration(maximum=3600.0), "How long the body of a request may take to arrive.", default="5m"
@@ -108,6 +109,16 @@ class ServerLimits(Section, frozen=True, kw_only=True):
     requests: int = key(Integer(1, 100_000), "Requests at the same time.", default=1000)
     failed_logins: int = key(Integer(1, 100_000), "Wrong tokens in a minute from one address.", default=20)
     exchanges: int = key(Integer(1, 100_000), "CI tokens exchanged in a minute per address.", default=120)
+
+
+class ServerRunSettings(Section, frozen=True, kw_only=True):
+    limit: int | None = key(
+        Integer(1, 100_000), "Changes that run at the same time, on all workers together.", default=None
+    )
+    per_environment: Mapping[str, int] = key(
+        Names(Integer(1, 100_000), r"[^\x00-\x1f]+", "the name of an environment"),
+        "The same for single environments, such as `prod: 1`.",
+    )
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
@@ -130,6 +141,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         ListOf(OidcRule), "Which CI tokens are exchanged for tokens of the server, and for which."
     )
     backups: BackupSettings = key(BackupSettings, "How many versions of a state are kept.")
+    runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
 
 

@@ -31,12 +31,19 @@ from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
+from holdfast.server.routes.run_log import run_log
+from holdfast.server.routes.runs import runs_router
+from holdfast.server.routes.sources import sources_router
 from holdfast.server.routes.states import states_router
 from holdfast.server.routes.store import store_router
 from holdfast.server.routes.tokens import tokens_router
 from holdfast.server.routes.webhooks import webhooks_router
+from holdfast.server.routes.workers import list_workers
+from holdfast.server.run_events import RunEvents
+from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
+from holdfast.store.server_runs.claiming import WorkerRows
 from holdfast.store.server_runs.sources import RepositoryRows
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import StateCipher
@@ -77,6 +84,9 @@ def create_api(parts: ServerParts) -> Litestar:
     rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
     stores = TenantStores(parts.database, parts.key, parts.older_keys)
     audit = ServerAudit(stores, Redactor())
+    events = RunEvents(parts.database)
+    known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
+    known["requests"] = RunRequests(parts.database, stores, audit)
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""
@@ -93,9 +103,14 @@ def create_api(parts: ServerParts) -> Litestar:
             store_router(stores, rows, largest=limits.state_size),
             list_entries,
             webhooks_router(),
+            runs_router(),
+            run_log,
+            sources_router(largest=limits.upload_size),
+            list_workers,
             _state_mount(parts, rows, authenticator, audit, on_fault),
         ],
-        dependencies=_dependencies(parts, {"rows": rows, "stores": stores, "audit": audit}, authenticator),
+        dependencies=_dependencies(parts, known, authenticator),
+        on_shutdown=[events.close],
         guards=[authenticator.authorize],
         before_request=_require_json,
         middleware=[request_metrics().middleware],
@@ -136,6 +151,7 @@ def _dependencies(
     values: dict[str, object] = {
         **known,
         "tokens": TokenRows(parts.database),
+        "workers": WorkerRows(parts.database),
         "federation": parts.federation,
         "authenticator": authenticator,
         "readiness": readiness,

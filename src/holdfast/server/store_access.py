@@ -39,6 +39,7 @@ from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.retention import MAX_RUN_AGE
 from holdfast.store.run_records import HEARTBEAT, IMPORTS_FOR, TAIL
 from holdfast.store.run_store import IDENTITY, RunStore
+from holdfast.store.server_runs.contents import FOLDER as SERVER_CONTENTS
 from holdfast.store.server_states.blobs import LOCKS, VERSIONS, StateBlobs
 from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.locks import (
@@ -63,9 +64,9 @@ _SMALL: Final = 1 << 18
 
 
 class _Rule(NamedTuple):
-    read: Permission = Permission.READ
+    read: Permission | None = Permission.READ
     write: Permission | None = Permission.RUN
-    """None: a route of its own writes it, or nothing does."""
+    """None: only the server itself, or a route of its own."""
     of_state: bool = False
     """It belongs to the state of its stack too."""
 
@@ -92,6 +93,8 @@ _RULES: Final = {
     f"runs/{TAIL}": _OUTPUT,
     "runs/secrets": _OUTPUT,
     "runs/key": _Rule(read=Permission.READ_STATE, write=None),
+    # Uploads, variables and plans of runs on the server.
+    SERVER_CONTENTS: _Rule(read=None, write=None),
 }
 """By the first part of a name; `audit/marks` by two; in the folder of a run also by the last part."""
 

@@ -23,6 +23,7 @@ OTHER = "other"
 STATES = "/api/v1/states/{state_id:str}"
 VERSION = f"{STATES}/versions/{{number:int}}"
 STORE = "/api/v1/store"
+RUN = "/api/v1/runs/{run_id:str}"
 BLOB = f"{STORE}/blobs/{{name:path}}"
 WEBHOOK = "/api/v1/repositories/{repository:str}/webhook"
 ROUTES: dict[tuple[str, str], Permission | None] = {
@@ -67,6 +68,25 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("PUT", WEBHOOK): Permission.ADMINISTER,
     ("GET", WEBHOOK): Permission.ADMINISTER,
     ("DELETE", WEBHOOK): Permission.ADMINISTER,
+    ("POST", "/api/v1/uploads"): Permission.PLAN,
+    ("POST", "/api/v1/repositories"): Permission.ADMINISTER,
+    ("GET", "/api/v1/repositories"): Permission.ADMINISTER,
+    ("DELETE", "/api/v1/repositories/{repository_id:str}"): Permission.ADMINISTER,
+    ("GET", "/api/v1/workers"): Permission.READ,
+    ("POST", "/api/v1/runs"): Permission.PLAN,
+    ("GET", "/api/v1/runs"): Permission.READ,
+    ("POST", "/api/v1/changes"): Permission.PLAN,
+    ("GET", "/api/v1/changes/{change_id:str}"): Permission.READ,
+    ("POST", "/api/v1/changes/{change_id:str}/cancel"): Permission.PLAN,
+    ("GET", RUN): Permission.READ,
+    ("GET", f"{RUN}/plan"): Permission.READ_PLAN,
+    ("GET", f"{RUN}/log"): Permission.READ_PLAN,
+    ("POST", f"{RUN}/approve"): Permission.APPROVE,
+    ("POST", f"{RUN}/reject"): Permission.APPROVE,
+    ("POST", f"{RUN}/override"): Permission.APPROVE,
+    ("POST", f"{RUN}/cancel"): Permission.PLAN,
+    ("POST", f"{RUN}/retry"): Permission.PLAN,
+    ("POST", f"{RUN}/reconcile"): Permission.RUN,
     ("GET", "/state"): Permission.READ_STATE,
     ("HEAD", "/state"): Permission.READ_STATE,
     ("POST", "/state"): Permission.WRITE_STATE,
@@ -161,6 +181,9 @@ def _status(server: MadeServer, method: str, path: str, token: str | None) -> in
         path.replace("{state_id:str}", "none")
         .replace("{number:int}", "1")
         .replace("{token_id:str}", "none")
+        .replace("{run_id:str}", "none")
+        .replace("{change_id:str}", "none")
+        .replace("{repository_id:str}", "none")
         .replace("{name:path}", "records/none")
         .replace("{host:str}", "github")
         .replace("{repository:str}", "none")

@@ -13,7 +13,15 @@ from runs_made import ADA, made_worker, submitted
 from holdfast.database.database import Database
 from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
 from holdfast.store.server_runs.phases import ChangePhase, InvalidPhase, Operation, RunPhase
-from holdfast.store.server_runs.rows import APPLY_PRIORITY, WORK, Change, ChangeRows, NewRun, RunRows
+from holdfast.store.server_runs.rows import (
+    APPLY_PRIORITY,
+    WORK,
+    Change,
+    ChangeRows,
+    NewChange,
+    NewRun,
+    RunRows,
+)
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
 from holdfast.store.server_runs.wakeups import listen
 
@@ -170,6 +178,37 @@ def test_workers_with_labels_take_only_what_fits(database: Database) -> None:
     taken = anything.claim()
     assert taken is not None
     assert taken.id == mixed.id
+
+
+def test_an_apply_waits_until_the_stacks_of_an_earlier_one_are_known(database: Database) -> None:
+    """Two merges: the older commit is not applied over the newer one if its stacks are found later."""
+    repository = RepositoryRows(database).add(
+        "acme", name="infra", url="https://example.com/infra.git", branch="main", credentials=None, by="ada"
+    )
+    assert repository is not None
+    merges = [
+        ChangeRows(database).submit(
+            NewChange(
+                tenant="acme",
+                operation=operation,
+                source=SourceRows(database)
+                .add_commit("acme", repository=repository.id, wanted=None, by="ada")
+                .id,
+                requester=ADA,
+                patterns=("*",),
+            )
+        )
+        for operation in (Operation.APPLY, Operation.APPLY, Operation.PLAN)
+    ]
+    claiming, _ = made_worker(database)
+    first, plan = claiming.claim(), claiming.claim()
+    assert first is not None
+    assert plan is not None
+    assert [first.id, plan.id, claiming.claim()] == [merges[0].id, merges[2].id, None]
+    assert selected(claiming, first, a=None) is not None
+    second = claiming.claim()
+    assert second is not None
+    assert selected(claiming, second, a=None, b=None) is None  # Queued again: the first one has `a`.
 
 
 def test_limits_of_changes_at_the_same_time(database: Database) -> None:

@@ -31,6 +31,7 @@ _DETAILS = {
     "unlocked-writes": ("allowed",),
     **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), ("id", "name", "role", "tenant")),
     **dict.fromkeys(("webhook-set", "webhook-remove"), ("repository", "project", "apply")),
+    **dict.fromkeys(("repository-add", "repository-remove"), ("name", "url")),
 }
 """What is shown of the details of an act."""
 HELP = "Show, verify and export the audit log: who did what, and why."

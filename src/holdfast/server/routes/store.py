@@ -19,18 +19,19 @@ from holdfast import __version__
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission, Role
 from holdfast.identity.token_rows import TokenRows
-from holdfast.kernel.errors import Refused, UsageError
+from holdfast.kernel.errors import UsageError
 from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.server.audit_log import TenantStores, actor_of
 from holdfast.server.claims import no_claim
+from holdfast.server.decisions import add_decision, require_decidable
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
 from holdfast.server.routes.store_audit import append_audit
 from holdfast.server.routes.store_blobs import blobs_router
 from holdfast.server.store_access import StoreAccess
-from holdfast.store.approvals import Approval, ApprovalKind, is_author, is_same_person
+from holdfast.store.approvals import ApprovalKind, is_same_person
 from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD
 from holdfast.store.server_states.changes import StateKey
 from holdfast.store.server_states.locks import caller_of
@@ -201,37 +202,11 @@ def rename_state(principal: Who, rows: Rows, data: JSONBody[Rename]) -> None:
 @post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
 def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewApproval]) -> None:
     """Of the verified caller, now. A plan is not approved by the person who made it."""
-    who = actor_of(principal, address_of(request.scope)).document()
-    store = stores.of(principal.tenant)
+    who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
-    author = store.approvals.author(data.digest)
-    if author is None or not store.approvals.is_recorded(data.digest, stack=data.stack, run=data.run):
-        raise Refused(
-            "HF-APPR-2",
-            f"{data.stack}: run {data.run} did not save this plan, so it cannot be approved",
-            hint=f"Save one: holdfast plan {data.stack} --out DIR, then approve or reject that run.",
-        )
-    if data.kind is ApprovalKind.APPROVAL and is_author(author, who):
-        raise problem(
-            Denial(
-                status=403,
-                code="HF-APPR-3",
-                message=f"{data.stack}: {principal.name} made this plan and cannot approve it",
-                hint="Ask another person to approve it.",
-            )
-        )
-    store.approvals.add(
-        Approval(
-            kind=data.kind,
-            digest=data.digest,
-            stack=data.stack,
-            run=data.run,
-            who=who,
-            reason=data.reason,
-            at=clock.now().isoformat(),
-            until=data.until,
-        )
-    )
+    plan = {"digest": data.digest, "stack": data.stack, "run": data.run}
+    require_decidable(store, who, data.kind, **plan)
+    add_decision(store, who, data.kind, **plan, reason=data.reason, until=data.until)
 
 
 @post("/authors", opt={"permission": Permission.PLAN}, sync_to_thread=True)

@@ -47,7 +47,8 @@ SILENT: Final = 30.0
 ENVIRONMENT: Final = "environment"
 TARGET: Final = "target"
 # No other change works on a stack of this one, or is to do so before it. A run that waits blocks no other.
-# Whether its labels and limits fit is only known once its stacks are selected.
+# An apply also waits until the stacks of earlier applies from its repository are known.
+# Whether labels and limits fit is only known once the stacks of a change are selected.
 _ELIGIBLE: Final = """
   not exists (
     select from runs mine
@@ -56,7 +57,13 @@ _ELIGIBLE: Final = """
     where mine.change = c.id and mine.phase <> 'done' and other.phase <> 'done'
       and (other.phase in ('planning', 'applying')
         or (other.phase = 'queued' and (changes.phase = 'running'
-          or (changes.phase = 'queued' and other.number < mine.number)))))
+          or (changes.phase = 'queued' and changes.number < c.number)))))
+  and (c.operation = 'plan' or not exists (
+    select from changes earlier
+    join sources theirs on theirs.id = earlier.source join sources own on own.id = c.source
+    where earlier.tenant = c.tenant and earlier.number < c.number and earlier.operation <> 'plan'
+      and earlier.patterns is not null and earlier.phase in ('queued', 'running')
+      and theirs.repository = own.repository))
   and (c.patterns is not null or (
     (%(environments)s::text[] is null or c.environments <@ %(environments)s::text[])
     and (%(targets)s::text[] is null or c.targets <@ %(targets)s::text[])

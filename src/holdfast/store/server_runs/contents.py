@@ -75,21 +75,25 @@ class RunLog:
         chunks = self._chunks()
         return chunks[-1] + len(self._read(chunks[-1])) if chunks else 1
 
-    def lines(self, after: int = 0, *, limit: int = 10_000) -> list[tuple[int, str]]:
+    def lines(self, after: int = 0) -> list[tuple[int, str]]:
         """Those that follow the line with this number, with their own."""
         chunks = self._chunks()
         found: list[tuple[int, str]] = []
         for place, first in enumerate(chunks):
             following = chunks[place + 1] if place + 1 < len(chunks) else None
-            if (following is not None and following <= after + 1) or len(found) >= limit:
+            if following is not None and following <= after + 1:
                 continue
             numbered = enumerate(self._read(first), first)
             found += [(number, text) for number, text in numbered if number > after]
-        return found[:limit]
+        return found
 
-    def remove(self) -> None:
-        for first in self._chunks():
-            self._blobs.remove(f"{self._folder}/{first:010d}")
+    def following(self, after: int) -> list[tuple[int, str]]:
+        """The same for a reader that got all lines until this one: the next chunk begins with the next."""
+        found: list[tuple[int, str]] = []
+        while lines := self._read(after + 1):
+            found += enumerate(lines, after + 1)
+            after += len(lines)
+        return found
 
     def _chunks(self) -> list[int]:
         return sorted(int(name.rpartition("/")[2]) for name in self._blobs.names(self._folder))

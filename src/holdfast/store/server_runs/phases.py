@@ -25,7 +25,9 @@ class RunPhase(StrEnum):
     QUEUED = "queued"
     PLANNING = "planning"
     WAITING = "waiting"
-    """For a decision about its plan."""
+    """For a decision about its plan. If the guard denies that, the status is `refused`: only an override
+    helps.
+    """
     APPLYING = "applying"
     DONE = "done"
 

@@ -1,8 +1,8 @@
 """Changes and their runs in the database. The rows are the queue: nothing else says what is to be done.
 
-Runs of one stack keep their order, by `number`. Statements that depend on it run one after another, under
-one advisory lock, which is taken and released within one exchange with PostgreSQL: a client that is stopped
-never holds it.
+Runs of one stack keep the order of their changes, by `number`. Statements that depend on it run one after
+another, under one advisory lock, which is taken and released within one exchange with PostgreSQL: a client
+that is stopped never holds it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PLAN_PRIORITY: Final = 10
 _LOCK: Final = "select pg_advisory_xact_lock(7276454121340);"
 RUN_COLUMNS: Final = (
     "id, tenant, change, number, stack, operation, environment, target, phase, status, digest, retried_from,"
-    " created, started, ended"
+    " created, started, ended, (select requester ->> 'name' from changes c where c.id = runs.change) as who,"
+    " (select reason from changes c where c.id = runs.change) as reason"
 )
 CHANGE_COLUMNS: Final = (
     "id, tenant, number, operation, source, requester, reason, patterns, phase, environments, targets,"
@@ -144,6 +145,9 @@ class Run(Struct, frozen=True, kw_only=True):
     created: datetime
     started: datetime | None
     ended: datetime | None
+    who: str
+    """Who asked for the change."""
+    reason: str
 
 
 class Change(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,224 @@
+"""What the routes of runs do: submit, find, decide, cancel, retry. As the caller of a request may."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.audit.entry import Entry
+from holdfast.database.database import Database
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Permission
+from holdfast.kernel.errors import Refused
+from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
+from holdfast.server.decisions import add_decision, require_decidable
+from holdfast.server.exceptions import problem, standard_denial
+from holdfast.server.guards import not_permitted
+from holdfast.server.problems import Denial, FieldProblem
+from holdfast.store.approvals import ApprovalKind
+from holdfast.store.run_store import RunStore
+from holdfast.store.server_runs.contents import ChangeOptions, read_options, result_name, write_options
+from holdfast.store.server_runs.phases import Operation, RunPhase
+from holdfast.store.server_runs.rows import (
+    APPLY_PRIORITY,
+    PLAN_PRIORITY,
+    Change,
+    ChangeRows,
+    NewChange,
+    NewRun,
+    Run,
+    RunRows,
+)
+from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
+from holdfast.system import clock
+
+OVERRIDE_LIFETIME: Final = timedelta(hours=24)
+_PATTERN_SIGNS: Final = "*?[:!"
+"""Of a glob or a filter such as `env:prod`: only the code says which stacks it matches."""
+
+
+class RunRequest(Struct, frozen=True, kw_only=True):
+    stacks: tuple[str, ...]
+    operation: Operation
+    source: str
+    options: ChangeOptions
+    reason: str
+    retried_from: str | None = None
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    principal: Principal
+    address: str
+
+    @property
+    def tenant(self) -> str:
+        return self.principal.home_tenant
+
+
+class RunRequests:
+    def __init__(self, database: Database, stores: TenantStores, audit: ServerAudit) -> None:
+        self.changes = ChangeRows(database)
+        self.runs = RunRows(database)
+        self.sources = SourceRows(database)
+        self.repositories = RepositoryRows(database)
+        self._stores = stores
+        self.audit = audit
+
+    def store(self, caller: Caller) -> RunStore:
+        return self._stores.of(caller.tenant)
+
+    def submit(self, caller: Caller, request: RunRequest) -> Change:
+        """A stack that is named exactly gets its run at once; a worker selects the others.
+
+        What the caller may do with each stack is checked again while the worker runs it for them.
+        """
+        who = caller.principal
+        require_operation(who, request.operation)
+        named = [stack for stack in request.stacks if not is_pattern(stack)]
+        if not all(map(who.covers_stack, named)):
+            raise problem(not_permitted(who, needed_for(request.operation)))
+        new = NewChange(
+            tenant=caller.tenant,
+            operation=request.operation,
+            source=request.source,
+            requester=who,
+            patterns=request.stacks,
+            runs=tuple(
+                NewRun(stack=stack, retried_from=request.retried_from) for stack in dict.fromkeys(named)
+            )
+            if len(named) == len(request.stacks)
+            else (),
+            reason=request.reason,
+            priority=APPLY_PRIORITY if request.operation.changes_states else PLAN_PRIORITY,
+        )
+        write_options(self.store(caller).encrypted, new.id, request.options)
+        return self.changes.submit(new)
+
+    def run(self, caller: Caller, id_: str) -> Run:
+        """404 also if it is another tenant's, or of a stack that the caller's token does not cover."""
+        run = self.runs.of(id_)
+        if run is None or run.tenant != caller.tenant or not caller.principal.covers_stack(run.stack):
+            raise problem(
+                Denial(
+                    status=404,
+                    code="HF-RUN-20",
+                    message=f"there is no run {id_}",
+                    hint="List the runs: holdfast runs list",
+                )
+            )
+        return run
+
+    def change(self, caller: Caller, id_: str) -> Change:
+        """404 as for runs: the caller covers all its stacks."""
+        change, covers = self.changes.of(id_), caller.principal.covers_stack
+        if (
+            change is None
+            or change.tenant != caller.tenant
+            or not (all(covers(run.stack) for run in change.runs))
+        ):
+            raise problem(Denial(status=404, code="HF-RUN-24", message=f"there is no change {id_}"))
+        return change
+
+    def result(self, caller: Caller, run: Run) -> dict[str, Any] | None:
+        """What the worker stored of it: as `holdfast plan --json` prints it for one stack, masked."""
+        blob = self.store(caller).encrypted.read(result_name(run.id))
+        return None if blob is None else msgspec.json.decode(blob.data, type=dict[str, Any])
+
+    def decide(self, caller: Caller, run: Run, kind: ApprovalKind, digest: str, reason: str) -> None:
+        """Of the plan that was shown. The audit log comes first: what cannot be logged does not count."""
+        if run.phase is not RunPhase.WAITING:
+            raise _wrong_phase(run, "does not wait for a decision", f"holdfast runs show {run.id}")
+        if run.digest != digest:
+            raise Refused(
+                "HF-RUN-25",
+                f"{run.stack}: the plan of run {run.id} is another one now",
+                hint="It was made again because the state or a dependency changed. Look at it before you "
+                f"decide: holdfast runs show {run.id} --plan",
+            )
+        store, who = self.store(caller), actor_of(caller.principal, caller.address)
+        plan = {"digest": digest, "stack": run.stack, "run": run.id}
+        require_decidable(store, who, kind, **plan)
+        until = None
+        if kind is ApprovalKind.OVERRIDE:
+            until = (clock.now() + OVERRIDE_LIFETIME).isoformat()
+        entry = Entry(
+            what=kind.value, digest=digest, stack=run.stack, run=run.id, reason=reason or None, until=until
+        )
+        self.audit.record(caller.tenant, caller.principal, entry, address=caller.address)
+        add_decision(store, who, kind, **plan, reason=reason, until=until)
+        if not self.changes.decide(run.id, digest, rejected=kind is ApprovalKind.REJECTION):
+            raise _wrong_phase(run, "was changed at the same moment", f"holdfast runs show {run.id}")
+
+    def cancel(self, caller: Caller, change: Change, reason: str) -> Change:
+        """By who asked for it, or may apply all its stacks."""
+        who = caller.principal
+        if change.requester.subject != who.subject and not who.may(Permission.RUN):
+            raise problem(not_permitted(who, Permission.RUN))
+        if change.phase == "done":
+            raise Refused("HF-RUN-26", f"the change {change.id} is done; nothing is left to cancel")
+        for run in change.runs:
+            if run.phase is not RunPhase.DONE:
+                entry = Entry(what="cancel", stack=run.stack, run=run.id, reason=reason or None)
+                self.audit.record(caller.tenant, who, entry, address=caller.address)
+        return self.changes.request_cancel(change.id, who.name) or change
+
+    def repeat(self, caller: Caller, run: Run, operation: Operation, reason: str) -> Change:
+        """A new change of one stack, with the code and options of the run."""
+        before = self.changes.of(run.change)
+        source = self.sources.use(caller.tenant, before.source) if before is not None else None
+        if before is None or source is None:
+            raise Refused(
+                "HF-RUN-27",
+                f"the code of run {run.id} is no longer stored",
+                hint="Submit a new run: uploads are removed a day after their last use.",
+            )
+        return self.submit(
+            caller,
+            RunRequest(
+                stacks=(run.stack,),
+                operation=operation,
+                source=source.id,
+                options=read_options(self.store(caller).encrypted, before.id),
+                reason=reason,
+                retried_from=run.id,
+            ),
+        )
+
+    def retry(self, caller: Caller, run: Run, reason: str) -> Change:
+        if run.phase is not RunPhase.DONE:
+            raise _wrong_phase(run, "is not done", f"To end it: holdfast runs cancel {run.id}")
+        if run.status == "unknown":
+            hint = f"Find out what it did first: holdfast runs reconcile {run.id}"
+            raise _wrong_phase(run, "has an unknown outcome, so it is not repeated", hint)
+        return self.repeat(caller, run, run.operation, reason)
+
+    def reconcile(self, caller: Caller, run: Run, reason: str) -> Change:
+        if run.status != "unknown":
+            raise _wrong_phase(run, "has no unknown outcome", f"holdfast runs show {run.id}")
+        return self.repeat(caller, run, Operation.RECONCILE, reason)
+
+
+def is_pattern(stack: str) -> bool:
+    return any(sign in stack for sign in _PATTERN_SIGNS)
+
+
+def needed_for(operation: Operation) -> Permission:
+    return Permission.RUN if operation.changes_states else Permission.PLAN
+
+
+def require_operation(principal: Principal, operation: Operation) -> None:
+    if not principal.may(needed_for(operation)):
+        raise problem(not_permitted(principal, needed_for(operation)))
+
+
+def invalid_field(path: str, message: str) -> Exception:
+    return problem(standard_denial(422, errors=(FieldProblem(path=path, message=message),)))
+
+
+def _wrong_phase(run: Run, what: str, hint: str) -> Refused:
+    return Refused(
+        "HF-RUN-26", f"{run.stack}: run {run.id} is {run.status or run.phase}: it {what}", hint=hint
+    )

@@ -1,0 +1,446 @@
+"""Runs over HTTP: submit, show, decide, cancel, repeat and follow. A worker is played by its own calls."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any, Self
+
+import pytest
+from runs_made import made_worker
+from server_made import MadeServer, made_server
+
+from holdfast.database.database import Database
+from holdfast.identity.roles import Role
+from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.store.run_store import RunStore
+from holdfast.store.server_runs.claiming import Claiming
+from holdfast.store.server_runs.contents import RunLog, read_options, result_name, upload_name
+from holdfast.store.server_runs.phases import RunPhase
+from holdfast.store.server_runs.rows import Change, ChangeRows, RunRows
+
+RUNS, CHANGES, UPLOADS = "/api/v1/runs", "/api/v1/changes", "/api/v1/uploads"
+REPOSITORIES = "/api/v1/repositories"
+DIGEST, OTHER_DIGEST = "d" * 64, "e" * 64
+ARCHIVE = gzip.compress(b"an archive")
+RESULT = {"changes": {"create": 1}, "resources": [{"address": "x.y", "after": None}], "error": None}
+
+
+@pytest.fixture
+def server(database: Database) -> Iterator[MadeServer]:
+    with made_server(database, limits={"upload_size": 10_000}) as server:
+        yield server
+
+
+@pytest.fixture
+def ada(server: MadeServer) -> str:
+    return server.token(Role.OPERATOR, name="ada")
+
+
+@pytest.fixture
+def bob(server: MadeServer) -> str:
+    return server.token(Role.APPROVER, name="bob")
+
+
+def store_of(server: MadeServer) -> RunStore:
+    return TenantStores(server.database, server.parts.key).of("default")
+
+
+def uploaded(server: MadeServer, token: str) -> dict[str, str]:
+    answer = server.send("POST", UPLOADS, body=ARCHIVE, token=token)
+    assert answer.status == 201
+    return {"upload": answer.document["id"]}
+
+
+def submit(server: MadeServer, token: str, stack: str = "network", **fields: Any) -> dict[str, Any]:
+    wanted = {"stack": stack, "operation": "apply", "source": uploaded(server, token), **fields}
+    answer = server.send("POST", RUNS, wanted, token=token)
+    assert answer.status == 202, answer
+    document: dict[str, Any] = answer.document
+    assert answer.headers["location"] == f"{RUNS}/{document['id']}"
+    return document
+
+
+def to_waiting(server: MadeServer, claiming: Claiming, digest: str = DIGEST) -> Change:
+    """What a worker does until a person has to decide."""
+    change = claiming.claim()
+    assert change is not None
+    (run,) = change.runs
+    store, who = store_of(server), actor_of(change.requester, "worker").document()
+    claiming.set_phase(change.id, change.fence, run.id, RunPhase.PLANNING)
+    store.approvals.record_author(digest, who, stack=run.stack, run=run.id)
+    store.encrypted.write(result_name(run.id), json.dumps(RESULT).encode())
+    claiming.set_phase(change.id, change.fence, run.id, RunPhase.WAITING, status="waiting", digest=digest)
+    claiming.finish(change.id, change.fence)
+    return change
+
+
+def to_done(claiming: Claiming, status: str = "failed") -> Change:
+    change = claiming.claim()
+    assert change is not None
+    for run in change.runs:
+        claiming.set_phase(change.id, change.fence, run.id, RunPhase.PLANNING)
+        claiming.set_phase(change.id, change.fence, run.id, RunPhase.DONE, status=status)
+    claiming.finish(change.id, change.fence)
+    return change
+
+
+def test_a_run_is_submitted_and_shown(server: MadeServer, ada: str) -> None:
+    """What a client sees, and what is stored encrypted: the upload and the values of variables."""
+    document = submit(server, ada, variables={"password": "hunter2"}, reason="first")
+    assert (document["phase"], document["status"], document["run"]["stack"]) == ("queued", None, "network")
+    assert (document["run"]["who"], document["run"]["reason"]) == ("ada", "first")
+    shown = server.send("GET", f"{RUNS}/{document['id']}", token=ada).document
+    assert shown == document
+    change = ChangeRows(server.database).of(document["run"]["change"])
+    assert change is not None
+    encrypted = store_of(server).encrypted
+    assert read_options(encrypted, change.id).variables == {"password": "hunter2"}
+    content = encrypted.read(upload_name(change.source))
+    assert content is not None
+    assert content.data == ARCHIVE
+    with server.database.transaction() as connection:
+        rows = connection.execute("select data from blobs where name like 'server/%'").fetchall()
+    assert len(rows) == 2
+    assert not any(b"hunter2" in data or ARCHIVE[10:] in data for (data,) in rows)
+    claiming, _ = made_worker(server.database)
+    to_waiting(server, claiming)
+    waiting = server.send("GET", f"{RUNS}/{document['id']}", token=ada).document
+    assert (waiting["phase"], waiting["status"]) == ("waiting", "waiting")
+    assert waiting["run"]["changes"] == {"create": 1}
+    plan = server.send("GET", f"{RUNS}/{document['id']}/plan", token=ada).document
+    assert (plan["run"], plan["resources"]) == (document["id"], RESULT["resources"])
+
+
+def test_a_change_of_many_stacks(server: MadeServer, ada: str) -> None:
+    """Stacks that are named exactly have their runs at once; patterns once a worker has selected them."""
+    source = uploaded(server, ada)
+    wanted = {"stacks": ["a", "b"], "operation": "plan", "source": source}
+    exact = server.send("POST", CHANGES, wanted, token=ada)
+    assert exact.status == 202
+    assert [run["stack"] for run in exact.document["runs"]] == ["a", "b"]
+    matched = server.send("POST", CHANGES, {**wanted, "stacks": ["dev/*", "a"]}, token=ada).document
+    assert (matched["runs"], matched["stacks"]) == ([], ["dev/*", "a"])
+    shown = server.send("GET", f"{CHANGES}/{exact.document['id']}", token=ada).document
+    assert shown == exact.document
+    cancelled = server.send("POST", f"{CHANGES}/{matched['id']}/cancel", {"reason": "no"}, token=ada)
+    assert (cancelled.status, cancelled.document["phase"]) == (202, "done")
+    failing, _ = made_worker(server.database)
+    change = failing.claim()
+    assert change is not None
+    failing.finish(change.id, change.fence, {"code": "HF-X-1", "message": "no such stack", "hint": None})
+    failed = server.send("GET", f"{RUNS}/{change.runs[0].id}", token=ada).document["run"]
+    assert (failed["status"], failed["error"]["message"]) == ("failed", "no such stack")
+
+
+def test_who_may_submit_what(server: MadeServer, ada: str) -> None:
+    planner = server.token(Role.PLANNER, name="pip")
+    source = uploaded(server, planner)
+    plan = {"stack": "a", "operation": "plan", "source": source}
+    assert server.send("POST", RUNS, plan, token=planner).status == 202
+    for operation in ("apply", "destroy"):
+        refused = server.send("POST", RUNS, {**plan, "operation": operation}, token=planner)
+        assert (refused.status, refused.problem["code"]) == (403, "HF-TOK-2")
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        ({"operation": "reconcile"}, "HF-SRV-16"),
+        ({"stack": "dev/*"}, "HF-SRV-16"),
+        ({"source": {}}, "HF-SRV-16"),
+        ({"source": {"upload": "x", "repository": "y"}}, "HF-SRV-16"),
+        ({"source": {"upload": "none"}}, "HF-RUN-28"),
+        ({"source": {"repository": "none"}}, "HF-RUN-29"),
+        ({"source": {"repository": "none", "revision": "--upload-pack=x"}}, "HF-SRV-16"),
+        ({"source": {"repository": "none", "revision": "a/../b"}}, "HF-SRV-16"),
+        ({"unknown": 1}, "HF-SRV-16"),
+    ]
+    for change, code in mistakes:
+        answer = server.send("POST", RUNS, {**plan, **change}, token=planner)
+        assert (answer.status, answer.problem["code"]) == (422, code), change
+    # The upload of one person is not another's.
+    stranger = server.send("POST", RUNS, plan, token=ada)
+    assert (stranger.status, stranger.problem["code"]) == (422, "HF-RUN-28")
+    narrow = server.token(Role.OPERATOR, name="nan", stacks=("dev/*",))
+    own = {**plan, "source": uploaded(server, narrow)}
+    assert server.send("POST", RUNS, {**own, "stack": "prod/db"}, token=narrow).status == 403
+    assert server.send("POST", RUNS, {**own, "stack": "dev/db"}, token=narrow).status == 202
+
+
+def test_what_a_token_does_not_cover_does_not_exist(server: MadeServer, ada: str) -> None:
+    run = submit(server, ada, "prod/db")["id"]
+    change = server.send("GET", f"{RUNS}/{run}", token=ada).document["run"]["change"]
+    narrow = server.token(Role.ADMIN, name="nan", stacks=("dev/*",))
+    elsewhere = server.token(Role.ADMIN, name="eve", tenant="other")
+    for token in (narrow, elsewhere):
+        assert server.send("GET", RUNS, token=token).document["runs"] == []
+        for path in (f"{RUNS}/{run}", f"{RUNS}/{run}/plan", f"{RUNS}/{run}/log", f"{CHANGES}/{change}"):
+            assert server.send("GET", path, token=token).status == 404
+        body = {"digest": DIGEST, "reason": "x"}
+        for act in ("approve", "reject", "override"):
+            assert server.send("POST", f"{RUNS}/{run}/{act}", body, token=token).status == 404
+        for path in (f"{RUNS}/{run}/cancel", f"{RUNS}/{run}/retry", f"{CHANGES}/{change}/cancel"):
+            assert server.send("POST", path, {}, token=token).status == 404
+
+
+def test_a_plan_is_approved_by_another_person(server: MadeServer, ada: str, bob: str) -> None:
+    """Only the plan that was shown, only while it waits, never by its author; then a worker continues."""
+    run = submit(server, ada)["id"]
+    body = {"digest": DIGEST, "reason": "looks right"}
+    early = server.send("POST", f"{RUNS}/{run}/approve", body, token=bob)
+    assert (early.status, early.problem["code"]) == (409, "HF-RUN-26")
+    claiming, _ = made_worker(server.database)
+    to_waiting(server, claiming)
+    other = server.send("POST", f"{RUNS}/{run}/approve", {**body, "digest": OTHER_DIGEST}, token=bob)
+    assert (other.status, other.problem["code"]) == (409, "HF-RUN-25")
+    author = server.token(Role.ADMIN, name="ada")
+    own = server.send("POST", f"{RUNS}/{run}/approve", body, token=author)
+    assert (own.status, own.problem["code"]) == (403, "HF-APPR-3")
+    assert claiming.claim() is None
+    given = server.send("POST", f"{RUNS}/{run}/approve", body, token=bob)
+    assert (given.status, given.document["phase"]) == (200, "waiting")
+    (approval,) = store_of(server).approvals.of(DIGEST)
+    assert (approval.kind, approval.run, approval.shown) == ("approve", run, "bob")
+    entries = server.send("GET", "/api/v1/audit").document["entries"]
+    assert [(line["what"], line["who"]["name"]) for line in entries] == [("approve", "bob")]
+    assert claiming.claim() is not None
+
+
+def test_a_plan_is_rejected_or_overridden(server: MadeServer, ada: str, bob: str) -> None:
+    claiming, _ = made_worker(server.database)
+    run = submit(server, ada)["id"]
+    to_waiting(server, claiming)
+    rejected = server.send("POST", f"{RUNS}/{run}/reject", {"digest": DIGEST}, token=bob)
+    assert (rejected.status, rejected.document["phase"]) == (200, "done")
+    assert rejected.document["status"] == "refused"
+    again = server.send("POST", f"{RUNS}/{run}/approve", {"digest": DIGEST}, token=bob)
+    assert again.status == 409
+    run = submit(server, ada)["id"]
+    to_waiting(server, claiming, OTHER_DIGEST)
+    body = {"digest": OTHER_DIGEST}
+    assert server.send("POST", f"{RUNS}/{run}/override", body, token=bob).status == 422
+    given = server.send("POST", f"{RUNS}/{run}/override", {**body, "reason": "an outage"}, token=bob)
+    assert given.status == 200
+    (override,) = store_of(server).approvals.of(OTHER_DIGEST)
+    assert override.until is not None
+    assert server.send("GET", "/api/v1/audit").document["entries"][0]["break_glass"] is True
+
+
+def test_cancel_retry_and_reconcile(server: MadeServer, ada: str, bob: str) -> None:
+    claiming, _ = made_worker(server.database)
+    run = submit(server, ada, variables={"size": 3})["id"]
+    stranger = server.token(Role.PLANNER, name="pip")
+    assert server.send("POST", f"{RUNS}/{run}/cancel", {}, token=stranger).status == 403
+    assert server.send("POST", f"{RUNS}/{run}/retry", {}, token=ada).problem["code"] == "HF-RUN-26"
+    cancelled = server.send("POST", f"{RUNS}/{run}/cancel", {"reason": "a mistake"}, token=ada)
+    assert (cancelled.status, cancelled.document["status"]) == (202, "cancelled")
+    assert server.send("POST", f"{RUNS}/{run}/cancel", {}, token=ada).status == 409
+    assert server.send("POST", f"{RUNS}/{run}/retry", {}, token=bob).status == 403
+    retried = server.send("POST", f"{RUNS}/{run}/retry", {"reason": "again"}, token=ada)
+    assert retried.status == 202
+    assert (retried.document["run"]["retried_from"], retried.document["phase"]) == (run, "queued")
+    options = read_options(store_of(server).encrypted, retried.document["run"]["change"])
+    assert options.variables == {"size": 3}
+    to_done(claiming, "unknown")
+    unknown = retried.document["id"]
+    assert server.send("POST", f"{RUNS}/{unknown}/retry", {}, token=ada).problem["code"] == "HF-RUN-26"
+    assert server.send("POST", f"{RUNS}/{run}/reconcile", {}, token=ada).problem["code"] == "HF-RUN-26"
+    reconcile = server.send("POST", f"{RUNS}/{unknown}/reconcile", {"reason": "after a crash"}, token=ada)
+    assert (reconcile.status, reconcile.document["run"]["operation"]) == (202, "reconcile")
+    with server.database.transaction() as connection:
+        connection.execute("update sources set expires = now() - interval '1 second'")
+    expired = server.send("POST", f"{RUNS}/{run}/retry", {}, token=ada)
+    assert (expired.status, expired.problem["code"]) == (409, "HF-RUN-27")
+
+
+def test_lists_have_filters_and_pages(server: MadeServer, ada: str) -> None:
+    ids = [submit(server, ada, f"s{number % 2}")["id"] for number in range(5)]
+    claiming, _ = made_worker(server.database)
+    to_done(claiming)
+    first = server.send("GET", f"{RUNS}?limit=3", token=ada).document
+    rest = server.send("GET", f"{RUNS}?limit=3&cursor={first['next']}", token=ada).document
+    assert [run["id"] for run in first["runs"] + rest["runs"]] == ids[::-1]
+    assert rest["next"] is None
+
+    def count(query: str) -> int:
+        return len(server.send("GET", f"{RUNS}?{query}", token=ada).document["runs"])
+
+    assert [
+        count("stack=s0"),
+        count("phase=done"),
+        count("status=failed"),
+        count("phase=queued&stack=s0"),
+    ] == [*(3, 1, 1, 2)]
+    assert server.send("GET", f"{RUNS}?phase=nonsense", token=ada).status == 422
+
+
+def test_uploads_are_limited(server: MadeServer, ada: str) -> None:
+    assert server.send("POST", UPLOADS, body=b"PK\x03\x04", token=ada).problem["code"] == "HF-SRV-23"
+    assert server.send("POST", UPLOADS, body=ARCHIVE + bytes(10_000), token=ada).status == 413
+    answer = server.send("POST", UPLOADS, body=ARCHIVE, token=ada).document
+    assert (answer["size"], answer["digest"]) == (len(ARCHIVE), hashlib.sha256(ARCHIVE).hexdigest())
+
+
+def test_repositories_are_registered_by_admins(server: MadeServer, ada: str) -> None:
+    """With a reference to their credentials; what is on the worker's machine only the operator may name."""
+    new = {"name": "infra", "url": "https://example.com/infra.git", "credentials": "vault:kv/git#token"}
+    added = server.send("POST", REPOSITORIES, new)
+    assert (added.status, added.document["branch"]) == (201, "main")
+    assert server.send("POST", REPOSITORIES, new).problem["code"] == "HF-SRV-24"
+    mistakes = [
+        *({"url": "https://user:secret@example.com/x"}, {"url": "file:///etc"}, {"url": "ext::sh -c x"}),
+        *({"url": "http://example.com/x"}, {"credentials": "hunter2"}, {"branch": "-x"}),
+    ]
+    for mistake in mistakes:
+        assert server.send("POST", REPOSITORIES, {**new, "name": "b", **mistake}).status == 422, mistake
+    local = {**new, "name": "b", "credentials": "env:TOKEN", "url": "git@example.com:infra.git"}
+    tenant_admin = server.token(Role.ADMIN, name="tia")
+    assert server.send("POST", REPOSITORIES, local, token=tenant_admin).status == 403
+    assert server.send("POST", REPOSITORIES, local).status == 201
+    listed = server.send("GET", REPOSITORIES, token=tenant_admin).document
+    assert [row["name"] for row in listed["repositories"]] == ["infra", "b"]
+    source = {"repository": "infra", "revision": "release/1.2"}
+    wanted = {"stack": "a", "operation": "plan", "source": source}
+    assert server.send("POST", RUNS, wanted, token=ada).status == 202
+    path = f"{REPOSITORIES}/{added.document['id']}"
+    assert [server.send("DELETE", path).status, server.send("DELETE", path).status] == [204, 404]
+    elsewhere = server.token(Role.ADMIN, name="eve", tenant="other")
+    assert server.send("GET", REPOSITORIES, token=elsewhere).document["repositories"] == []
+
+
+def test_workers_are_listed(server: MadeServer, ada: str) -> None:
+    _, worker = made_worker(server.database, labels={"environment": ("prod",)})
+    made_worker(server.database, tenant="other")
+    (shown,) = server.send("GET", "/api/v1/workers", token=ada).document["workers"]
+    assert (shown["id"], shown["labels"], shown["silent"]) == (worker.id, {"environment": ["prod"]}, False)
+
+
+def test_contents_are_not_reached_through_the_run_store(server: MadeServer, ada: str) -> None:
+    """Uploads, variables, plans and logs belong to the server: also an admin uses the routes of runs."""
+    run = submit(server, ada)["id"]
+    RunLog(store_of(server).encrypted, run).append(1, ["line"])
+    names = store_of(server).encrypted.names("server")
+    assert len(names) == 3
+    for token in (ada, server.admin, server.token(Role.CI), server.token(Role.RUN)):
+        assert not any(
+            name.startswith("server")
+            for folder in ("", "server")
+            for name in server.send("GET", f"/api/v1/store/names?folder={folder}", token=token).document[
+                "names"
+            ]
+        )
+        several = {"names": [*names, "server/", "server/log/"]}
+        read = server.send("POST", "/api/v1/store/reads", several, token=token).document
+        assert not read["blobs"]
+        assert not any(read["folders"].values())
+        for name in (*names, "server/plans/new"):
+            path = f"/api/v1/store/blobs/{name}"
+            assert server.send("GET", path, token=token).status == 403
+            assert server.send("PUT", path, body=b"x", token=token).status == 403
+            assert server.send("DELETE", path, token=token).status == 403
+
+
+def test_the_log_of_a_run(server: MadeServer, ada: str) -> None:
+    run = submit(server, ada)["id"]
+    log = RunLog(store_of(server).encrypted, run)
+    assert log.append(1, ["one", "two"])
+    assert log.append(3, ["three"])
+    assert not log.append(3, ["another worker's"])
+    assert log.end() == 4
+    document = server.send("GET", f"{RUNS}/{run}/log", token=ada).document
+    assert (document["run"], document["lines"], document["first"]) == (run, ["one", "two", "three"], 1)
+    rest = server.send("GET", f"{RUNS}/{run}/log?cursor=1", token=ada).document
+    assert (rest["lines"], rest["first"], rest["next"]) == (["two", "three"], 2, None)
+    viewer = server.token(Role.VIEWER)
+    assert server.send("GET", f"{RUNS}/{run}/log", token=viewer).status == 403
+
+
+def test_a_log_is_followed_live_and_resumed(server: MadeServer, ada: str) -> None:
+    """Each line once, with its number; what happens to the run; and the end. A lost connection continues."""
+    run = submit(server, ada)["id"]
+    change = RunRows(server.database).of(run)
+    assert change is not None
+    log = RunLog(store_of(server).encrypted, run)
+    log.append(1, ["one", "two"])
+    with _Stream(server, run, ada) as stream:
+        assert [stream.next(), stream.next()] == [("line", "1", "one"), ("line", "2", "two")]
+        assert stream.next() == ("status", "", '{"phase":"queued","status":null}')
+        claiming, _ = made_worker(server.database)
+        claimed = claiming.claim()
+        assert claimed is not None
+        claiming.set_phase(claimed.id, 1, run, RunPhase.PLANNING)
+        assert stream.next() == ("status", "", '{"phase":"planning","status":null}')
+        log.append(3, ["three"])
+        _notify(server, run)
+        assert stream.next() == ("line", "3", "three")
+    log.append(4, ["four", "five"])
+    claiming.set_phase(claimed.id, 1, run, RunPhase.DONE, status="planned")
+    with _Stream(server, run, ada, last="4") as stream:
+        assert stream.next() == ("line", "5", "five")
+        assert stream.next() == ("end", "", '{"phase":"done","status":"planned"}')
+        assert stream.rest() == b""
+
+
+def _notify(server: MadeServer, run: str) -> None:
+    with server.database.transaction() as connection:
+        connection.execute("select pg_notify('holdfast_run', %s)", (run,))
+
+
+class _Stream:
+    """A client of server-sent events that reads one event at a time."""
+
+    def __init__(self, server: MadeServer, run: str, token: str, last: str | None = None) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        headers = {"authorization": f"Bearer {token}", "accept": "text/event-stream"}
+        if last is not None:
+            headers["last-event-id"] = last
+        self._connection.request("GET", f"{RUNS}/{run}/log", headers=headers)
+        self._response = self._connection.getresponse()
+        assert self._response.headers["content-type"].startswith("text/event-stream")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def next(self) -> tuple[str, str, str]:
+        fields = {"event": "", "id": "", "data": ""}
+        while line := self._response.readline().decode().rstrip("\r\n"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        return fields["event"], fields["id"], fields["data"]
+
+    def rest(self) -> bytes:
+        return self._response.read()
+
+
+def test_many_streams_share_one_connection(server: MadeServer, ada: str) -> None:
+    """Ten clients follow ten runs; PostgreSQL sees one listener."""
+    runs = [submit(server, ada, f"s{number}")["id"] for number in range(10)]
+    streams = [_Stream(server, run, ada) for run in runs]
+    try:
+        assert {stream.next()[0] for stream in streams} == {"status"}
+        log = {run: RunLog(store_of(server).encrypted, run) for run in runs}
+        threads = [threading.Thread(target=_write, args=(server, log[run], run)) for run in runs]
+        for thread in threads:
+            thread.start()
+        for run, stream in zip(runs, streams, strict=True):
+            assert stream.next() == ("line", "1", run)
+        for thread in threads:
+            thread.join()
+        with server.database.transaction() as connection:
+            (count,) = connection.execute(
+                "select count(*) from pg_stat_activity where application_name like '%listener'"
+                " and datname = current_database()"
+            ).fetchone() or (0,)
+        assert count == 1
+    finally:
+        for stream in streams:
+            stream.__exit__()
+
+
+def _write(server: MadeServer, log: RunLog, run: str) -> None:
+    log.append(1, [run])
+    _notify(server, run)
