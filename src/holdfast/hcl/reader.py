@@ -6,10 +6,18 @@ from typing import Final
 
 from holdfast.hcl.nodes import Body, Expression, File, Literal, Object, Template, Traversal, Tuple, Unary
 from holdfast.kernel.errors import Place, Problem
+from holdfast.kernel.patterns import pattern
 
 _BOM = b"\xef\xbb\xbf"
 ENCRYPTED: Final = "HF-HCL-6"
-_GIT_CRYPT = b"\0GITCRYPT\0"
+_HEADERS = (
+    (b"\0GITCRYPT\0", "git-crypt", "Unlock the repository first: git-crypt unlock"),
+    (b"-----BEGIN AGE ENCRYPTED FILE-----", "age", "Decrypt it first: age --decrypt"),
+    (b"age-encryption.org/", "age", "Decrypt it first: age --decrypt"),
+    (b"$ANSIBLE_VAULT;", "Ansible Vault", "Decrypt it first: ansible-vault decrypt"),
+    (b"-----BEGIN PGP MESSAGE-----", "OpenPGP", "Decrypt it first: gpg --decrypt"),
+)
+_SOPS = pattern(rb"\s*\{\s*\"data\"\s*:\s*\"ENC\[")
 
 
 class Unknown:
@@ -37,8 +45,8 @@ def read(text: str | bytes, path: str) -> File:
     """Never raises because of the text. `path` is used in places, and its ending selects the syntax."""
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     data = data.removeprefix(_BOM)
-    if is_encrypted(data):
-        return File(path=path, body=Body(), problems=(encrypted(path),))
+    if (problem := encrypted(data, path)) is not None:
+        return File(path=path, body=Body(), problems=(problem,))
     try:
         decoded = data.decode()
     except UnicodeDecodeError:
@@ -54,18 +62,15 @@ def read(text: str | bytes, path: str) -> File:
     return read_native(data, path)
 
 
-def is_encrypted(head: bytes) -> bool:
-    """Whether a file with this beginning is encrypted with git-crypt, as in a clone that is locked."""
-    return head.startswith(_GIT_CRYPT)
-
-
-def encrypted(path: str) -> Problem:
-    return Problem(
-        code=ENCRYPTED,
-        message="the file is encrypted with git-crypt",
-        hint="Unlock the repository first: git-crypt unlock",
-        place=Place(file=path),
-    )
+def encrypted(head: bytes, path: str) -> Problem | None:
+    """The problem of a file with this beginning, if it is encrypted as a whole."""
+    found = next(((tool, hint) for header, tool, hint in _HEADERS if head.startswith(header)), None)
+    if found is None and _SOPS.match(head):
+        found = "SOPS", "Decrypt it first: sops decrypt"
+    if found is None:
+        return None
+    message = f"the file is encrypted with {found[0]}"
+    return Problem(code=ENCRYPTED, message=message, hint=found[1], place=Place(file=path))
 
 
 def values(file: File) -> dict[str, object]:

@@ -20,7 +20,7 @@ from holdfast.config.yaml import ListNode, ScalarNode
 from holdfast.config.yaml import read as read_yaml
 from holdfast.hcl.eval.code import LARGEST, auto_loaded
 from holdfast.hcl.eval.worktree import Worktree
-from holdfast.hcl.reader import encrypted, is_encrypted, read, values
+from holdfast.hcl.reader import encrypted, read, values
 from holdfast.kernel.errors import ConfigError, HoldfastError, Place, Problem, internal_error
 from holdfast.kernel.text import plain_text
 from holdfast.stacks import environment
@@ -67,8 +67,8 @@ def variables_reader(tree: Worktree) -> ReadValues:
 
 def parse_values(content: bytes, path: str) -> Mapping[str, object]:
     """The values in a variables or backend file, and under `ITEMS` those of a YAML or JSON list."""
-    if is_encrypted(content):
-        raise ConfigError((encrypted(path),))
+    if (problem := encrypted(content, path)) is not None:
+        raise ConfigError((problem,))
     if path.endswith((".yaml", ".yml")) or content.lstrip()[:1] == b"[":
         return {ITEMS: _list_items(content, path)}
     file = read(content, path)

@@ -57,7 +57,7 @@ def found_in(code: str) -> list[tuple[str, str, Severity]]:
         ),
         (
             "aws_secretsmanager_secret_version",
-            'secret_string = <<E\n{"db": {"password": "summer"}}\nE',
+            'secret_string = <<E\n{"db": {"password": "summer7!"}}\nE',
             "secret_string.db.password",
         ),
         ("vault_kv_secret_v2", 'data_json = "{\\"token\\": \\"w7Kq2Xw9Lp4\\"}"', "data_json.token"),

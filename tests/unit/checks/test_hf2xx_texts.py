@@ -237,7 +237,7 @@ def test_words_of_the_configuration_count() -> None:
             Severity.ERROR,
         ),
         (
-            'resource "aws_mq_broker" "a" {\ndynamic "user" {\ncontent {\npassword = "summer"\n}\n}\n}\n',
+            'resource "aws_mq_broker" "a" {\ndynamic "user" {\ncontent {\npassword = "summer7!"\n}\n}\n}\n',
             "`user.password` is a secret and is hard-coded here",
             Severity.ERROR,
         ),

@@ -6,6 +6,8 @@ import base64
 
 import pytest
 from checkouts import check, levels, of, the
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from holdfast.checks.model.interface import Severity
 from holdfast.checks.secrets.evidence import is_expired, is_made_up
@@ -49,7 +51,11 @@ def pem(kind: str, data: bytes) -> str:
 
 
 BODY = bytes(range(7, 247)) * 3
-KEY = pem("RSA PRIVATE KEY", b"\x30\x82" + len(BODY).to_bytes(2, "big") + BODY)
+KEY = (
+    ec.generate_private_key(ec.SECP256R1())
+    .private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    .decode()
+)
 
 
 def certificate(until: str) -> str:

@@ -96,7 +96,9 @@ def _check_tree(classify: Classify, checkout: Checkout) -> Iterator[CheckResult]
         key = (suspect.folder or suspect.belongs_to or path, path in checkout.tracked)
         found.setdefault(key, []).append((path, suspect))
     for (_, tracked), suspects in found.items():  # The most severe of its files counts.
-        (path, suspect), *others = sorted(suspects, key=lambda found: found[1].severity is not None)
+        (path, suspect), *others = sorted(
+            suspects, key=lambda found: (found[1].severity or Severity.ERROR).rank
+        )
         names = () if suspect.folder else tuple(f", `{name_of(other)}`" for other, _ in others)
         yield _committed(path, suspect, "".join(names)) if tracked else _not_ignored(path, suspect)
 

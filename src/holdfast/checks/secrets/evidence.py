@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 from enum import Enum
 
@@ -22,11 +23,11 @@ _MADE_UP = pattern(
     r"|local(?:host)?|local[-_](?:dev|ssl|certs?|tls|https?)|dev[-_](?:ssl|certs?)|src/test|test/(?:resources|fixtures?|data)|vendor"
     r"|docs?|lessons?|tutorials?|quickstarts?|workshops?|exercises|playground|proof-of-concept[^/]*|_ytt_lib|node_modules|third[-_]party"
     r"|\.vscode|\.idea|\.devcontainer)/"
-    r"|(?:^|[/._-])(?:mocks?|fakes?|stubs?|expected|fixtures?|examples?|demos?|samples?|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
+    r"|(?:^|[/._-])(?:mocks?|fakes?|stubs?|expected|fixtures?|(?:test|signature)[-_]?vectors?|vectors|examples?|demos?|samples?|localhost|snakeoil|self[-_]?signed)(?:[/._-]|$)"
     r"|(?:^|[/._-])dist(?:[._-][^/]*)?$|(?:^|/)(?:test[-_][^/]*|(?:pytest|tox)\.ini)$"
     r"|(?:^|/)test/(?:[^/]+/)*[^/]+\.(?:sh|bash|bats|ps1|py|js|ts|rb|http)$"
     r"|(?:^|/)[^/]+[-_]tests?/(?:[^/]+/)*[^/]+\.(?:tf|tofu|sh|bash|py|go|json|tpl|ya?ml)$"
-    r"|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
+    r"|(?:^|/)golden(?:s|[-_]?files?)?/|[._](?:spec|golden)\.(?:json|ya?ml|js|ts|rb|py)$|\.tftest\.hcl$|\.md\.[a-z]+$|(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$"
 )
 _PLACEHOLDER = pattern(
     r"(?i)example|placeholder|change[-_ ]?(?:me|it|this)|replace[-_ ]?(?:me|this|with|after|by|in)\b"
@@ -79,6 +80,7 @@ _FAMILIAR = pattern(
 )
 """Parts of passwords that everybody tries first, and of texts that only stand in for one."""
 _WORD = pattern(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_NAME = pattern(r"[A-Za-z]+(?:[-_./][A-Za-z]+)*(?:[-_]v?\d{1,2})?|[^A-Za-z]*")
 _MOST_LEFT = 3
 _SHORTEST_RANDOM = 8
 _ESCAPES = pattern(r"\\+[nrt]")
@@ -152,8 +154,26 @@ def quality_of(text: str) -> Quality:
     left = _FAMILIAR.sub("", text)
     if is_placeholder(text) or len(left) <= min(_MOST_LEFT, len(text) - 1):
         return Quality.WEAK
+    if _is_counted(text.rpartition("_")[2]):
+        return Quality.WEAK
     is_random = looks_random(text) and len(_WORD.sub("", left)) >= _SHORTEST_RANDOM
     return Quality.STRONG if is_random else Quality.PLAIN
+
+
+def _is_counted(text: str) -> bool:
+    """Whether it encodes bytes at equal distances, such as 0, 1, 2, …: a test vector."""
+    try:
+        decoded = (bytes.fromhex(text), _decode(text))
+    except ValueError:
+        decoded = (b"", _decode(text))
+    steps = ({(after - before) % 256 for before, after in itertools.pairwise(data)} for data in decoded)
+    return len(text) >= _SHORTEST_RANDOM and any(len(step) == 1 for step in steps)
+
+
+def looks_like_credential(text: str) -> bool:
+    """Random, or letters with digits or signs as in a password; not words, or the name of a resource."""
+    quality = quality_of(text)
+    return quality is Quality.STRONG or (quality is Quality.PLAIN and _NAME.fullmatch(text) is None)
 
 
 def quality_of_key(pem: str) -> Quality:
@@ -164,7 +184,20 @@ def quality_of_key(pem: str) -> Quality:
     data = _decode(_HEADER.sub("", body))
     if data.startswith((b"\x94", b"\x95", b"\xc5", _OPENSSH)):  # OpenPGP, OpenSSH
         return Quality.STRONG
-    return Quality.STRONG if _is_complete(data) else Quality.PLAIN
+    return Quality.STRONG if _is_complete(data) and _is_valid(data) else Quality.PLAIN
+
+
+def _is_valid(der: bytes) -> bool:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - few repositories have a key
+    from cryptography.hazmat.primitives.serialization import load_der_private_key  # noqa: PLC0415
+
+    try:
+        load_der_private_key(der, None)
+    except UnsupportedAlgorithm:
+        return True
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _is_complete(der: bytes) -> bool:

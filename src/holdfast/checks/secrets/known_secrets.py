@@ -39,8 +39,8 @@ _ABOUT = frozenset(
         "pattern", "period", "permissions", "port", "prefix", "prevention", "project", "provider", "realm",
         "regex", "registry", "repository", "required", "retention", "role", "rotation", "schedule",
         "schema", "scope", "scopes", "seconds", "server", "service", "size", "store", "strategy", "sub",
-        "subject", "suffix", "tag", "tags", "tenant", "thumbprint", "timeout", "title", "topic", "units",
-        "until", "user", "username", "validation", "validity", "variable", "vault", "verification",
+        "subject", "suffix", "supported", "tag", "tags", "tenant", "thumbprint", "timeout", "title", "topic",
+        "units", "until", "user", "username", "validation", "validity", "variable", "vault", "verification",
         "verify", "window", "zone",
     )
 )  # fmt: skip
@@ -54,7 +54,7 @@ _PARTS = pattern(r"[_.:-]|(?<=[a-z0-9])(?=[A-Z])")
 _ENDS_SO = pattern(rf"(?:^|[_.-])(?:{'|'.join(_ALSO)})$")
 """Names that the redactor does not use, since inside a text they often mean something else."""
 _NO_SECRETS = pattern(
-    r"(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key|s3_key)$"
+    r"_algs?_|(?:^|[_.-])(?:http_tokens|creation_tokens?|image_pull_secrets?|existing_?secrets?|key_sha256|ssm_key|s3_key)$"
     r"|(?:^|[_./-])checksum[_./-]|password_policy_|(?:^|[_.-])secret_(?:name|id|arn)_"
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
@@ -62,9 +62,9 @@ _NO_SECRETS = pattern(
     r"|public_?key_?token$|_key(?:name|role)$"
     r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
-"""Metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and secrets,
-password rules, users, how long a token is valid, the key of a password in a document, positions in a list,
-what is compiled into a page, signers of assemblies, and what is no secret any more or never was one."""
+"""Algorithms, metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and
+secrets, password rules, users, how long a token is valid, the key of a password in a document, positions in
+a list, what is compiled into a page, signers of assemblies, and what is no secret (any more)."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
@@ -82,8 +82,17 @@ _VARIABLE = ("$", "{{", "%{", "<")
 """What follows a word is filled in, such as the variable after `Authorization: Token`."""
 _COMMANDS = ("`", "$(")
 """The shell runs it: `pwd` in backticks is the current folder."""
-_EXAMPLE = pattern(r"(?i)\bexample[\"']?\s*[:=][^\n]*$")
-"""The example of an API description."""
+_EXAMPLE = pattern(r"(?i)example(?!s\b)[\w-]*[\"']?\s*[:=][^\n]*$")
+"""The example of an API description, also `headerExample`."""
+_PARTLY_FILLED_IN = pattern(r"\{[A-Za-z_]{3,}\w*\}|^base64\(")
+_SAMPLE_DOCUMENT = pattern(
+    r"[\"'](?:0{8}-0000-[0-9a-f]{4}-[0-9a-f]{4}-0{6}(?!0{6})[0-9a-f]{6}|dummy[-_ ][^\"'\n]*)[\"']"
+)
+"""Ids that nothing generates."""
+_SAMPLE_ACCOUNT = pattern(
+    r"(?i)\"(?:project_id|private_key_id|client_email|client_id)\\*\"\s*:\s*\\*\"[^\"\n]*(?:dummy|example|fake|placeholder)"
+)
+_AWS_SECRET = pattern(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _PRESIGNED = ("x-amz-signature=", "x-amz-security-token=", "x-goog-signature=")
 _MADE_UP = pattern(
     r"(?i)://(?:(?:localhost|127(?:\.\d+){3}|\[::1\]|(?:[\w-]+\.)*example\.(?:com|org|net))[:/?]"
@@ -174,6 +183,11 @@ def is_api_description(text: str) -> bool:
     return _API.search(text, 0, 1000) is not None
 
 
+def is_sample_document(text: str) -> bool:
+    """JSON with ids such as `00000000-0000-4000-8000-000000000007` or `dummy-1`: test data."""
+    return text.lstrip()[:1] in ("{", "[") and _SAMPLE_DOCUMENT.search(text) is not None
+
+
 def known_in(text: str) -> Iterator[KnownSecret]:
     """The secrets in a text, with type and position."""
     spans = [span for span in sorted(set(_formats().spans(text))) if _counts(text, *span)]
@@ -188,6 +202,8 @@ def known_in(text: str) -> Iterator[KnownSecret]:
         severity = _severity(format_, text[start:end], before, after)
         if severity is Severity.ERROR and _is_over(format_, text, start, after):
             severity = Severity.WARNING
+        if _is_useless(format_, text[max(0, start - _LONGEST_COMMENT) : start], text[end:]):
+            severity = Severity.NOTE
         yield KnownSecret(what, line, start - starts[line - 1] + 1, digest, severity)
 
 
@@ -195,6 +211,14 @@ def _is_over(format_: str, text: str, start: int, after: str) -> bool:
     """Whether a comment says that it is not live, or the certificates with a key expired long ago."""
     is_old_key = format_.startswith("private-key") and is_expired(text.encode(errors="replace"))
     return is_old_key or _NOT_LIVE.search(_comments(text, start, after)) is not None
+
+
+def _is_useless(format_: str, before: str, after: str) -> bool:
+    """The key of a made-up service account, or the id of an AWS key without the key."""
+    around = f"{before}\n{after[:_LONGEST_COMMENT]}"
+    if format_ == "aws-access-key-id":
+        return _AWS_SECRET.search(around) is None
+    return format_.startswith("private-key") and _SAMPLE_ACCOUNT.search(around) is not None
 
 
 def _comments(text: str, start: int, after: str) -> str:
@@ -253,6 +277,8 @@ def _names_in(before: str, after: str) -> Iterator[str]:
 def _counts(text: str, start: int, end: int) -> bool:
     secret = text[start:end]
     if _NAME_OF_ONE.fullmatch(secret) is not None or secret.startswith(_COMMANDS):
+        return False
+    if _PARTLY_FILLED_IN.search(text[start : end + 1]):
         return False
     if text[max(start - 24, 0) : start].lower().endswith(_PRESIGNED) and _is_made_up(text, start, end):
         return False

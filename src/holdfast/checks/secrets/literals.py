@@ -19,7 +19,7 @@ from holdfast.checks.code.argument_values import (
 from holdfast.checks.model.interface import Severity, place_of
 from holdfast.checks.model.subjects import Checkout, Module, Resource, VariablesFile, bodies, value
 from holdfast.checks.secrets import secret_facts, texts
-from holdfast.checks.secrets.evidence import Quality, is_placeholder, quality_of, severity_of
+from holdfast.checks.secrets.evidence import Quality, is_placeholder, looks_like_credential, quality_of
 from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
 from holdfast.checks.secrets.suspicion import (
     SecretKind,
@@ -28,9 +28,11 @@ from holdfast.checks.secrets.suspicion import (
     digest_of,
     ends_as_password,
     is_harmless,
+    is_key_id,
+    is_uuid,
     names_a_secret,
+    severity_by_name,
 )
-from holdfast.config.settings import Config
 from holdfast.hcl.eval.code import ModuleCall
 from holdfast.hcl.nodes import (
     Block,
@@ -50,7 +52,6 @@ from holdfast.kernel.patterns import pattern
 from holdfast.secrets.entropy import BITS, is_secret_name
 
 _PUBLIC = frozenset(("description", "error_message"))
-_LONGEST_ID = 32
 _MANY = pattern(r"(?i)(?:password|passwd|passphrase|token|api_?key|access_?key)s$")
 """In `tokens = { web = "…" }` the name of the map applies to each text."""
 
@@ -105,7 +106,7 @@ def _by_names(
     for file in files:
         here: list[SuspiciousText] = []
         if texts.may_name(file.path, checkout):
-            here += (text for text in _in_file(file, checkout.config) if _line_of(text.place) not in reported)
+            here += (text for text in _in_file(file, checkout) if _line_of(text.place) not in reported)
         yield from here
         lines = {_line_of(text.place) for text in here} | reported
         yield from (text for text in texts.in_code(file.path, checkout) if _line_of(text.place) not in lines)
@@ -116,25 +117,18 @@ def _line_of(place: Place) -> tuple[str, int]:
     return place.file, place.line or 0
 
 
-def _in_file(file: File, config: Config) -> Iterator[SuspiciousText]:
-    words, bits = config.redaction.words, config.redaction.entropy or BITS
-    named = tuple(_all_named(file))
-    names = (*(name for _, name, _, _ in named), *(label for top in file.body.blocks for label in top.labels))
-    beside = {name.partition("secret")[0] for name in map(str.lower, names) if "secret" in name}
-    for address, name, literal, text in named:
+def _in_file(file: File, checkout: Checkout) -> Iterator[SuspiciousText]:
+    words, bits = checkout.config.redaction.words, checkout.config.redaction.entropy or BITS
+    for address, name, literal, text in _all_named(file):
         if names_secret(name, words):
-            suspicion = classify_text(name, text, bits, password=ends_as_password(name))
+            marked = address is not None and address.startswith("provider.")
+            suspicion = classify_text(name, text, bits, password=ends_as_password(name), marked=marked)
             if suspicion is not None:
                 kind, severity = suspicion
-                severity = Severity.NOTE if _is_key_id(name, text, beside) else severity
+                if is_key_id(name, text, checkout.text(file.path) or ""):
+                    severity = Severity.NOTE
                 place, digest = place_of(literal, file.path), digest_of(text)
                 yield SuspiciousText(kind, name, place, severity, address, digest=digest)
-
-
-def _is_key_id(name: str, text: str, beside: set[str]) -> bool:
-    """`store_access_key` beside `store_secret_key`: only the other one is a secret."""
-    prefix, ending, rest = name.lower().rpartition("access_key")
-    return ending != "" and not rest and prefix in beside and len(text) <= _LONGEST_ID
 
 
 def _all_named(file: File) -> Iterator[tuple[str | None, str, Literal, str]]:
@@ -247,7 +241,7 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
                 SecretKind.KNOWN,
                 ".".join(text.steps),
                 text.place,
-                _severity(text),
+                _severity(text, module.checkout),
                 resource.address,
                 resource.type,
                 digest_of(text.text),
@@ -255,12 +249,14 @@ def hard_coded_secrets(module: Module, resource: Resource) -> Iterator[HardCoded
             yield HardCodedSecret(secret, text.text, _is_ignored(resource, text.steps[0]))
 
 
-def _severity(text: _Text) -> Severity:
-    """A password is one, whatever it looks like; a value in a secret store, or a fallback, need not be."""
-    quality = quality_of(text.text)
-    if text.is_fallback or _IN_STORE.search(text.steps[-1]):
-        return severity_of(quality)
-    return Severity.WARNING if quality is Quality.WEAK else Severity.ERROR
+def _severity(text: _Text, checkout: Checkout) -> Severity:
+    """An error looks like a credential; in a secret store, or as a fallback, it is random."""
+    name = text.steps[-1]
+    if is_key_id(name, text.text, checkout.text(text.place.file) or ""):
+        return Severity.NOTE
+    if text.is_fallback or _IN_STORE.search(name) or is_uuid(text.text):
+        return severity_by_name(name, text.text, marked=True)
+    return Severity.ERROR if looks_like_credential(text.text) else Severity.WARNING
 
 
 def _is_filled_in_later(text: _Text) -> bool:

@@ -35,7 +35,7 @@ _NO_PASSWORD = pattern(
     r"(?i)$|(?:true|false|on|off|yes|no|none|null|required|optional|enabled|disabled|any|default|auto|random|oobeSystem)$"
     r"|[$<({*\[@]|\.{0,2}/|~/|[a-z][a-z0-9+.-]*:/?/|(?:repo|project_path|organization|spiffe|system:serviceaccount):"
     r"|(?:[\w-]+-)?(?:site|domain|dns|email)-verification=|MS=ms|v=(?:spf1|DKIM1|DMARC1|STSv1|TLSRPTv1)\b"
-    r"|\d{1,3}$|pub[0-9a-f]{32}$|pk_(?:live|test)_|configcat-sdk-"
+    r"|(?:[REPH]S(?:256|384|512)|ES256K|EdDSA|AES[-_]?\d*(?:[-_][A-Z0-9]+)*|SHA[-_]?\d+)$|\d{1,3}$|pub[0-9a-f]{32}$|pk_(?:live|test)_|configcat-sdk-"
 )
 _PUBLIC_KEY = pattern(
     r"\s*-----BEGIN (?:[A-Z0-9]+ )*(?:PUBLIC KEY|CERTIFICATE)\b(?![\s\S]*PRIVATE KEY)"
@@ -48,6 +48,8 @@ _IDENTIFIED = pattern(
     r"(?i)(?:[gu]uid|(?<![a-z])id)$|(?!.*(?:secret|passw(?:or)?d|passphrase|token|key|credential)s?$).*version"
 )
 """Names of identifiers, with which a UUID is no secret."""
+_SAYS_SECRET = pattern(r"(?i)secret|passw|token| -\w")
+_LONGEST_ID = 32
 _COMMAND = pattern(
     r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
 )
@@ -94,7 +96,34 @@ def is_public_key(text: str) -> bool:
 
 def is_identifier(name: str, text: str) -> bool:
     """A UUID under a name such as `role_guid` or `secrets_version`."""
-    return _UUID.fullmatch(text) is not None and _IDENTIFIED.search(name) is not None
+    return is_uuid(text) and _IDENTIFIED.search(name) is not None
+
+
+def is_uuid(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None
+
+
+def is_key_id(name: str, text: str, around: str) -> bool:
+    """`store_access_key` beside `store_secret_key`: only the other one is a secret. `around`: the file."""
+    prefix, ending, rest = _letters(name).rpartition("accesskey")
+    if not ending or rest or len(text) > _LONGEST_ID:
+        return False
+    others = (f"{prefix}secret",) if prefix else ("secretkey", "secretaccesskey")
+    return any(other in _letters(around) for other in others)
+
+
+def _letters(text: str) -> str:
+    return text.lower().replace("_", "").replace("-", "")
+
+
+def severity_by_name(name: str, text: str, *, marked: bool = False) -> Severity:
+    """Of a text that only its name makes suspicious. A UUID mostly refers to something.
+
+    `marked`: the provider, or a command such as `docker login -p`, takes it as a secret.
+    """
+    if is_uuid(text):
+        return Severity.ERROR if marked and _SAYS_SECRET.search(name) else Severity.WARNING
+    return severity_of(quality_of(text))
 
 
 def is_command(text: str) -> bool:
@@ -106,13 +135,15 @@ def ends_as_password(name: str) -> bool:
     return _PASSWORD.search(name) is not None
 
 
-def classify_text(name: str, text: str, bits: float, *, password: bool) -> tuple[SecretKind, Severity] | None:
+def classify_text(
+    name: str, text: str, bits: float, *, password: bool, marked: bool = False
+) -> tuple[SecretKind, Severity] | None:
     """Classifies a text under a secret-looking name; `password`: any text there is a password."""
     if is_harmless(text) or is_placeholder(text) or is_known(text) or is_identifier(name, text):
         return None
     quality = quality_of(text)
     if looks_random(text, bits) and (quality is Quality.STRONG or not password):
-        return SecretKind.RANDOM, severity_of(quality)
+        return SecretKind.RANDOM, severity_by_name(name, text, marked=marked)
     if not password or names_a_secret(text):
         return None
     return SecretKind.PASSWORD, severity_of(quality)

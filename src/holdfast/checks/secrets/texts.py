@@ -29,7 +29,9 @@ from holdfast.checks.secrets.suspicion import (
     ends_as_password,
     is_command,
     is_identifier,
+    is_key_id,
     is_public_key,
+    severity_by_name,
 )
 from holdfast.hcl.eval.code import is_code
 from holdfast.kernel.errors import Place
@@ -157,8 +159,12 @@ def _outside_terraform(severity: Severity, name: str, text: str, at: int) -> Sev
     """Where a name is the only evidence; a command that takes a password is more."""
     if THIS_MACHINE.search(_object_around(text, at)):
         return Severity.NOTE
-    is_command_ = " " in name or name.startswith("-")
-    return Severity.WARNING if severity is Severity.ERROR and not is_command_ else severity
+    return Severity.WARNING if severity is Severity.ERROR and not _is_option(name) else severity
+
+
+def _is_option(name: str) -> bool:
+    """Whether a command takes it: `mysql -p`, `--password`."""
+    return " " in name or name.startswith("-")
 
 
 def _string_around(text: str, at: int) -> str:
@@ -239,7 +245,14 @@ def _random_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
             and not is_known(secret)
             and not _PUBLIC_KEY.search(text, max(start - 1200, 0), start)
         ):
-            yield start, (SecretKind.RANDOM, severity_of(quality_of(secret)), "", digest_of(secret))
+            before = NAME_BEFORE.search(text, max(start - _LONGEST_NAME, 0), start)
+            name = before[1] if before is not None else ""
+            severity = severity_by_name(name, secret)
+            if is_key_id(name, secret, text):
+                severity = Severity.NOTE
+            elif before is not None and text[max(before.start() - 1, 0)] in "?&":
+                severity = severity_of(quality_of(secret))  # In an address, a UUID is a key, too.
+            yield start, (SecretKind.RANDOM, severity, "", digest_of(secret))
 
 
 def _is_public(text: str, at: int, secret: str, words: tuple[str, ...]) -> bool:
@@ -255,7 +268,8 @@ def _inline_texts(text: str, words: tuple[str, ...], bits: float) -> Iterator[tu
     for password_ in inline_passwords(text):
         if password_.is_password or names_secret(password_.name, words):
             password = password_.is_password or ends_as_password(password_.name)
-            suspicion = classify_text(password_.name, password_.text, bits, password=password)
+            marked = _is_option(password_.name)
+            suspicion = classify_text(password_.name, password_.text, bits, password=password, marked=marked)
             if suspicion is None:
                 continue
             kind, severity = suspicion
@@ -358,10 +372,21 @@ def _all(text: str) -> Iterator[InlinePassword]:
     if any(name in text for name in _NAMES):
         for pattern_ in (_SET, _LINE):
             for match in pattern_.finditer(text):
-                yield InlinePassword(match["name"], match["secret"], match.start("secret"), is_password=True)
+                if not _is_variable(text, match):
+                    at = match.start("secret")
+                    yield InlinePassword(match["name"], match["secret"], at, is_password=True)
     if "value" in text:
         for match in _ENTRY.finditer(text):
             yield InlinePassword(match["name"], match["secret"], match.start("secret"), is_password=False)
+
+
+def _is_variable(text: str, match: re.Match[str]) -> bool:
+    """`connect(password=entered)`, `password=settings["password"]`: a variable of a program."""
+    start, end = match.span("secret")
+    is_argument = match["secret"].endswith(",") or text.startswith(")", end)
+    if text[start - 1] in "\"'":
+        return False
+    return match["secret"].endswith("[") or (is_argument and match["secret"].rstrip(",").isidentifier())
 
 
 def _is_interpolated(text: str) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.hcl.eval.old_tree import OldTree
 from holdfast.hcl.eval.worktree import PathKind, Worktree
 from holdfast.hcl.nodes import Attribute, Block, Body, Expression, File
-from holdfast.hcl.reader import constant, encrypted, is_encrypted, read
+from holdfast.hcl.reader import constant, encrypted, read
 from holdfast.kernel.errors import Place, Problem
 from holdfast.kernel.patterns import pattern
 
@@ -175,7 +175,7 @@ class Code:
         content = self._content(path)
         if isinstance(content, OSError):
             return _cannot_read(path, content)
-        return encrypted(path) if content is not None and is_encrypted(content) else content
+        return content if content is None else encrypted(content, path) or content
 
     def _read_bytes(self, path: str) -> bytes | OSError | None:
         if self.tree.kind(path) is PathKind.OTHER:
@@ -207,12 +207,12 @@ class Code:
         if kind is not PathKind.FILE:
             return None
         try:
-            size, head = self.tree.root.joinpath(path).stat().st_size, self.tree.read_bytes(path, 16)
+            size, head = self.tree.root.joinpath(path).stat().st_size, self.tree.read_bytes(path, 64)
         except OSError as error:
             return _cannot_read(path, error)
         if size > largest:
             return _cannot_read(path, OSError(errno.EFBIG, _TOO_LARGE))
-        return encrypted(path) if is_encrypted(head) else None
+        return encrypted(head, path)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Compute something from the code once and cache it; the key names what it is."""

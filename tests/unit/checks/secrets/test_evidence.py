@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 from checkouts import check, of
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from holdfast.checks.engine.catalogue import rule
 from holdfast.checks.model.interface import Severity
@@ -35,8 +37,11 @@ def der(content: bytes) -> bytes:
 
 
 BODY = bytes(range(7, 247)) * 3
-KEY = pem("RSA PRIVATE KEY", der(BODY))
-CUT = pem("RSA PRIVATE KEY", der(BODY)[:300])
+KEY_DER = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+    Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()
+)
+KEY = pem("EC PRIVATE KEY", KEY_DER)
+CUT = pem("EC PRIVATE KEY", KEY_DER[:90])
 ENCRYPTED = pem("ENCRYPTED PRIVATE KEY", der(BODY))
 FOR_LOCALHOST = pem("CERTIFICATE", der(BODY[:40] + b"localhost" + BODY))
 
@@ -81,7 +86,8 @@ def test_the_quality_of_a_text(text: str, quality: Quality) -> None:
         (ENCRYPTED, Quality.PLAIN),
         (pem("OPENSSH PRIVATE KEY", b"openssh-key-v1\0\0\0\0\x04none" + BODY), Quality.STRONG),
         (pem("OPENSSH PRIVATE KEY", b"openssh-key-v1\0\0\0\0\x0aaes256-ctr" + BODY), Quality.PLAIN),
-        (pem("EC PRIVATE KEY", b"\x30\x77" + BODY[:0x77]), Quality.STRONG),
+        (pem("RSA PRIVATE KEY", der(BODY)), Quality.PLAIN),
+        (pem("EC PRIVATE KEY", b"\x30\x77" + BODY[:0x77]), Quality.PLAIN),
     ],
 )
 def test_the_quality_of_a_key(key: str, quality: Quality) -> None:
@@ -160,9 +166,10 @@ DATABASE = 'variable "a" {}\nresource "aws_db_instance" "a" {\n  password = %s\n
         (DATABASE % 'coalesce(var.a, "winter-sports")', [WARNING]),
         (DATABASE % f'coalesce(var.a, "{RANDOM}")', [ERROR]),
         (DATABASE % 'var.a == null ? "winter-sports" : var.a', [WARNING]),
-        (DATABASE % '"winter-sports"', [ERROR]),
+        (DATABASE % '"winter-sports"', [WARNING]),
+        (DATABASE % '"Winter7sports"', [ERROR]),
         ('variable "b" {\n  default = "winter-sports"\n}\n' + DATABASE % "var.b", [WARNING]),
-        ('locals {\n  b = "winter-sports"\n}\n' + DATABASE % "local.b", [ERROR]),
+        ('locals {\n  b = "winter-sports7!"\n}\n' + DATABASE % "local.b", [ERROR]),
         ('resource "aws_ssm_parameter" "a" {\n  type = "SecureString"\n  value = "temp"\n}\n', []),
         ('resource "aws_ssm_parameter" "a" {\n  type = "SecureString"\n  value = "value"\n}\n', []),
         (
@@ -238,14 +245,14 @@ def test_credentials_files(path: str, text: str, expected: list[Severity]) -> No
     assert levels("HF206", {path: text}) == expected
 
 
-def test_a_state_without_resources_is_a_warning() -> None:
+def test_a_state_without_resources_is_a_note() -> None:
     """HF201: after a destroy nothing is left in it; its backup still has everything."""
     state = '{"lineage": "a", "serial": 1, "terraform_version": "1.9.0", "resources": [%s]}'
     files = {"terraform.tfstate": state % "", "terraform.tfstate.backup": state % '{"mode": "managed"}'}
     assert levels("HF201", files) == [ERROR], "both are one finding"
     assert levels("HF201", {"terraform.tfstate": "not JSON"}) == [WARNING]
-    assert levels("HF201", {"terraform.tfstate": b"\xff\xfe"}) == [WARNING]
-    assert levels("HF201", {"terraform.tfstate": (state % "").encode("utf-16")}) == [WARNING]
+    assert levels("HF201", {"terraform.tfstate": b"\xff\xfe"}) == [NOTE]
+    assert levels("HF201", {"terraform.tfstate": (state % "").encode("utf-16")}) == [NOTE]
     assert levels("HF201", {"terraform.tfstate": (state % '{"mode": "managed"}').encode("utf-16")}) == [ERROR]
     assert levels("HF201", {"terraform.tfstate": b" " * 5_000_001}) == [ERROR], "too large to be read"
 

@@ -9,12 +9,11 @@ from holdfast.checks.code.required import (
     lock_file_of,
     lock_path,
     may_run,
-    old_folders,
     required_by_root,
 )
 from holdfast.checks.model.globs import is_path
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
-from holdfast.checks.model.subjects import CheckedStack, Module
+from holdfast.checks.model.subjects import CheckedStack, Checkout, Module
 from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.hcl.eval.evaluate import evaluate
 from holdfast.hcl.reader import Unknown
@@ -26,6 +25,8 @@ from holdfast.terraform.versions import Version
 
 _LOCKS = Version.parse("0.14")
 """The first version with lock files."""
+_INTERPOLATED = pattern(r"=\s*\"\$\{[^\"{}]*\}\"")
+_BARE = pattern(r"(?m)=\s*(?:var|local|data|module|[a-z]+_\w+)\.")
 _APPLIED_BY = pattern(r'"terraform_version"\s*:\s*"(\d+\.\d+\.\d+)"')
 
 
@@ -34,7 +35,7 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
         return
     if all(_is_locked_by_terragrunt(stack) for stack in module.roots):
         return
-    if old_folders(module.checkout) and not _says_version(module):
+    if not _says_version(module) and (_is_old_style(module) or _has_old_code(module.checkout)):
         return
     required = tuple(required_by_root(module))
     if not required:
@@ -49,7 +50,8 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
         others = ", ".join(map(str, ignored[1:]))
         yield finding(
             ignored[0],
-            "lock files are not in Git, so every `init` may install other versions of providers",
+            f"lock files{_how_many(module.checkout)} are not in Git, so every `init` may install other "
+            "versions of providers",
             hint=f"Remove this line{f' and {others}' if others else ''}, and commit the lock files.",
             severity=severity,
         )
@@ -69,6 +71,26 @@ def _check_exists(module: Module) -> Iterator[CheckResult]:
         address=f"provider.{first.name}",
         severity=severity,
     )
+
+
+def _how_many(checkout: Checkout) -> str:
+    """` of 2 of 5 root modules`; empty if no root module has one."""
+    missing = sum(f"{root}/{LOCK_FILE}".removeprefix("./") not in checkout.listed for root in checkout.roots)
+    count = len(checkout.roots)
+    return f" of {missing} of {plural(count, 'root module')}" if missing < count else ""
+
+
+def _has_old_code(checkout: Checkout) -> bool:
+    """Whether code of the repository only runs with versions before lock files."""
+    key = ("code before lock files", id(checkout))
+    return checkout.code.once(key, lambda: not all(may_run(module, _LOCKS) for module in checkout.modules))
+
+
+def _is_old_style(module: Module) -> bool:
+    """Whether it is written as for Terraform 0.11: `tags {`, and `"${…}"` around every reference."""
+    text = "\n".join(module.checkout.text(file.path) or "" for file in module.files)
+    tagged = any(any(resource.body.blocks_of("tags")) for resource in module.resources(mode="managed"))
+    return tagged or (_INTERPOLATED.search(text) is not None and _BARE.search(text) is None)
 
 
 def _is_locked_by_terragrunt(stack: CheckedStack) -> bool:

@@ -27,6 +27,7 @@ _EMPTIED = ("force_destroy", "force_delete", "delete_contents_on_destroy")
 _APP = pattern(r"^azurerm_(?:\w+_)?(?:function_app|logic_app_standard)")
 _SERVED = pattern(r"^storage_account_(?:name|access_key)$|static_website$|^leases$")
 _HOLDER = pattern(r"azurerm_storage_(?:container|share|table|queue|data_lake)")
+_DERIVED = ("view", "materialized_view", "external_data_configuration")
 _LEAVING = (ChangeKind.DELETE, ChangeKind.FORGET)
 
 
@@ -174,7 +175,7 @@ def _finding(resource: Resource, row: Stateful, stack: CheckedStack) -> Finding:
 
 
 def _is_meant_to_go(body: Body) -> bool:
-    """Whether its code says so: it may be emptied or deleted, or its entries expire."""
+    """Whether its code says so: it may be emptied or deleted, its entries expire, or it is a copy."""
 
     def written(name: str, body: Body = body) -> object:
         attribute = body.attribute(name)
@@ -183,7 +184,10 @@ def _is_meant_to_go(body: Body) -> bool:
     expires = any(written("enabled", ttl.body) is True for ttl in body.blocks_of("ttl"))
     unprotected = written("delete_protection_state") == "DELETE_PROTECTION_DISABLED"
     deleted = unprotected and written("deletion_policy") == "DELETE"
-    return expires or deleted or any(written(name) is True for name in _EMPTIED)
+    derived = body.attribute("replicate_source_db") is not None or any(
+        block.type in _DERIVED for block in body.blocks
+    )
+    return expires or deleted or derived or any(written(name) is True for name in _EMPTIED)
 
 
 def _serves_apps(account: Resource, stack: CheckedStack) -> bool:

@@ -17,7 +17,8 @@ _SUBMODULES = ".gitmodules"
 _CONFLICT = "<<<<<<< "
 _TEMPLATE = "template"
 _STATEMENT = pattern(r"\{%[^%\n]*%\}")
-_FILLED_IN = pattern(r"\{\{[^{}\n]*\}\}")
+_FILLED_IN = pattern(r"\{\{[^{}\n]*\}\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*")
+"""By a template engine, or by the shell that writes the file."""
 _RELATIVE = pattern(r"\.{1,2}/[^\s\"]+")
 _FETCHED = pattern(r"(?:^|/)(?:vendor|\.[^/]+)/")
 """Folders that a program fills before Terraform runs."""
@@ -43,7 +44,9 @@ def _of_folder(module: Module) -> Iterator[Finding]:
         if kind == OLD_SYNTAX:
             what, hint, severity = f"{first.message}{more}", first.hint, Severity.WARNING
         else:
-            what = f"this is a template with `{{{{ … }}}}`, which no rule checks{more}"
+            filled = _FILLED_IN.search(_STATEMENT.sub("{{}}", module.checkout.text(file.path) or ""))
+            written = "{{ … }}" if filled is None or filled[0].startswith("{") else "$NAME"
+            what = f"this is a template with `{written}`, which no rule checks{more}"
             hint, severity = "Check the code that is made of it.", Severity.NOTE
         yield Finding(message=what, place=first.place or Place(file=file.path), hint=hint, severity=severity)
 
@@ -144,7 +147,9 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
     for problem in sorted(file.problems, key=_line)[:1]:
         others = len(file.problems) - 1
         more = f" (and {plural(others, 'more problem')})" if others else ""
-        severity = Severity.WARNING if problem.code == OLD_SYNTAX else None
+        # git-crypt decrypts for everyone who unlocked the repository; the others are meant to stay encrypted.
+        sealed = problem.code == ENCRYPTED and "git-crypt" not in problem.message
+        severity = Severity.WARNING if sealed or problem.code == OLD_SYNTAX else None
         what = f"{problem.message}{more}"
         group = problem.message if problem.code in (ENCRYPTED, CANNOT_OPEN) else None
         yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity, group=group)

@@ -31,6 +31,8 @@ _OTHER_NAME = pattern(
 )
 """Encrypted, or a checksum."""
 _CHECKSUM = pattern(rb"\s*(?:[0-9a-fA-F]{32,128}(?:[ \t][^\r\n]*)?(?:[\r\n]|$)|(?:SHA\d+|MD5) ?\()")
+_LOCK_NAME = pattern(r"\.tfstate\.lock\.info$", re.IGNORECASE)
+_OUTPUTS = pattern(rb'"outputs"\s*:\s*\{\s*"')
 _STATE_FILE = pattern(r"(?:.*/)?[^/]*?\.tfstate", re.IGNORECASE)
 _ELSEWHERE = pattern(r"(?:^|/)\.terra(?:form|grunt-cache)/")
 
@@ -43,15 +45,25 @@ def _classify_state(path: str, content: Content | None) -> Suspect | None:
         inside = content() if content is not None else None
         if _OTHER_NAME.search(name) if content is None else _CHECKSUM.match(inside or b""):
             return None
-        first = _STATE_FILE.match(path)
-        belongs_to = first[0] if first is not None else None
-        if content is not None and _holds_little(inside):
-            hint = f"{_MOVE}, and add `*.tfstate*` to `.gitignore`."
-            return Suspect("a state file", severity=Severity.WARNING, belongs_to=belongs_to, hint=hint)
-        return Suspect("a state file", belongs_to=belongs_to)
+        return _named_state(path, inside)
     if content is None or not _POSSIBLE_STATE_NAME.search(name):
         return None
     return Suspect(ContentKind.STATE.value) if is_state(content() or b"") else None
+
+
+def _named_state(path: str, inside: bytes | None) -> Suspect:
+    if _LOCK_NAME.search(path):
+        hint = "Run `git rm --cached` and add `*.tfstate.lock.info` to `.gitignore`."
+        return Suspect("the lock of a state", severity=Severity.NOTE, hint=hint)
+    first = _STATE_FILE.match(path)
+    belongs_to = first[0] if first is not None else None
+    if not _holds_little(inside):
+        return Suspect("a state file", belongs_to=belongs_to)
+    is_empty = _is_empty(inside or b"")
+    what = "a state without resources" if is_empty else "a state file"
+    severity = Severity.NOTE if is_empty else Severity.WARNING
+    hint = f"{_MOVE}, and add `*.tfstate*` to `.gitignore`."
+    return Suspect(what, severity=severity, belongs_to=belongs_to, hint=hint)
 
 
 def _holds_little(inside: bytes | None) -> bool:
@@ -65,6 +77,14 @@ def _holds_little(inside: bytes | None) -> bool:
         return True
     types = _TYPES.findall(inside)
     return bool(types) and all(map(_STORE.fullmatch, types)) and not _SENSITIVE.search(inside)
+
+
+def _is_empty(inside: bytes) -> bool:
+    """Neither resources nor outputs."""
+    written = inside.strip()
+    return not written or (
+        written.startswith(b"{") and not _RESOURCES.search(inside) and not _OUTPUTS.search(inside)
+    )
 
 
 HF201 = Rule(
@@ -186,7 +206,9 @@ _KEY_STORE = pattern(r"\.(?:p12|pfx|jks|keystore|kdbx)$", re.IGNORECASE)
 _FOR_TESTS = pattern(
     r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
 )
-_ONLY_TESTS = pattern(r"(?i)(?:^|/)molecule/|(?<![a-z])test[-_]?ca(?![a-z])|(?:^|[/_-])fixtures?/")
+_ONLY_TESTS = pattern(
+    r"(?i)(?:^|/)(?:molecule|\.vagrant)/|(?<![a-z])test[-_]?ca(?![a-z])|(?:^|[/_-])fixtures?/"
+)
 _ENVIRONMENT = pattern(r"(?i)(?:^|/)(?:environments?|envs?|stages?|accounts?|live)/[^/]+/")
 """`environments/dev/`: what runs there is not on a developer's machine."""
 _NOT_LIVE = pattern(r"(?i)\bkeys?\b[^.]{0,80}\btesting\b|\bnot\b[^.]{0,40}\bproduction\b")

@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from holdfast.checks.model.contents import ContentKind, History, in_utf8
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, Skipped, finding
 from holdfast.checks.model.subjects import Checkout, Module
-from holdfast.checks.secrets.known_secrets import GOOGLE_KEYS, is_api_description, known_in
+from holdfast.checks.secrets.known_secrets import (
+    GOOGLE_KEYS,
+    is_api_description,
+    is_sample_document,
+    known_in,
+)
 from holdfast.hcl.eval.code import is_code
 from holdfast.kernel.errors import Place
 from holdfast.system.repository import NOT_SOURCE
@@ -15,6 +20,8 @@ _BESIDE = (
     ".cfg", ".toml", ".properties", ".xml", ".j2",
 )  # fmt: skip
 _VARIABLES = (".tfvars", ".tfvars.json")
+_OF_APPS = "google-services.json"
+"""Part of every app: its keys are not secret."""
 _LARGEST = 5_000_000
 _GOOGLE_HINT = (
     "If it is the key of a page or an app, restrict it to its referrers and APIs. If not, rotate it, and "
@@ -43,12 +50,14 @@ def _check(checkout: Checkout, path: str) -> Iterator[Finding]:
     reported: set[tuple[str, int]] = set()
     text = in_utf8(checkout.content(path) or b"").decode(errors="replace").removeprefix("\ufeff")
     # Code may contain a description in a heredoc; what is outside it counts.
-    described = not is_code(path.rpartition("/")[2]) and is_api_description(text)
+    name = path.rpartition("/")[2]
+    described = not is_code(name) and (is_api_description(text) or is_sample_document(text))
     for secret in known_in(text):
         if (secret.what, secret.line) not in reported:
             reported.add((secret.what, secret.line))
             place = Place(file=path, line=secret.line, column=secret.column)
-            severity = Severity.NOTE if described else secret.severity
+            public = name == _OF_APPS and secret.what == GOOGLE_KEYS
+            severity = Severity.NOTE if described or public else secret.severity
             message = f"secret in plain text ({secret.what})"
             hint = _GOOGLE_HINT if secret.what == GOOGLE_KEYS else None
             yield finding(place, message, hint=hint, severity=severity, group=secret.digest)

@@ -9,7 +9,7 @@ resource "aws_secretsmanager_secret_version" "token" {
 
 resource "aws_db_instance" "main" {
   identifier          = "app"
-  password            = "summer-holiday"
+  password            = "summer-2019!"
   deletion_protection = true
 }
 
