@@ -38,6 +38,7 @@ app = Group(
             "clean",
             "serve",
             "token",
+            "repository",
             "login",
             "db",
             "completion",

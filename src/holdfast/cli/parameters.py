@@ -73,10 +73,31 @@ Wait = Annotated[
         help="How long to wait for a busy lane, lock or stack. Default: 30m in CI, otherwise no wait.",
     ),
 ]
+Server = Annotated[
+    str | None,
+    Option(
+        "--server",
+        metavar="URL",
+        optional=True,
+        help="Run on this server. Default: HOLDFAST_URL, or where you are logged in.",
+    ),
+]
+Detach = Annotated[
+    bool, Option("--detach", help="With --server: print the ids of the runs and do not wait for them.")
+]
 Reason = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; recorded in the audit log.")]
 Limit = Annotated[
     str | None, Option("--limit", metavar="N", help=f"Show at most N. Default: {DEFAULT_LIMIT}.")
 ]
+
+
+def require_server(*, detach: bool, reason: str | None = None) -> None:
+    """For options that only a server understands."""
+    for option, value in (("--detach", detach), ("--reason", reason)):
+        if value:
+            raise UsageError(
+                "HF-USE-4", f"{option} needs --server", hint=f"Leave {option} out, or add --server."
+            )
 
 
 def limit_from(text: str | None) -> int:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from holdfast import __version__
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
@@ -97,6 +97,20 @@ def current_login(environment: Environment) -> ServerLogin:
     return ServerLogin(url=str(url).rstrip("/"), token=token, source=token_source(environment))
 
 
+def login_for(environment: Environment, address: str | None) -> ServerLogin:
+    """Of the server that the command line names; of the current one without an address."""
+    if not address:
+        return current_login(environment)
+    address, known = address.rstrip("/"), (environment.get(URL_VARIABLE) or "").rstrip("/")
+    if known and known != address and given_token(environment) is not None:
+        raise UsageError(
+            "HF-SRV-20",
+            f"the token is for {known}, not for {address}",
+            hint=f"Unset {URL_VARIABLE} and {TOKEN_VARIABLE}, and log in: holdfast login {address}",
+        )
+    return current_login(Environment(variables={**environment.variables, URL_VARIABLE: address}))
+
+
 def token_for(environment: Environment, address: str) -> str:
     """For the server that the configuration names as run store.
 
@@ -125,6 +139,10 @@ class ServerClient:
     def __init__(self, login: ServerLogin, environment: Environment) -> None:
         self._login = login
         self._environment = environment
+
+    @property
+    def login(self) -> ServerLogin:
+        return self._login
 
     @property
     def url(self) -> str:
@@ -174,6 +192,24 @@ class ServerClient:
             ) from None
         self._require_same_version(response)
         return response
+
+    def stream(self, path: str, headers: Mapping[str, str], *, silence: float) -> Iterator[bytes]:
+        """As `http.open_stream`."""
+        return http.open_stream(
+            self._login.url + path,
+            environment=self._environment,
+            headers={"Authorization": f"Bearer {self._login.token}", **headers},
+            silence=silence,
+        )
+
+    def pages(self, path: str, key: str, **query: str | None) -> Iterator[dict[str, Any]]:
+        """Every item of a list."""
+        given = {"limit": "200", **{name: value for name, value in query.items() if value is not None}}
+        cursor: dict[str, str] | None = {}
+        while cursor is not None:
+            page = self.send("GET", f"{path}?{urlencode({**given, **cursor})}")
+            yield from page[key]
+            cursor = {"cursor": page["next"]} if page["next"] is not None else None
 
     def _require_same_version(self, response: http.Response) -> None:
         """Of the same major and minor number: others may differ in what they mean."""

@@ -42,6 +42,14 @@ def with_variables(code: Code, stack: Stack, options: Iterable[VariableOption]) 
     )
 
 
+def variable_values(options: Iterable[VariableOption]) -> dict[str, object]:
+    """By name, the last one winning: for a server, which knows the types."""
+    given: dict[str, object] = {}
+    for option in options:
+        given |= _file_values(option) if option.is_file else {option.name: option.text}
+    return given
+
+
 def _value(option: VariableOption, variable: Variable) -> object:
     """As text for a primitive type or without a type; of any other type it is an expression."""
     match variable.type:

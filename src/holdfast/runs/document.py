@@ -6,7 +6,8 @@ Texts are redacted when a document is printed: `secrets.redact` lists the fields
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -192,22 +193,41 @@ def change_document(
 
     `left` are the stacks that `apply --continue` would apply.
     """
-    totals: Counter[str] = Counter()
-    for result in results:
-        if result.plan is not None:
-            totals.update(result.plan.counts.document())
-    statuses = Counter(result.status.value for result in results)
     checks = report_document(report) if report is not None else None
     if checks is not None:
         checks.pop("version")
+    return stacks_document(
+        [result_document(result) for result in results],
+        change=change,
+        left=left,
+        checks=checks,
+        weakened=weakened,
+        planned_later=planned_later,
+    )
+
+
+def stacks_document(
+    stacks: Sequence[Mapping[str, Any]],
+    *,
+    change: str | None,
+    left: tuple[str, ...] = (),
+    checks: Document | None = None,
+    weakened: tuple[str, ...] = (),
+    planned_later: int = 0,
+) -> Document:
+    """With the documents of its stacks."""
+    totals: Counter[str] = Counter()
+    for stack in stacks:
+        totals.update(stack["changes"] or {})
+    statuses = Counter(stack["status"] for stack in stacks)
     return {
         "version": 1,
         "change": change,
         "left": list(left),
-        "stacks": [result_document(result) for result in results],
+        "stacks": list(stacks),
         "checks": checks,
         "summary": {
-            "stacks": len(results),
+            "stacks": len(stacks),
             **{status.value: statuses[status.value] for status in RESULTS},
             "changes": {name: totals[name] for name in Counts().document()},
             "weakened": list(weakened),

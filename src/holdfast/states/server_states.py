@@ -47,7 +47,7 @@ class ServerVersion(VersionInfo, frozen=True, kw_only=True):
 
 def list_states(client: ServerClient, *, name: str | None = None) -> Iterator[dict[str, Any]]:
     """Those that exist, as the server describes them."""
-    return (state for state in _pages(client, _API, "states", name=name) if state["deleted"] is None)
+    return (state for state in client.pages(_API, "states", name=name) if state["deleted"] is None)
 
 
 def allow_unlocked_writes(client: ServerClient, name: str, *, allowed: bool) -> None:
@@ -72,7 +72,7 @@ class ServerState:
     @functools.cached_property
     def entries(self) -> tuple[ServerVersion, ...]:
         """Newest first."""
-        return tuple(map(_version, _pages(self.client, f"{self._path}/versions", "versions")))
+        return tuple(map(_version, self.client.pages(f"{self._path}/versions", "versions")))
 
     def versions(self) -> Versions:
         current = next((entry for entry in self.entries if entry.current), None)
@@ -210,15 +210,6 @@ class ServerState:
             f"({holder.get('Operation') or 'unknown operation'}, since {holder.get('Created') or '?'})",
             hint=f"Wait for it, or look at it: holdfast state locks --state {self.name}",
         )
-
-
-def _pages(client: ServerClient, path: str, key: str, **query: str | None) -> Iterator[dict[str, Any]]:
-    given = {"limit": "200", **{name: value for name, value in query.items() if value is not None}}
-    cursor: dict[str, str] | None = {}
-    while cursor is not None:
-        page = client.send("GET", f"{path}?{urlencode({**given, **cursor})}")
-        yield from page[key]
-        cursor = {"cursor": page["next"]} if page["next"] is not None else None
 
 
 def _version(document: Mapping[str, Any]) -> ServerVersion:

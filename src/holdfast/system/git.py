@@ -194,6 +194,10 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         """Every path that git would add; empty if git fails."""
         return self._list_files("--others", "--exclude-standard")
 
+    def ignored(self) -> tuple[str, ...]:
+        """Every path that git ignores, a folder that it ignores as a whole as one."""
+        return self._list_files("--others", "--ignored", "--exclude-standard", "--directory")
+
     def _list_files(self, *options: str) -> tuple[str, ...]:
         answer = self._run("ls-files", *options, "-z")
         names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []

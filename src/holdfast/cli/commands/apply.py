@@ -10,10 +10,12 @@ from holdfast.cli.parameters import (
     Changed,
     Dependencies,
     Dependents,
+    Detach,
     Excludes,
     NotARename,
     Reason,
     Replace,
+    Server,
     Since,
     Stacks,
     Targets,
@@ -21,6 +23,7 @@ from holdfast.cli.parameters import (
     VarFile,
     Wait,
     Yes,
+    require_server,
     variables_from,
     wait_from,
 )
@@ -67,6 +70,8 @@ def apply(  # noqa: PLR0917 - one parameter per option
     allow_blocked: Annotated[
         bool, Option("--allow-blocked", help="Do not fail because stacks are blocked by their dependencies.")
     ] = False,
+    server: Server = None,
+    detach: Detach = False,
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
     from holdfast.cli.changes.change import Change, plan_options
@@ -98,7 +103,16 @@ def apply(  # noqa: PLR0917 - one parameter per option
             "--continue cannot be combined with stacks, or with options that select or plan them",
             hint="To apply only some stacks, name them without --continue: holdfast apply STACK",
         )
-    _require_reason(override, reason, plan)
+    if server is None:
+        require_server(detach=detach)
+        _require_reason(override, reason, plan)
+    if server is not None:
+        from holdfast.cli.server.change import refuse_options
+
+        refuse_options(
+            plan=plan, continue_=continue_ is not None, override=override, wait=wait, exclude=exclude,
+            not_a_rename=not_a_rename,
+        )  # fmt: skip
     seconds = wait_from(wait, ci=invocation.environment.ci)
     if plan is not None:
         return SavedChange(invocation, wait=seconds).apply_bundle(
@@ -117,6 +131,16 @@ def apply(  # noqa: PLR0917 - one parameter per option
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
     )
+    if server is not None:
+        from holdfast.cli.server.change import ServerChange
+
+        on_server = ServerChange(
+            *(invocation, server, stacks, changed, since),
+            dependents=dependents,
+            dependencies=dependencies,
+            detach=detach,
+        )
+        return on_server.apply(options, yes=yes, allow_blocked=allow_blocked, reason=reason)
     change = Change(
         *(invocation, stacks, changed, since),
         dependents=dependents,

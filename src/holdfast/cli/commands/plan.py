@@ -10,14 +10,18 @@ from holdfast.cli.parameters import (
     Changed,
     Dependencies,
     Dependents,
+    Detach,
     Excludes,
     NotARename,
+    Reason,
     Replace,
+    Server,
     Since,
     Stacks,
     Targets,
     Var,
     VarFile,
+    require_server,
     variables_from,
     wait_from,
 )
@@ -65,6 +69,9 @@ def plan(  # noqa: PLR0917 - one parameter per option
     ] = None,
     github: Annotated[bool, Option("--github", help="Short for --pull-request github.")] = False,
     format_: Annotated[str | None, Option("--format", metavar="text|markdown", help="Output format.")] = None,
+    server: Server = None,
+    detach: Detach = False,
+    reason: Reason = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those a change affects."""
     from holdfast.cli.changes.change import Change, plan_options
@@ -89,6 +96,21 @@ def plan(  # noqa: PLR0917 - one parameter per option
     options = options._replace(
         not_a_rename=not_a_rename, variables=variables_from(invocation.environment, var, var_file)
     )
+    if server is not None:
+        from holdfast.cli.server.change import ServerChange, refuse_options
+
+        refuse_options(
+            out=out, lockfile=lockfile, pull_request=pull_request, github=github, format=format_,
+            exclude=exclude, not_a_rename=not_a_rename,
+        )  # fmt: skip
+        on_server = ServerChange(
+            *(invocation, server, stacks, changed, since),
+            dependents=dependents,
+            dependencies=dependencies,
+            detach=detach,
+        )
+        return on_server.plan(options, detailed=detailed_exitcode, full=full, reason=reason)
+    require_server(detach=detach, reason=reason)
     if format_ == "markdown":
         invocation.console.reserve_output()
     report_to = None

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from holdfast.cli.command import Argument, Invocation, Option, fields
-from holdfast.cli.parameters import Limit, OneRun, Reason, Yes, limit_from
+from holdfast.cli.parameters import Detach, Limit, OneRun, Reason, Server, Yes, limit_from, require_server
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
-    from holdfast.cli.console import Console
     from holdfast.plans.context import ChangeContext
     from holdfast.runs.history import RunDetails
     from holdfast.runs.run import Run
@@ -25,40 +24,60 @@ RunOrChange = Annotated[
 Bundle = Annotated[
     Path | None, Option("--bundle", metavar="DIR", help="Every plan of this bundle that is not applied yet.")
 ]
-_MOST_CHANGES = 20
 HELP = "List runs, show their logs, approve, reject and reconcile them."
-COMMANDS = ("list", "show", "log", "approve", "reject", "reconcile")
+COMMANDS = (
+    *("list", "show", "log", "watch", "approve", "reject", "override", "cancel", "retry", "reconcile"),
+)
 
 
 def list_(
     invocation: Invocation,
     limit: Limit = None,
     stack: Annotated[str | None, Option("--stack", metavar="STACK", help="Only runs of this stack.")] = None,
+    server: Server = None,
 ) -> Exit:
     """List runs, newest first."""
     from holdfast.runs import history
 
     most = limit_from(limit)
+    from holdfast.cli.server.connection import named_server
+
+    if (on_server := named_server(invocation, server)) is not None:
+        from holdfast.cli.server.runs import run_list
+
+        return run_list(invocation, on_server, limit=most, stack=stack)
+    from holdfast.cli.views.runs import show_list
+
     runs = _read(invocation, lambda context: history.list_runs(context.store, limit=most, stack=stack))
     document = {"version": 1, "runs": [history.run_document(run) for run in runs]}
-    return invocation.answer(document, lambda: _show_list(invocation.console, runs))
+    return invocation.answer(document, lambda: show_list(invocation.console, runs))
 
 
 def show(
     invocation: Invocation,
     run: OneRun,
     plan: Annotated[bool, Option("--plan", help="Show everything that its plan changes.")] = False,
+    server: Server = None,
 ) -> Exit:
     """Show the details of a run, or its plan."""
+    from holdfast.cli.server.connection import named_server
+
+    if (on_server := named_server(invocation, server)) is not None:
+        from holdfast.cli.server.runs import run_show, run_show_plan
+
+        return (run_show_plan if plan else run_show)(invocation, on_server, run)
     if plan:
         return _show_plan(invocation, run)
+    from holdfast.cli.views.runs import show_details
+
     details = _details(invocation, run)
     document = {"version": 1, "run": details.document()}
-    return invocation.answer(document, lambda: _show_details(invocation.console, details))
+    return invocation.answer(document, lambda: show_details(invocation.console, details))
 
 
 def _show_plan(invocation: Invocation, wanted: str) -> Exit:
     from holdfast.cli.views.plan_diff import FULL, show_plan
+    from holdfast.cli.views.runs import status_of
     from holdfast.runs import history
     from holdfast.runs.document import plan_document
     from holdfast.runs.stored_plan import read_stored_plan
@@ -73,7 +92,7 @@ def _show_plan(invocation: Invocation, wanted: str) -> Exit:
     def show_stored() -> None:
         console = invocation.console
         console.line(
-            f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {_status(run)}"
+            f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {status_of(run)}"
         )
         show_plan(console, stored.plan, FULL, more="")
         if stored.left_out:
@@ -91,8 +110,22 @@ def _show_plan(invocation: Invocation, wanted: str) -> Exit:
     return invocation.answer(document, show_stored)
 
 
-def log(invocation: Invocation, run: OneRun) -> Exit:
-    """Show Terraform's output during a run, with secrets masked."""
+def log(
+    invocation: Invocation,
+    run: OneRun,
+    follow: Annotated[
+        bool, Option("--follow", help="On a server: print new lines until the run is done.")
+    ] = False,
+    server: Server = None,
+) -> Exit:
+    """Show the output of a run, with secrets masked."""
+    from holdfast.cli.server.connection import named_server
+
+    if (on_server := named_server(invocation, server)) is not None:
+        from holdfast.cli.server.runs import run_log
+
+        return run_log(invocation, on_server, run, follow=follow)
+    _require_server(follow=follow)
     from holdfast.runs.history import log_lines, log_text, run_output
     from holdfast.secrets.redact import TERRAFORM, clean_document
 
@@ -114,17 +147,62 @@ def log(invocation: Invocation, run: OneRun) -> Exit:
 
 
 def approve(
-    invocation: Invocation, run: RunOrChange = None, bundle: Bundle = None, reason: Reason = None
+    invocation: Invocation,
+    run: RunOrChange = None,
+    bundle: Bundle = None,
+    reason: Reason = None,
+    server: Server = None,
 ) -> Exit:
     """Approve saved plans: of one run, or of a whole change. Save them with `plan --out` first."""
-    return _decide(invocation, run, bundle, "approve", reason)
+    return _decide(invocation, run, bundle, "approve", reason, server)
 
 
 def reject(
-    invocation: Invocation, run: RunOrChange = None, bundle: Bundle = None, reason: Reason = None
+    invocation: Invocation,
+    run: RunOrChange = None,
+    bundle: Bundle = None,
+    reason: Reason = None,
+    server: Server = None,
 ) -> Exit:
     """Reject saved plans for good. No approval or override can lift a rejection."""
-    return _decide(invocation, run, bundle, "reject", reason)
+    return _decide(invocation, run, bundle, "reject", reason, server)
+
+
+def override(invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None) -> Exit:
+    """On a server: override the guard's denial of a plan, for a day."""
+    from holdfast.cli.server.connection import open_current_server
+    from holdfast.cli.server.runs import run_decide
+
+    on_server = open_current_server(invocation, server)
+    return run_decide(
+        invocation, on_server, on_server.show(on_server.find(run)), "override", _why("override", reason)
+    )
+
+
+def cancel(invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None) -> Exit:
+    """On a server: cancel a run, with the other runs of its change."""
+    from holdfast.cli.server.connection import open_current_server
+    from holdfast.cli.server.runs import run_cancel
+
+    return run_cancel(invocation, open_current_server(invocation, server), run, reason)
+
+
+def retry(
+    invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None, detach: Detach = False
+) -> Exit:
+    """On a server: repeat a run, with the same code and variables."""
+    from holdfast.cli.server.connection import open_current_server
+    from holdfast.cli.server.runs import run_again
+
+    return run_again(invocation, open_current_server(invocation, server), run, "retry", reason, detach=detach)
+
+
+def watch(invocation: Invocation, run: RunOrChange = None, server: Server = None) -> Exit:
+    """On a server: follow a run or a change until it is over. Default: all that is in progress."""
+    from holdfast.cli.server.connection import open_current_server
+    from holdfast.cli.server.runs import run_watch
+
+    return run_watch(invocation, open_current_server(invocation, server), run)
 
 
 def reconcile(
@@ -154,8 +232,19 @@ def reconcile(
     reason: Annotated[
         str | None, Option("--reason", metavar="TEXT", help="With --holder-dead: how you know.")
     ] = None,
+    server: Server = None,
+    detach: Detach = False,
 ) -> Exit:
     """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
+    from holdfast.cli.server.connection import named_server
+
+    if (on_server := named_server(invocation, server)) is not None:
+        from holdfast.cli.server.change import refuse_options
+        from holdfast.cli.server.runs import run_again
+
+        refuse_options(import_=import_, recreate=recreate, holder_dead=holder_dead)
+        return run_again(invocation, on_server, run, "reconcile", reason, detach=detach)
+    require_server(detach=detach)
     from holdfast.cli.commands.reconcile import run_reconcile
 
     return run_reconcile(
@@ -169,29 +258,67 @@ def reconcile(
     )
 
 
-def _decide(
-    invocation: Invocation, run: str | None, bundle: Path | None, decision: str, reason: str | None
-) -> Exit:
-    from holdfast.changes.preconditions import require_store
-    from holdfast.cli.context import CommandContext
-    from holdfast.runs.approval import RecordedApproval, record_approval, record_approvals
-    from holdfast.store.approvals import ApprovalKind
+def _require_server(*, follow: bool) -> None:
+    if follow:
+        raise UsageError("HF-USE-4", "--follow needs --server", hint="Add --server.")
 
+
+def _why(decision: str, reason: str | None) -> str:
     if not (reason or "").strip():
         raise UsageError(
             "HF-USE-25",
             f"runs {decision} needs --reason",
             hint="Add --reason TEXT. The audit log records it.",
         )
+    return str(reason)
+
+
+def _decide_on_server(
+    invocation: Invocation, run: str | None, decision: str, why: str, server: str | None
+) -> Exit | None:
+    """None: the run is not one of the server."""
+    from holdfast.cli.server.connection import named_server, store_server
+    from holdfast.cli.server.runs import run_decide
+    from holdfast.runs.server_runs import is_missing
+
+    named = named_server(invocation, server)
+    on_server = named or store_server(invocation)
+    if run is None or on_server is None:
+        return None
+    try:
+        return run_decide(invocation, on_server, on_server.show(on_server.find(run)), decision, why)
+    except UsageError as error:
+        if named is None and is_missing(error):
+            return None
+        raise
+
+
+def _decide(
+    invocation: Invocation,
+    run: str | None,
+    bundle: Path | None,
+    decision: str,
+    reason: str | None,
+    server: str | None,
+) -> Exit:
+    from holdfast.changes.preconditions import require_store
+    from holdfast.cli.context import CommandContext
+    from holdfast.runs.approval import RecordedApproval, record_approval, record_approvals
+    from holdfast.store.approvals import ApprovalKind
+
+    why = _why(decision, reason)
     if (run is None) == (bundle is None):
         raise UsageError(
             "HF-USE-41",
             f"runs {decision} needs either a run, a change or --bundle",
             hint=f"Name one of them: holdfast runs {decision} RUN --reason TEXT",
         )
+    decided = _decide_on_server(invocation, run, decision, why, server)
+    if decided is not None:
+        return decided
     context = CommandContext(invocation)
     require_store(context.repository)
-    kind, why = ApprovalKind(decision), reason or ""
+    kind = ApprovalKind(decision)
 
     async def work(change_context: ChangeContext) -> tuple[RecordedApproval, ...]:
         if bundle is None:
@@ -237,75 +364,3 @@ def _read(invocation: Invocation, read: Callable[[ChangeContext], T]) -> T:
         return read(change_context)
 
     return CommandContext(invocation).run(work)
-
-
-def _status(run: Run) -> str:
-    return "running" if run.status.is_running else run.status.value
-
-
-def _show_list(console: Console, runs: tuple[Run, ...]) -> None:
-    from holdfast.cli.views.state import moment, show_rows
-
-    show_rows(
-        console,
-        [
-            (run.id, run.stack or "?", run.operation or "?", _status(run), moment(run.started), run.who or "")
-            for run in runs
-        ],
-    )
-    if not runs:
-        console.say(" No runs yet.")
-
-
-def _show_details(console: Console, details: RunDetails) -> None:
-    from holdfast.cli.views.state import moment
-
-    run = details.run
-    console.line(f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {_status(run)}")
-    console.line(f"   started {moment(run.started) or 'at an unknown time'} by {run.who or 'unknown'}")
-    if run.ended:
-        console.line(f"   ended {moment(run.ended)}")
-    document = details.document()
-    for name in ("engine", "digest"):
-        if document[name]:
-            console.line(f"   {name}: {document[name]}")
-    if isinstance(changes := document["changes"], dict):
-        counted = ", ".join(f"{number} {what}" for what, number in changes.items() if number)
-        console.line(f"   changes: {counted or 'none'}")
-    if isinstance(error := document["error"], dict):
-        console.line(("   ✗ ", "bold red"), f"{error.get('code')}  {error.get('message')}")
-    for note in notes if isinstance(notes := document["notes"], list) else ():
-        console.line(("   ! ", "yellow"), str(note))
-    _show_intent(console, document["intent"])
-    _show_journal(console, document["journal"])
-
-
-def _show_intent(console: Console, intent: object) -> None:
-    if not isinstance(intent, dict):
-        return
-    where = f"on {intent.get('host')}, process {intent.get('pid')}"
-    console.line(f"   planned changes, made against serial {intent.get('serial')}, {where}:")
-    changes = intent["changes"]
-    for change in changes[:_MOST_CHANGES]:
-        console.line(f"     {change.get('address')}  {', '.join(change.get('actions') or ())}")
-    if len(changes) > _MOST_CHANGES:
-        console.line(f"     … and {len(changes) - _MOST_CHANGES} more")
-
-
-def _show_journal(console: Console, journal: object) -> None:
-    from holdfast.cli.views.state import moment
-
-    if not isinstance(journal, dict) or journal["started"] is None:
-        console.line("   journal: none (only an apply or destroy that was started has one)")
-        return
-    console.line(
-        f"   journal: {plural(journal['lines'], 'line')}, from {moment(journal['started'])}"
-        f"{f' to {moment(last)}' if (last := journal['last']) else ''}"
-        f"{'' if journal['complete'] else '; its last lines are missing'}"
-    )
-    ended = journal["ended"]
-    if ended is None:
-        console.line("   exit record: none")
-    else:
-        unsaved = "; Terraform could not save the state" if ended["unsaved"] else ""
-        console.line(f"   exit record: code {ended['code']} at {moment(ended['at'])}{unsaved}")

@@ -63,14 +63,7 @@ def create(
 
 def list_(invocation: Invocation) -> Exit:
     """List the tokens of your tenant, without their secrets."""
-    client, tokens, cursor = _client(invocation), list[dict[str, Any]](), ""
-    while True:
-        page = client.send("GET", f"{_PATH}?limit=200&cursor={cursor}")
-        tokens += page["tokens"]
-        cursor = page["next"]
-        if cursor is None:
-            break
-    tokens.sort(key=lambda token: str(token["created"]))
+    tokens = sorted(_client(invocation).pages(_PATH, "tokens"), key=lambda token: str(token["created"]))
     lines = [f" {_line(token)}, {_last_use(token)}" for token in tokens]
     return invocation.answer({"version": 1, "tokens": tokens}, *lines, f" {plural(len(tokens), 'token')}")
 

@@ -1,0 +1,1 @@
+"""Runs on a server: upload the code, submit, follow, decide."""

@@ -1,0 +1,218 @@
+"""`plan`, `apply` and `destroy` on a server: upload, submit, follow, and show what a local run would show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.changes.repository import open_repository
+from holdfast.cli.changes.change import exit_if_blocked, require_answer
+from holdfast.cli.changes.screen import ChangeScreen
+from holdfast.cli.command import Invocation
+from holdfast.cli.confirmation import confirm_at_once
+from holdfast.cli.server.connection import open_server, stored_plan
+from holdfast.cli.server.following import Detached, Following
+from holdfast.cli.server.upload import pack_repository
+from holdfast.kernel.errors import Exit, Failed, Refused, UsageError
+from holdfast.kernel.text import plural
+from holdfast.plans.result import StackResult, exit_code
+from holdfast.plans.status import Status
+from holdfast.plans.variables import variable_values
+from holdfast.runs.document import stacks_document
+from holdfast.runs.read_document import result_from_document, unfinished_document
+from holdfast.terraform.argv import PlanOptions
+from holdfast.terraform.plan.model import Plan
+
+_MOST_STACKS = 1000
+"""In one request."""
+
+
+class ServerChange:
+    def __init__(
+        self,
+        invocation: Invocation,
+        address: str,
+        stacks: list[str] | None = None,
+        changed: list[str] | None = None,
+        since: str | None = None,
+        *,
+        dependents: bool = False,
+        dependencies: bool = False,
+        detach: bool = False,
+    ) -> None:
+        """The stacks are selected here: the server has no history of an upload."""
+        self.invocation = invocation
+        self.console = invocation.console
+        self.server = open_server(invocation, address)
+        self.detach = detach
+        self._repository = open_repository(invocation.config, invocation.environment)
+        self._repository.tune(self.console.redactor)
+        self._repository.require_stacks()
+        selection = self._repository.select(
+            *(stacks or [], changed or [], since), dependents=dependents, dependencies=dependencies
+        )
+        if selection.base is not None and selection.base.weakened:
+            raise Refused(
+                "HF-USE-44",
+                f"this change weakens the rules of {since}: {'; '.join(selection.base.weakened)}",
+                hint="An upload is judged by its own rules only. Plan without --server, or a pull request.",
+            )
+        self.names = tuple(selected.stack.name for selected in selection.selected)
+        self.console.say(f" {selection.headline()}")
+        if selection.removed:
+            gone = ", ".join(stack.name for stack in selection.removed)
+            self.console.warn(f"Removed stacks are not run on the server: {gone}")
+        self._upload: str | None = None
+
+    def plan(self, options: PlanOptions, *, detailed: bool, full: bool, reason: str | None) -> Exit:
+        screen = self._screen(full=full)
+        results = self._run(screen, "plan", options, reason)
+        return Exit.DONE if results is None else exit_code(results, detailed=detailed)
+
+    def apply(self, options: PlanOptions, *, yes: bool, allow_blocked: bool, reason: str | None) -> Exit:
+        """Without `yes`, a plan is shown first. The server makes another one for the apply."""
+        require_answer(yes=yes)
+        if not yes:
+            planned = self._run(self._screen(), "plan", options, reason, detach=False)
+            ready = [result for result in planned or () if result.status in {Status.PLANNED, Status.WAITING}]
+            if not ready:
+                return exit_code(planned or ())
+            question = f"Plan again and apply {plural(len(ready), 'stack')} on the server?"
+            if not confirm_at_once(self.console, question, yes=False):
+                return Exit.FAILED
+        results = self._run(self._screen(), "apply", options, reason)
+        blocked = exit_if_blocked(allow=allow_blocked)
+        return Exit.DONE if results is None else exit_code(results, blocked=blocked)
+
+    def destroy(self, confirmed: frozenset[str], reason: str | None) -> Exit:
+        for name in self.names:
+            if name not in confirmed:
+                question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
+                self.console.question(question, answers="")
+                if sys.stdin.readline().strip() != name:
+                    return Exit.FAILED
+        screen = self._screen()
+        screen.destroys = frozenset(self.names)
+        results = self._run(screen, "destroy", PlanOptions(), reason)
+        return Exit.DONE if results is None else exit_code(results, blocked=Exit.FAILED)
+
+    def _screen(self, *, full: bool = False) -> ChangeScreen:
+        screen = ChangeScreen(self.invocation)
+        screen.full = full
+        return screen
+
+    def _run(
+        self,
+        screen: ChangeScreen,
+        operation: str,
+        options: PlanOptions,
+        reason: str | None,
+        *,
+        detach: bool | None = None,
+    ) -> tuple[StackResult, ...] | None:
+        """The results, shown; None if they are not waited for."""
+        if not self.names:
+            self._show(screen, None, [])
+            return ()
+        change = self._submit(operation, options, reason)
+        if self.detach if detach is None else detach:
+            self._show_submitted(change)
+            return None
+        try:
+            change = Following(self.server, self.console, change["id"]).until_over()
+        except Detached:
+            hint = f"holdfast runs watch {change['id']} --server {self.server.client.url}"
+            raise Failed(
+                "HF-RUN-35", f"the change {change['id']} continues on the server", hint=f"Follow it: {hint}"
+            ) from None
+        if change["error"] is not None and not change["runs"]:
+            error = change["error"]
+            raise Failed(error["code"], error["message"], hint=error.get("hint"))
+        return self._show(screen, change["id"], change["runs"], change["error"])
+
+    def _submit(self, operation: str, options: PlanOptions, reason: str | None) -> dict[str, Any]:
+        if len(self.names) > _MOST_STACKS:
+            raise UsageError(
+                "HF-USE-45",
+                f"{len(self.names)} stacks are selected; one change on a server has at most {_MOST_STACKS}",
+                hint="Select fewer, for example with env:NAME.",
+            )
+        if self._upload is None:
+            content = pack_repository(self._repository.config.root, self.invocation.environment, self.console)
+            self._upload = self.server.upload(content)
+        return self.server.submit(
+            {
+                "operation": operation,
+                "stacks": list(self.names),
+                "source": {"upload": self._upload},
+                "variables": variable_values(options.variables),
+                "target": list(options.targets),
+                "replace": list(options.replace),
+                "refresh_only": options.refresh_only,
+                "destroy": options.destroy,
+                "reason": reason or "",
+            }
+        )
+
+    def _show_submitted(self, change: Mapping[str, Any]) -> None:
+        url = self.server.client.url
+        document = {
+            "version": 1,
+            "change": change["id"],
+            "runs": [{name: run[name] for name in ("id", "stack", "phase")} for run in change["runs"]],
+            "url": url,
+        }
+        lines = [f" {run['id']}  {run['stack']}: {run['phase']}" for run in change["runs"]]
+        watch = f" Follow it: holdfast runs watch {change['id']} --server {url}"
+        self.invocation.answer(document, *lines, watch)
+
+    def _show(
+        self,
+        screen: ChangeScreen,
+        change: str | None,
+        runs: list[dict[str, Any]],
+        error: Mapping[str, Any] | None = None,
+    ) -> tuple[StackResult, ...]:
+        documents = [self.server.result(run["id"]) or unfinished_document(run, error) for run in runs]
+        # What the run is now: a worker that lost it may have written the result.
+        current = [
+            {**document, "status": run["status"]} for document, run in zip(documents, runs, strict=True)
+        ]
+        results = tuple(
+            result_from_document(document, plan=self._plan(run, document))
+            for document, run in zip(current, runs, strict=True)
+        )
+        if self.invocation.as_json:
+            self.invocation.document(stacks_document(current, change=change))
+            return results
+        screen.show(results, weakened=(), cleaned=None)
+        for result in results:
+            if result.status is Status.WAITING:
+                url = self.server.client.url
+                self.console.line(
+                    f" Approve: holdfast runs approve {result.run} --reason TEXT --server {url}"
+                )
+        return results
+
+    def _plan(self, run: Mapping[str, Any], document: Mapping[str, Any]) -> Plan | None:
+        """Only to show it: a document needs none."""
+        if self.invocation.as_json or not document["resources"]:
+            return None
+        operation = "apply" if run["status"] == Status.APPLIED else "plan"
+        try:
+            return stored_plan(self.invocation, self.server, run, operation).plan
+        except UsageError:
+            return None
+
+
+def refuse_options(**given: object) -> None:
+    """Options that only work without a server, by name."""
+    for name, value in given.items():
+        if value:
+            option = f"--{name.rstrip('_').replace('_', '-')}"
+            raise UsageError(
+                "HF-USE-4",
+                f"{option} cannot be combined with --server",
+                hint=f"Leave {option} out, or run without --server.",
+            )

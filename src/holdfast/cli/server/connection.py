@@ -1,0 +1,66 @@
+"""The server that a command line names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.changes.repository import open_repository
+from holdfast.cli.command import Invocation
+from holdfast.config.read import find
+from holdfast.identity.client import URL_VARIABLE, ServerClient, login_for
+from holdfast.kernel.errors import UsageError
+from holdfast.plans.status import Status
+from holdfast.runs.run import Run
+from holdfast.runs.server_runs import ServerRuns
+from holdfast.runs.stored_plan import read_stored_plan
+from holdfast.store.server_blobs import ServerBlobs
+from holdfast.store.server_store import ServerRunStore
+from holdfast.terraform.plan.masked_plan import MaskedPlan
+
+
+def open_server(invocation: Invocation, address: str | None) -> ServerRuns:
+    """`address` is the value of --server; empty: the current server."""
+    if address and "://" not in address:
+        raise UsageError(
+            "HF-USE-43",
+            f"--server {address}: not an address",
+            hint="Write --server https://HOST. Without an address, --server is the last option.",
+        )
+    login = login_for(invocation.environment, address)
+    invocation.console.redactor.register(login.token)
+    return ServerRuns(ServerClient(login, invocation.environment))
+
+
+def named_server(invocation: Invocation, address: str | None) -> ServerRuns | None:
+    """Of --server; without a configuration file, that of HOLDFAST_URL. None: the run store is meant."""
+    if address is None and invocation.config is None and invocation.environment.get(URL_VARIABLE):
+        try:
+            find(Path.cwd())
+        except UsageError:
+            address = ""
+    return open_server(invocation, address) if address is not None else None
+
+
+def store_server(invocation: Invocation) -> ServerRuns | None:
+    """The server that is the run store of the repository, if it is one."""
+    store = open_repository(invocation.config, invocation.environment).store
+    return open_server(invocation, store.blobs.shown) if store.on_server else None
+
+
+def open_current_server(invocation: Invocation, address: str | None) -> ServerRuns:
+    """The server that is named, or that is the run store, or where the user is logged in."""
+    named = named_server(invocation, address)
+    return named or store_server(invocation) or open_server(invocation, None)
+
+
+def stored_plan(
+    invocation: Invocation, server: ServerRuns, run: Mapping[str, Any], operation: str
+) -> MaskedPlan:
+    """As the run stored it, with all that a person is shown: more than its document has."""
+    login = server.client.login
+    variables = invocation.environment.variables
+    store = ServerRunStore(ServerBlobs(login.url, lambda: login.token, variables, source=login.source))
+    known = Run(id=run["id"], stack=run["stack"], operation=operation, status=Status(run["status"]))
+    return read_stored_plan(store, known)

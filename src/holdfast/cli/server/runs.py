@@ -1,0 +1,167 @@
+"""The commands of `holdfast runs` for runs on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.cli.command import Invocation
+from holdfast.cli.console import Console
+from holdfast.cli.server.connection import stored_plan
+from holdfast.cli.server.following import Detached, Following
+from holdfast.cli.views.plan_diff import FULL, show_plan
+from holdfast.cli.views.state import moment, show_rows
+from holdfast.kernel.errors import Exit
+from holdfast.plans.status import Status
+from holdfast.runs.server_runs import ServerRuns, require_digest
+
+_DONE = {"approve": "approved", "reject": "rejected", "override": "overrode the denial of"}
+
+
+def run_list(invocation: Invocation, server: ServerRuns, *, limit: int, stack: str | None) -> Exit:
+    runs = server.list(limit=limit, stack=stack)
+    return invocation.answer({"version": 1, "runs": runs}, lambda: show_runs(invocation.console, runs))
+
+
+def run_show(invocation: Invocation, server: ServerRuns, wanted: str) -> Exit:
+    run = server.show(server.find(wanted))
+    return invocation.answer({"version": 1, "run": run}, lambda: _show_details(invocation.console, run))
+
+
+def run_show_plan(invocation: Invocation, server: ServerRuns, wanted: str) -> Exit:
+    run = server.show(server.find(wanted))
+    document = server.result(run["id"])
+
+    def show() -> None:
+        invocation.console.line(f" {_headline(run)}")
+        operation = "apply" if run["status"] == Status.APPLIED else "plan"
+        stored = stored_plan(invocation, server, {**run, "status": run["status"] or "unknown"}, operation)
+        show_plan(invocation.console, stored.plan, FULL, more="")
+
+    return invocation.answer(document or {"version": 1, "run": run["id"], "stack": run["stack"]}, show)
+
+
+def run_log(invocation: Invocation, server: ServerRuns, wanted: str, *, follow: bool) -> Exit:
+    run, console = server.find(wanted), invocation.console
+    if follow and not invocation.as_json:
+        for event in server.follow(run):
+            if event.kind == "line":
+                console.line(event.text)
+        return Exit.DONE
+    lines = list(server.log(run))
+    return invocation.answer({"version": 1, "run": run, "lines": lines}, *lines)
+
+
+def run_decide(
+    invocation: Invocation, server: ServerRuns, run: Mapping[str, Any], action: str, why: str
+) -> Exit:
+    """About the plan that the run has now; another one is refused by the server."""
+    digest = require_digest(run, action)
+    now = server.act(run["id"], action, digest=digest, reason=why)
+    changes = {name: number for name, number in (run["changes"] or {}).items() if number}
+    given = {
+        "run": run["id"],
+        "stack": run["stack"],
+        "digest": digest,
+        "changes": run["changes"],
+        "notes": [],
+    }
+    document = {"version": 1, **given, "approvals": [given], "decision": action, "reason": why}
+    counted = ", ".join(f"{number} {what}" for what, number in changes.items())
+    return invocation.answer(
+        {**document, "phase": now["phase"], "status": now["status"]},
+        f" {run['stack']}: {_DONE[action]} the plan of run {run['id']}",
+        f"   digest {digest}  ({counted or 'no resource changes'})",
+        f"   Now: {now['status'] or now['phase']}. Follow it: holdfast runs watch {run['id']}",
+    )
+
+
+def run_cancel(invocation: Invocation, server: ServerRuns, wanted: str, reason: str | None) -> Exit:
+    run = server.act(server.find(wanted), "cancel", reason=reason or "")
+    how = "cancelled" if run["status"] == Status.CANCELLED else "is being cancelled"
+    line = f" {run['stack']}: run {run['id']} {how}, with the other runs of its change"
+    return invocation.answer({"version": 1, "run": run}, line)
+
+
+def run_again(
+    invocation: Invocation, server: ServerRuns, wanted: str, action: str, reason: str | None, *, detach: bool
+) -> Exit:
+    """`retry` or `reconcile`: a new run, which is followed."""
+    run = server.act(server.find(wanted), action, reason=reason or "")
+    if detach:
+        return invocation.answer({"version": 1, "run": run}, f" {_headline(run)}")
+    return run_watch(invocation, server, run["id"])
+
+
+def run_watch(invocation: Invocation, server: ServerRuns, wanted: str | None) -> Exit:
+    """A run or a change until it is over; without one, everything in progress."""
+    from holdfast.cli.views.server_runs import watch_all
+
+    if wanted is None:
+        return watch_all(invocation, server)
+    change = _change_of(server, wanted)
+    invocation.console.say(f" Change {change}. Ctrl-C leaves it alone, or cancels it.")
+    try:
+        ended = Following(server, invocation.console, change).until_over()
+    except Detached:
+        return invocation.answer({"version": 1, "change": change, "runs": None}, f" {change} continues.")
+    runs = ended["runs"]
+    exits = [Status(run["status"]).exit for run in runs if run["status"] is not None]
+    document = {"version": 1, "change": change, "phase": ended["phase"], "runs": runs}
+    return invocation.answer(document, lambda: show_runs(invocation.console, runs), exit_code=_worst(exits))
+
+
+def _worst(exits: Sequence[Exit]) -> Exit:
+    from holdfast.kernel.errors import most_severe
+
+    return most_severe(list(exits))
+
+
+def _change_of(server: ServerRuns, wanted: str) -> str:
+    """The change with this id, or that of the run."""
+    from holdfast.kernel.errors import UsageError
+
+    try:
+        return str(server.change(wanted.upper())["id"])
+    except UsageError:
+        return str(server.show(server.find(wanted))["change"])
+
+
+def show_runs(console: Console, runs: Sequence[Mapping[str, Any]]) -> None:
+    rows = [
+        (
+            *(run["id"], run["stack"], run["operation"], run["status"] or run["phase"]),
+            *(moment(run["started"] or run["created"]), run["who"]),
+        )
+        for run in runs
+    ]
+    show_rows(console, rows)
+    if not runs:
+        console.say(" No runs yet.")
+
+
+def _headline(run: Mapping[str, Any]) -> str:
+    return f"{run['id']}  {run['operation']} of {run['stack']}: {run['status'] or run['phase']}"
+
+
+def _show_details(console: Console, run: Mapping[str, Any]) -> None:
+    console.line(f" {_headline(run)}")
+    console.line(f"   submitted {moment(run['created'])} by {run['who']}")
+    if run["reason"]:
+        console.line(f"   reason: {run['reason']}")
+    for name in ("started", "ended"):
+        if run[name]:
+            console.line(f"   {name} {moment(run[name])}")
+    for name in ("change", "engine", "digest", "retried_from"):
+        if run[name]:
+            console.line(f"   {name.replace('_', ' ')}: {run[name]}")
+    if run["changes"]:
+        counted = ", ".join(f"{number} {what}" for what, number in run["changes"].items() if number)
+        console.line(f"   changes: {counted or 'none'}")
+    if run["error"]:
+        console.line(("   ✗ ", "bold red"), f"{run['error']['code']}  {run['error']['message']}")
+        if run["error"].get("hint"):
+            console.line(f"     {run['error']['hint']}")
+    for note in run["notes"] or ():
+        console.line(("   ! ", "yellow"), note)
+    console.line(f"   log: holdfast runs log {run['id']} --server")

@@ -1,0 +1,185 @@
+"""Runs on the server, as its clients use them: submit, follow, decide, cancel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from holdfast.identity.client import ServerClient
+from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
+from holdfast.runs.history import choose_run
+from holdfast.system import clock
+from holdfast.system.http import HttpError
+
+_RUNS: Final = "/api/v1/runs"
+_CHANGES: Final = "/api/v1/changes"
+_ID_LENGTH: Final = 26
+_NO_RUN: Final = "HF-RUN-20"
+_NO_PLAN: Final = "HF-RUN-22"
+_OK: Final = b"200"
+_SILENCE: Final = 60.0
+"""Seconds. The server sends a comment more often than that."""
+_PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds between attempts to connect again."""
+_MOST_FAILURES: Final = 30
+"""In a row: about five minutes."""
+_FILTER: Final = 500
+"""How many runs are searched for the beginning of an id."""
+
+Document = dict[str, Any]
+
+
+class RunEvent(NamedTuple):
+    kind: str
+    """`line`, `status` or `end`; `lost` and `found`: the connection."""
+    text: str
+    number: int = 0
+    """Of a line."""
+
+    @property
+    def state(self) -> Document:
+        """Of `status` and `end`: phase and status."""
+        return dict(json.loads(self.text))
+
+
+class ServerRuns:
+    def __init__(self, client: ServerClient) -> None:
+        self.client = client
+
+    def upload(self, content: bytes) -> str:
+        response = self.client.exchange(
+            "POST", "/api/v1/uploads", content, headers={"Content-Type": "application/gzip"}
+        )
+        if response.status >= 400:  # noqa: PLR2004 - a status
+            raise self.client.error_of(response)
+        return str(json.loads(response.body)["id"])
+
+    def submit(self, document: Mapping[str, object]) -> Document:
+        """The change, with the runs that are known so far."""
+        return self.client.send("POST", _CHANGES, document)
+
+    def change(self, id_: str) -> Document:
+        return self.client.send("GET", f"{_CHANGES}/{quote(id_, safe='')}")
+
+    def cancel_change(self, id_: str, reason: str) -> None:
+        self.client.send("POST", f"{_CHANGES}/{quote(id_, safe='')}/cancel", {"reason": reason})
+
+    def list(self, *, limit: int, **filters: str | None) -> list[Document]:
+        """Newest first."""
+        found: list[Document] = []
+        for run in self.client.pages(_RUNS, "runs", **filters):
+            found.append(run)
+            if len(found) == limit:
+                break
+        return found
+
+    def find(self, wanted: str) -> str:
+        """The id of the one run whose id begins so."""
+        if len(wanted) == _ID_LENGTH:
+            return wanted.upper()
+        return choose_run((run["id"] for run in self.list(limit=_FILTER)), wanted)
+
+    def show(self, id_: str) -> Document:
+        """As `runs show` prints it, with its phase."""
+        return dict(self.client.send("GET", _path(id_))["run"])
+
+    def result(self, id_: str) -> Document | None:
+        """Its part of the document that `plan --json` or `apply --json` prints; None if it has none."""
+        try:
+            return self.client.send("GET", _path(id_, "plan"))
+        except UsageError as error:
+            if error.problem.code != _NO_PLAN:
+                raise
+            return None
+
+    def log(self, id_: str) -> Iterator[str]:
+        cursor: str | None = "0"
+        while cursor is not None:
+            page = self.client.send("GET", f"{_path(id_, 'log')}?cursor={cursor}")
+            yield from page["lines"]
+            cursor = page["next"]
+
+    def act(self, id_: str, action: str, **document: str) -> Document:
+        """`approve`, `reject` and `override` take a digest; `cancel`, `retry` and `reconcile` do not."""
+        return dict(self.client.send("POST", _path(id_, action), document)["run"])
+
+    def follow(self, id_: str, *, stopped: Callable[[], bool] = lambda: False) -> Iterator[RunEvent]:
+        """Events until the run is done. After a lost connection it continues with the next line."""
+        after, failures = 0, 0
+        while not stopped():
+            try:
+                for event in self._stream(id_, after):
+                    if failures:
+                        yield RunEvent("found", "")
+                    failures, after = 0, max(after, event.number)
+                    yield event
+                    if event.kind == "end":
+                        return
+                    if stopped():
+                        return
+                clock.pause(_PAUSES[0])  # A stream lasts for some minutes only.
+            except HttpError as error:
+                failures += 1
+                if error.final or failures > _MOST_FAILURES:
+                    raise Failed(
+                        "HF-SRV-8",
+                        f"the connection to {self.client.url} is lost: {error.reason}",
+                        hint=f"The run continues on the server. Follow it again: holdfast runs watch {id_}",
+                    ) from None
+                if failures == 1:
+                    yield RunEvent("lost", error.reason)
+                clock.pause(_PAUSES[min(failures, len(_PAUSES)) - 1])
+
+    def _stream(self, id_: str, after: int) -> Iterator[RunEvent]:
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
+        lines = self.client.stream(_path(id_, "log"), headers, silence=_SILENCE)
+        status = next(lines)
+        if status.startswith(b"5") or status == b"429":
+            raise HttpError(self.client.url, f"the server answered with the status {status.decode()}")
+        if status != _OK:
+            # The problem document says why; an ordinary request reads it.
+            self.client.send("GET", f"{_path(id_, 'log')}?cursor={after}")
+            raise HttpError(self.client.url, f"the server answered with the status {status.decode()}")
+        yield from events(lines)
+
+
+def events(lines: Iterator[bytes]) -> Iterator[RunEvent]:
+    """Of a stream of server-sent events. Pure."""
+    kind, data, number = "", list[str](), 0
+    for raw in lines:
+        line = raw.decode(errors="replace").rstrip("\r\n")
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "" if not line:
+                if kind and data:
+                    yield RunEvent(kind, "\n".join(data), number)
+                kind, data, number = "", [], 0
+            case "event":
+                kind = value
+            case "data":
+                data.append(value)
+            case "id" if value.isdecimal():
+                number = int(value)
+
+
+def is_missing(error: HoldfastError) -> bool:
+    """The server does not know the run: it was not submitted there."""
+    return error.problem.code == _NO_RUN
+
+
+def require_digest(run: Mapping[str, Any], action: str) -> str:
+    if run["digest"] is None:
+        raise Refused(
+            "HF-RUN-26",
+            f"{run['stack']}: run {run['id']} is {run['status'] or run['phase']}: "
+            f"there is no plan to {action}",
+            hint=f"Look at it: holdfast runs show {run['id']} --server",
+        )
+    return str(run["digest"])
+
+
+def _path(id_: str, part: str = "") -> str:
+    return f"{_RUNS}/{quote(id_, safe='')}{'/' + part if part else ''}"

@@ -1,0 +1,230 @@
+"""`holdfast … --server`: the command line uploads, submits, follows and decides. A worker is played."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+from plan_documents import change as planned
+from plan_documents import plan
+from program import Program, eventually, interrupt
+from results_made import result, stack
+from runs_made import made_worker
+from server_made import MadeServer, made_server
+
+from holdfast.database.database import Database
+from holdfast.identity.roles import Role
+from holdfast.plans.status import Status
+from holdfast.runs.document import result_document
+from holdfast.runs.stored_plan import write_plan
+from holdfast.secrets.redact import Redactor
+from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.store.server_runs.claiming import Claiming
+from holdfast.store.server_runs.contents import RunLog, read_options, result_name, upload_name
+from holdfast.store.server_runs.phases import RunPhase
+from holdfast.store.server_runs.rows import RUN, Change, ChangeRows, RunRows
+from holdfast.system.source_archive import unpack
+
+DIGEST = "d" * 64
+PLAN = plan([planned("terraform_data.app", "create", after={"input": "hello"})])
+
+
+@pytest.fixture
+def server(database: Database) -> Iterator[MadeServer]:
+    with made_server(database) as made:
+        yield made
+
+
+@pytest.fixture
+def repository(holdfast: Program, server: MadeServer) -> Program:
+    stacks = [{"name": name, "module": "code", "environment": "dev"} for name in ("app", "db")]
+    document = {"version": 1, "environments": {"dev": {}}, "stacks": stacks}
+    holdfast.write("holdfast.yaml", json.dumps(document))
+    holdfast.write("code/main.tf", 'resource "terraform_data" "app" {\n}\n')
+    holdfast.write(".gitignore", "*.tfvars\n")
+    holdfast.write("code/terraform.tfvars", 'x = "1"\n')
+    holdfast.environment["HOLDFAST_URL"] = f"http://127.0.0.1:{server.port}"
+    holdfast.environment["HOLDFAST_TOKEN"] = server.token(Role.OPERATOR, name="ada")
+    holdfast.git("init", "--quiet")
+    return holdfast
+
+
+class Worker:
+    """Does with a change what a worker does, without Terraform."""
+
+    def __init__(self, server: MadeServer) -> None:
+        self.server = server
+        self.claiming: Claiming = made_worker(server.database)[0]
+        self.store = TenantStores(server.database, server.parts.key).of("default")
+
+    def claim(self) -> Change:
+        claimed: list[Change] = []
+
+        def claims() -> bool:
+            claimed.extend(filter(None, [self.claiming.claim()]))
+            return bool(claimed)
+
+        eventually(claims, what="a change to claim")
+        return claimed[0]
+
+    def phase(self, change: Change, phase: RunPhase, status: Status | None = None, **more: str) -> None:
+        for run in change.runs:
+            self.claiming.set_phase(
+                change.id, change.fence, run.id, phase, status=status.value if status else None, **more
+            )
+
+    def say(self, change: Change, *lines: str) -> None:
+        for run in change.runs:
+            log = RunLog(self.store.encrypted, run.id)
+            log.append(log.end(), [f"{run.stack}: {line}" for line in lines])
+            with self.server.database.transaction() as connection:
+                connection.execute("select pg_notify(%s, %s)", (RUN, run.id))
+
+    def finish(self, change: Change, status: Status) -> None:
+        phase = RunPhase.WAITING if status is Status.WAITING else RunPhase.DONE
+        for run in change.runs:
+            made = structs.replace(result(stack(run.stack), status), plan=PLAN, run=run.id)
+            document = json.dumps(result_document(made)).encode()
+            self.store.encrypted.write(result_name(run.id), document)
+            write_plan(self.store, run.id, PLAN, Redactor())
+            who = actor_of(change.requester, "worker").document()
+            self.store.approvals.record_author(DIGEST, who, stack=run.stack, run=run.id)
+        self.phase(change, phase, status, digest=DIGEST)
+        self.claiming.finish(change.id, change.fence)
+
+    def play(self, status: Status) -> Change:
+        change = self.claim()
+        self.phase(change, RunPhase.PLANNING)
+        self.say(change, "planning")
+        self.finish(change, status)
+        return change
+
+
+@pytest.fixture
+def worker(server: MadeServer) -> Worker:
+    return Worker(server)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_a_plan_is_uploaded_followed_and_shown(repository: Program, worker: Worker, tmp_path: Path) -> None:
+    """The same document and the same text as without a server."""
+    process = repository.start("plan", "--server", "--json", "--detailed-exitcode", "-var", "size=3")
+    change = worker.play(Status.PLANNED)
+    code, out, err = ended(process)
+    document = json.loads(out)
+    assert (code, document["change"]) == (2, change.id)
+    runs = {run.stack: run.id for run in change.runs}
+    assert {item["name"]: item["run"] for item in document["stacks"]} == runs
+    assert document["summary"]["planned"] == 2
+    assert document["summary"]["changes"]["create"] == 2
+    assert "app: planning" in err
+    assert "Git ignores them: code/terraform.tfvars" in err
+    assert read_options(worker.store.encrypted, change.id).variables == {"size": "3"}
+    blob = worker.store.encrypted.read(upload_name(change.source))
+    assert blob is not None
+    unpack(io.BytesIO(blob.data), tmp_path / "unpacked")
+    names = sorted(
+        path.relative_to(tmp_path / "unpacked").as_posix() for path in (tmp_path / "unpacked").rglob("*.*")
+    )
+    assert names == [".gitignore", "code/main.tf", "holdfast.yaml"]
+
+    process = repository.start("plan", "app", "--server", "--no-color")
+    worker.play(Status.PLANNED)
+    code, out, err = ended(process)
+    assert code == 0, err
+    assert "+ terraform_data.app" in out
+    assert 'input   "hello"' in out
+    assert "1 ready" in out
+
+
+def test_a_waiting_run_is_approved_by_another_person(
+    repository: Program, server: MadeServer, worker: Worker
+) -> None:
+    process = repository.start("apply", "app", "--server", "--yes", "--reason", "release")
+    change = worker.play(Status.WAITING)
+    (run,) = change.runs
+    code, out, err = ended(process)
+    assert code == 5, err
+    assert f"holdfast runs approve {run.id} --reason TEXT --server" in out
+    own = repository.run("runs", "approve", run.id[:20], "--reason", "mine", "--server")
+    assert (own.code, "HF-" in own.err) == (3, True)
+    bob = {"HOLDFAST_TOKEN": server.token(Role.APPROVER, name="bob")}
+    given = repository.json("runs", "approve", run.id, "--reason", "fine", "--server", env=bob)
+    assert (given["digest"], given["decision"], given["phase"]) == (DIGEST, "approve", "waiting")
+    assert (change_of(worker, change).phase, change_of(worker, change).reason) == ("queued", "release")
+
+    again = worker.claim()
+    worker.phase(again, RunPhase.APPLYING)
+    watching = repository.start("runs", "watch", run.id, "--server")
+    worker.say(again, "terraform_data.app: created")
+    worker.finish(again, Status.APPLIED)
+    code, out, err = ended(watching)
+    assert (code, "app: terraform_data.app: created" in out, "applied" in out) == (0, True, True), err
+    log = repository.json("runs", "log", run.id, "--server")
+    assert log["lines"] == ["app: planning", "app: terraform_data.app: created"]
+    shown = repository.json("runs", "show", run.id, "--server")["run"]
+    assert (shown["status"], shown["who"], shown["phase"]) == ("applied", "ada", "done")
+    assert "+ terraform_data.app" in repository.ok("runs", "show", run.id, "--plan", "--server").out
+    listed = repository.json("runs", "list", "--server")["runs"]
+    assert [item["id"] for item in listed] == [run.id]
+
+
+def test_a_run_is_cancelled_retried_and_detached(repository: Program) -> None:
+    submitted = repository.json("plan", "app", "--server", "--detach")
+    (run,) = submitted["runs"]
+    assert run["phase"] == "queued"
+    cancelled = repository.json("runs", "cancel", run["id"], "--server", "--reason", "no")
+    assert cancelled["run"]["status"] == "cancelled"
+    retried = repository.json("runs", "retry", run["id"], "--server", "--detach")["run"]
+    assert (retried["retried_from"], retried["phase"]) == (run["id"], "queued")
+    refused = repository.run("runs", "reconcile", run["id"], "--server")
+    assert (refused.code, "no unknown outcome" in refused.err) == (3, True)
+
+
+def test_ctrl_c_without_a_terminal_cancels_and_then_detaches(repository: Program, worker: Worker) -> None:
+    process = repository.start("plan", "app", "--server")
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.say(change, "planning")
+    eventually(lambda: "planning" in process.stdout.readline(), what="the first line")  # type: ignore[union-attr]
+    interrupt(process)
+    eventually(lambda: change_of(worker, change).cancel is not None, what="the request to cancel")
+    interrupt(process)
+    code, _, err = ended(process)
+    assert (code, "continues on the server" in err) == (1, True), err
+
+
+def test_options_that_a_server_does_not_have_are_refused(repository: Program) -> None:
+    for arguments in (
+        ("plan", "--server", "--out", "bundle"),
+        ("apply", "--yes", "--server", "--continue"),
+        ("plan", "--detach"),
+        ("plan", "--server", "app"),
+    ):
+        assert repository.run(*arguments).code == 64, arguments
+
+
+def change_of(worker: Worker, change: Change) -> Any:
+    return ChangeRows(worker.server.database).of(change.id)
+
+
+def test_a_run_that_ended_without_a_result_is_shown(repository: Program, worker: Worker) -> None:
+    """Its change failed before a plan existed: the error is that of the change."""
+    process = repository.start("plan", "app", "--server", "--json")
+    change = worker.claim()
+    error = {"code": "HF-SRC-2", "message": "the uploaded archive was refused", "hint": None}
+    worker.claiming.finish(change.id, change.fence, error)
+    code, out, _ = ended(process)
+    (item,) = json.loads(out)["stacks"]
+    assert (code, item["status"], item["error"]["code"]) == (1, "failed", "HF-SRC-2")
+    assert RunRows(worker.server.database).of(item["run"]) is not None

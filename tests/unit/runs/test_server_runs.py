@@ -1,0 +1,73 @@
+"""The stream of a run: read event by event, and continued after a lost connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from holdfast.identity.client import ServerClient
+from holdfast.kernel.errors import Failed
+from holdfast.runs import server_runs
+from holdfast.runs.server_runs import RunEvent, ServerRuns, events
+from holdfast.system.http import HttpError
+
+
+def sent(number: int) -> list[bytes]:
+    return [b"event: line\r\n", b"id: %d\r\n" % number, b"data: line %d\r\n" % number, b"\r\n"]
+
+
+END = [b'data: {"phase": "done", "status": "applied"}\n', b"event: end\n", b"\n"]
+
+
+def test_events_are_read_from_lines() -> None:
+    lines = [b": a comment\n", b"\n", *sent(7), b"event: line\n", b"data: a\n", b"data: b\n", b"\n", *END]
+    assert list(events(iter([*lines, b"event: line\n", b"data: cut off\n"]))) == [
+        RunEvent("line", "line 7", 7),
+        RunEvent("line", "a\nb", 0),
+        RunEvent("end", '{"phase": "done", "status": "applied"}'),
+    ]
+
+
+class Client:
+    """Answers each connection with its own lines; an error ends one."""
+
+    url = "https://holdfast.example.com"
+
+    def __init__(self, *connections: list[bytes | HttpError]) -> None:
+        self.connections = list(connections)
+        self.continued: list[str | None] = []
+
+    def stream(self, _: str, headers: Mapping[str, str], *, silence: float) -> Iterator[bytes]:
+        assert silence > 15  # The server says something more often.
+        self.continued.append(headers.get("Last-Event-ID"))
+        for line in self.connections.pop(0) if self.connections else [HttpError("host", "refused")]:
+            if isinstance(line, HttpError):
+                raise line
+            yield line
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_runs, "_PAUSES", (0.0,))
+
+
+def follow(client: Client) -> list[Any]:
+    return list(ServerRuns(cast("ServerClient", client)).follow("RUN"))
+
+
+def test_a_lost_connection_is_continued_after_the_last_line() -> None:
+    lost = HttpError("host", "connection reset")
+    client = Client([b"200", *sent(1), *sent(2), lost], [b"503"], [b"200", *sent(3)], [b"200", *END])
+    got = follow(client)
+    assert [event.text for event in got if event.kind == "line"] == ["line 1", "line 2", "line 3"]
+    assert [event.kind for event in got] == ["line", "line", "lost", "found", "line", "end"]
+    assert client.continued == [None, "2", "2", "3"]
+
+
+def test_a_server_that_stays_away_is_an_error_with_the_next_command() -> None:
+    client = Client([b"200", *sent(1)])
+    with pytest.raises(Failed, match="connection") as raised:
+        follow(client)
+    assert "holdfast runs watch RUN" in str(raised.value.problem.hint)
