@@ -1,5 +1,5 @@
 """What the server does from time to time: retention, secrets in versions, replaced keys, expired
-tokens, old events of webhooks.
+tokens, old changes, uploads and events of webhooks.
 
 Every step may be repeated, so several servers on one database need not agree on who does it.
 """
@@ -19,6 +19,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
+from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import StateRows
@@ -45,6 +46,8 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             "versions_encrypted_again": self._renew,
             "versions_removed": lambda: StateVersions(self.rows).prune_all(self.backups),
             "tokens_removed": self.tokens.remove_expired,
+            "changes_removed": lambda: remove_old_changes(self.rows.database),
+            "uploads_removed": lambda: remove_expired_uploads(self.rows.database),
             "webhook_events_removed": WebhookRows(self.rows.database).remove_old,
         }
         done = {name: count for name, step in steps.items() if (count := self._try(name, step))}

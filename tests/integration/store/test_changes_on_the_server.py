@@ -11,8 +11,11 @@ from msgspec.structs import replace
 from runs_made import ADA, made_worker, submitted
 
 from holdfast.database.database import Database
+from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
+from holdfast.store.server_runs.contents import options_name, plan_name, result_name, upload_name
 from holdfast.store.server_runs.phases import ChangePhase, InvalidPhase, Operation, RunPhase
+from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.rows import (
     APPLY_PRIORITY,
     WORK,
@@ -363,6 +366,49 @@ def test_repositories_and_sources(database: Database) -> None:
     assert not repositories.remove("acme", made.id)
     assert repositories.of("acme", made.id) is None
     assert sources.of(commit.id) is not None
+
+
+def test_old_changes_and_uploads_are_removed_with_their_contents(database: Database) -> None:
+    """Nothing of a removed change is left; what is new, in progress or unknown stays."""
+    blobs = DatabaseBlobs(database, "acme")
+    claiming, _ = made_worker(database)
+    names: dict[str, set[str]] = {}
+
+    def ended(status: str) -> Change:
+        change = submitted(database, "a")
+        run = change.runs[0].id
+        names[change.id] = {
+            *(options_name(change.id), plan_name(run), result_name(run)),
+            *(f"server/log/{run}/{first:010d}" for first in (1, 12)),
+        }
+        for name in (*names[change.id], upload_name(change.source)):
+            blobs.write(name, b"x")
+        if status:
+            claiming.claim()
+            claiming.set_phase(change.id, 1, run, RunPhase.PLANNING)
+            claiming.set_phase(change.id, 1, run, RunPhase.DONE, status=status)
+            claiming.finish(change.id, 1)
+        return change
+
+    old, unknown, new, queued = (ended(status) for status in ("planned", "unknown", "planned", ""))
+    with database.transaction() as connection:
+        connection.execute("update changes set ended = now() - interval '91 days' where id <> %s", (new.id,))
+        connection.execute("update sources set expires = now() - interval '1 minute'")
+    assert remove_old_changes(database, keep=4) == 0
+    assert remove_old_changes(database, keep=1) == 1
+    assert [ChangeRows(database).of(change.id) is None for change in (old, unknown, new, queued)] == [
+        *(True, False, False, False)
+    ]
+    assert remove_expired_uploads(database) == 3
+    assert remove_expired_uploads(database) == 0
+    kept = {name for change in (unknown, new, queued) for name in names[change.id]}
+    assert set(blobs.names("server")) == kept | {upload_name(queued.source)}
+    assert SourceRows(database).use("acme", new.source) is None
+    blobs.write(upload_name("orphan"), b"x")
+    with database.transaction() as connection:
+        connection.execute("update blobs set written = now() - interval '2 days'")
+    remove_expired_uploads(database)
+    assert set(blobs.names("server")) == kept | {upload_name(queued.source)}
 
 
 def test_a_worker_is_woken(database: Database) -> None:
