@@ -88,11 +88,12 @@ class ServerRuns:
     def result(self, id_: str) -> Document | None:
         """Its part of the document that `plan --json` or `apply --json` prints; None if it has none."""
         try:
-            return self.client.send("GET", _path(id_, "plan"))
+            document = self.client.send("GET", _path(id_, "plan"))
         except UsageError as error:
             if error.problem.code != _NO_PLAN:
                 raise
             return None
+        return {name: value for name, value in document.items() if name not in {"version", "stack"}}
 
     def log(self, id_: str) -> Iterator[str]:
         cursor: str | None = "0"

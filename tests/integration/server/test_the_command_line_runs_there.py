@@ -126,6 +126,7 @@ def test_a_plan_is_uploaded_followed_and_shown(repository: Program, worker: Work
     runs = {run.stack: run.id for run in change.runs}
     assert {item["name"]: item["run"] for item in document["stacks"]} == runs
     assert document["summary"]["planned"] == 2
+    assert document["stacks"][0].keys() == result_document(result(stack("app"), Status.PLANNED)).keys()
     assert document["summary"]["changes"]["create"] == 2
     assert "app: planning" in err
     assert "Git ignores them: code/terraform.tfvars" in err
@@ -177,6 +178,17 @@ def test_a_waiting_run_is_approved_by_another_person(
     assert "+ terraform_data.app" in repository.ok("runs", "show", run.id, "--plan", "--server").out
     listed = repository.json("runs", "list", "--server")["runs"]
     assert [item["id"] for item in listed] == [run.id]
+    assert "Nothing is in progress" in repository.ok("runs", "watch", "--server").out
+
+
+def test_an_apply_shows_what_it_did(repository: Program, worker: Worker) -> None:
+    process = repository.start("apply", "app", "--server", "--yes")
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.phase(change, RunPhase.APPLYING)
+    worker.finish(change, Status.APPLIED)
+    code, out, err = ended(process)
+    assert (code, "+ terraform_data.app" in out, "1 applied" in out) == (0, True, True), err
 
 
 def test_a_run_is_cancelled_retried_and_detached(repository: Program) -> None:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.changes.repository import open_repository
 from holdfast.cli.changes.change import exit_if_blocked, require_answer
 from holdfast.cli.changes.screen import ChangeScreen
@@ -186,6 +188,9 @@ class ServerChange:
         if self.invocation.as_json:
             self.invocation.document(stacks_document(current, change=change))
             return results
+        for result in results:
+            if result.status is Status.APPLIED:  # Its results alone do not show what it did.
+                screen.show_plan(replace(result, status=Status.PLANNED, outcomes={}, outputs={}))
         screen.show(results, weakened=(), cleaned=None)
         for result in results:
             if result.status is Status.WAITING:

@@ -38,15 +38,18 @@ class Following:
         """Of the runs that are followed, as their streams say."""
         self._lost: set[str] = set()
         self._explained = False
-        self._cancelled = False
 
     def until_over(self) -> dict[str, Any]:
         """The change when it is done, or waits for a decision."""
-        while True:
-            try:
-                return self._follow()
-            except KeyboardInterrupt:
-                self._interrupted()
+        try:
+            return self._follow()
+        except KeyboardInterrupt:
+            pass
+        try:
+            self._cancel()
+            return self._follow()
+        except KeyboardInterrupt:
+            raise Detached from None
 
     def _follow(self) -> dict[str, Any]:
         begun, over_since = clock.monotonic(), None
@@ -100,16 +103,9 @@ class Following:
             else:
                 self._lost.discard(run)
 
-    def _interrupted(self) -> None:
-        """Raises `Detached`, or returns after it asked the server to cancel."""
-        if self._cancelled:
+    def _cancel(self) -> None:
+        if sys.stdin.isatty() and not self._asks_to_cancel():
             raise Detached
-        try:
-            if sys.stdin.isatty() and not self._asks_to_cancel():
-                raise Detached
-        except KeyboardInterrupt:
-            raise Detached from None
-        self._cancelled = True
         self._server.cancel_change(self._change, "cancelled on the command line")
         self._console.say(" Cancelling. Press Ctrl-C again to leave it to the server.")
 

@@ -38,7 +38,8 @@ def run_show_plan(invocation: Invocation, server: ServerRuns, wanted: str) -> Ex
         stored = stored_plan(invocation, server, {**run, "status": run["status"] or "unknown"}, operation)
         show_plan(invocation.console, stored.plan, FULL, more="")
 
-    return invocation.answer(document or {"version": 1, "run": run["id"], "stack": run["stack"]}, show)
+    plan = {"version": 1, "run": run["id"], "stack": run["stack"], **(document or {})}
+    return invocation.answer(plan, show)
 
 
 def run_log(invocation: Invocation, server: ServerRuns, wanted: str, *, follow: bool) -> Exit:

@@ -40,6 +40,7 @@ def watch_all(invocation: Invocation, server: ServerRuns) -> Exit:
                 runs = in_progress(server)
                 watch.show(runs, server.list(limit=_ENDED, phase="done"))
                 if not console.live and not runs:
+                    console.say(" Nothing is in progress.")
                     return Exit.DONE
                 clock.pause(_POLL)
     return Exit.DONE
