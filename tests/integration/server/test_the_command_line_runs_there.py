@@ -17,6 +17,7 @@ from program import Program, eventually, interrupt
 from results_made import result, stack
 from runs_made import made_worker
 from server_made import MadeServer, made_server
+from terminal import Terminal
 
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
@@ -214,6 +215,27 @@ def test_ctrl_c_without_a_terminal_cancels_and_then_detaches(repository: Program
     interrupt(process)
     code, _, err = ended(process)
     assert (code, "continues on the server" in err) == (1, True), err
+
+
+def test_a_terminal_is_asked_and_shows_what_is_in_progress(repository: Program, worker: Worker) -> None:
+    """Ctrl-C asks; `no` leaves the change alone. A live table shows it."""
+    following = Terminal(repository, ["plan", "app", "--server"], columns=100)
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.say(change, "planning")
+    following.until("app: planning")
+    following.press("\x03")
+    following.until("Cancel the change on the server?")
+    following.press("n\n")
+    following.until("continues on the server")
+    assert following.end() == 1
+    assert change_of(worker, change).cancel is None
+    watching = Terminal(repository, ["runs", "watch"], columns=100)
+    watching.until("1 run in progress · 1 planning")
+    worker.finish(change, Status.PLANNED)
+    watching.until("0 runs in progress")
+    watching.press("\x03")
+    assert watching.end() == 0
 
 
 def test_options_that_a_server_does_not_have_are_refused(repository: Program) -> None:
