@@ -5,10 +5,14 @@ Compiling one takes as long as loading a small module, and a plan loads hundreds
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["pattern"]
+__all__ = ["compile_on_use", "pattern"]
+
+_compile = re.compile
 
 if TYPE_CHECKING:
     from re import compile as pattern
@@ -24,6 +28,16 @@ else:
             if name.startswith("_"):
                 raise AttributeError(name)
             # `re` caches compiled expressions.
-            method = getattr(re.compile(*self._arguments), name)
+            method = getattr(_compile(*self._arguments), name)
             self.__dict__[name] = method
             return method
+
+
+@contextlib.contextmanager
+def compile_on_use() -> Iterator[None]:
+    """While a library is imported: the regular expressions of its modules are compiled on first use too."""
+    re.compile = pattern
+    try:
+        yield
+    finally:
+        re.compile = _compile

@@ -61,8 +61,15 @@ def secret_files(environment: Environment) -> tuple[str, ...]:
     servers = (environment.home / "server", *_server_folders(environment))
     of_servers = (folder / name for folder in servers for name in _SERVER_FILES)
     # `keys rotate` leaves the old key beside the new one.
-    old = (file for folder in (environment.home, *servers) for file in folder.glob("key.*"))
+    old = (file for folder in (environment.home, *servers) for file in _old_keys(folder))
     return tuple(_real([*named, *own, *of_servers, *old]))
+
+
+def _old_keys(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in os.listdir(folder) if name.startswith("key.")]  # noqa: PTH208 - names are enough
+    except OSError:
+        return []
 
 
 def record_server_folder(environment: Environment, folder: Path) -> None:
@@ -199,7 +206,16 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _real(paths: Iterable[Path]) -> Iterator[str]:
-    yield from dict.fromkeys(os.path.realpath(path) for path in paths)
+    """Each folder is resolved once: this runs for every stack."""
+    folders: dict[str, str] = {}
+    real: dict[str, None] = {}
+    for path in map(os.path.abspath, paths):
+        folder, _, name = path.rpartition("/")
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        resolved = f"{folders[folder]}/{name}"
+        real[os.path.realpath(resolved) if os.path.islink(resolved) else resolved] = None  # noqa: PTH114 - strings
+    yield from real
 
 
 def _block_devices() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from holdfast.kernel.patterns import pattern
+from holdfast.kernel.patterns import compile_on_use, pattern
 
 
 def test_it_answers_as_the_compiled_one_does() -> None:
@@ -41,3 +41,13 @@ def test_an_invalid_expression_fails_when_it_is_used() -> None:
 def test_it_can_be_copied() -> None:
     """As values that hold one are."""
     assert copy.copy(pattern("a+")).fullmatch("aa") is not None
+
+
+def test_a_library_compiles_its_expressions_on_use() -> None:
+    """Only while it is imported: afterwards `re` is as before."""
+    compile_ = re.compile
+    with compile_on_use():
+        late = re.compile("a+", re.IGNORECASE)
+        assert type(late) is pattern
+        assert late.match("AA") is not None
+    assert re.compile is compile_
