@@ -288,6 +288,9 @@ async def _apply(
             else:
                 await _apply_by_wave(context, runs, plan, needed, confirm, reverse=reverse)
         finally:
+            # Processes take a while to end, and what follows needs none of them.
+            ending = asyncio.create_task(context.engines.end_idle())
+            await asyncio.sleep(0)
             for run in runs.values():
                 await run.close()
                 audit_trail.record_end(
@@ -295,8 +298,7 @@ async def _apply(
                 )
             if record is not None:
                 record.finish(context.store, tell, [run.result for run in runs.values()])
-            # Both wait: one for the disk, the other for processes to end.
-            await asyncio.gather(audit_trail.flush(audit, tell), context.engines.end_idle())
+            await asyncio.gather(audit_trail.flush(audit, tell), ending)
             _clean_up(context.store)
         _tell_unreachable(context)
         results = held.explain_cancelled(tuple(run.result for run in runs.values()))
