@@ -74,8 +74,10 @@ def apply(  # noqa: PLR0917 - one parameter per option
     detach: Detach = False,
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
+    from holdfast.terraform.engine.worker_start import start_spares
+
+    start_spares()
     from holdfast.cli.changes.change import Change, plan_options
-    from holdfast.cli.changes.saved_change import SavedChange
 
     selects = any(
         (
@@ -114,13 +116,15 @@ def apply(  # noqa: PLR0917 - one parameter per option
             not_a_rename=not_a_rename,
         )  # fmt: skip
     seconds = wait_from(wait, ci=invocation.environment.ci)
-    if plan is not None:
-        return SavedChange(invocation, wait=seconds).apply_bundle(
+    if plan is not None or continue_ is not None:
+        from holdfast.cli.changes.saved_change import SavedChange
+
+        saved = SavedChange(invocation, wait=seconds)
+        if plan is None:
+            return saved.continue_change(continue_ or None, yes=yes, allow_blocked=allow_blocked)
+        return saved.apply_bundle(
             plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
         )
-    if continue_ is not None:
-        saved = SavedChange(invocation, wait=seconds)
-        return saved.continue_change(continue_ or None, yes=yes, allow_blocked=allow_blocked)
     options = plan_options(
         destroy=False,
         targets=target,

@@ -26,6 +26,7 @@ from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.system import clock, environment, processes
 from holdfast.system.confine import Confinement
 from holdfast.terraform.backend import server
+from holdfast.terraform.engine import worker_start
 from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.interface import (
     CancelTimeouts,
@@ -43,8 +44,6 @@ _KEY_SALT = clock.random_bytes(32)
 _READY_SECONDS = 60.0
 _WAIT_BEFORE_START = 0.3
 _WORKER_MEMORY = 150_000_000
-_SUPERVISOR = Path(__file__).parents[2] / "supervisor" / "main.py"
-"""The entry point of a worker, started by its path: it uses packages above this one."""
 
 
 class Recycling(Struct, frozen=True, kw_only=True):
@@ -196,9 +195,13 @@ class WorkerPool:
 
     def _start_ahead(self, key: str, command: Command) -> None:
         """A change with many stacks needs a worker for every core: they start together with the first."""
-        for _ in range(min(self._cores, self._limit, self._expected) - 1):
+        count = min(self._cores, self._limit, self._expected)
+        works = [WorkerClient(spare, key="").close() for spare in worker_start.take_surplus(count)]
+        for _ in range(count - 1):
             self._starting += 1
-            task = asyncio.create_task(self._start_idle(key, command))
+            works.append(self._start_idle(key, command))
+        for work in works:
+            task = asyncio.create_task(work)
             self._ahead.add(task)
             task.add_done_callback(self._ahead.discard)
 
@@ -247,15 +250,13 @@ class WorkerPool:
     async def _launch(self, key: str, command: Command) -> WorkerClient:
         ruleset = self._confinement.ruleset(self._confinement.rules(command.writes))
         with _state_socket(command) as (number, variables):
-            started = processes.start_with_socket(
-                (
-                    *(sys.executable, "-I", "-S", str(_SUPERVISOR), os.pathsep.join(filter(None, sys.path))),
-                    *(self.identity.kind.value, self.identity.path, str(self._scratch)),
-                    *(json.dumps(self._confinement.secrets), str(ruleset), str(number)),
-                ),
-                folder=self._scratch,
+            started, spare = worker_start.start_worker(
+                (self.identity.kind.value, self.identity.path),
+                json.dumps(self._confinement.secrets),
+                ruleset=ruleset,
+                state_socket=number,
                 environment={**command.environment, **variables},
-                hand_over=[descriptor for descriptor in (number, ruleset) if descriptor >= 0],
+                scratch=self._scratch,
             )
         started.channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         process = WorkerClient(started, key=key)
@@ -270,6 +271,8 @@ class WorkerPool:
         if ready is None:
             text = started.log.content(last=2000).decode(errors="replace")
             await process.close()
+            if spare:
+                return await self._launch(key, command)
             raise EngineError(
                 "HF-ENG-5",
                 f"the engine worker did not start: {text.strip() or 'no log output'}",
