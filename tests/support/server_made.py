@@ -68,6 +68,8 @@ class MadeServer:
         self.database = parts.database
         self.tokens = TokenRows(parts.database)
         self.log = log
+        self.in_process = False
+        """Whether the tests of a run store call its routes without a network."""
         self.admin = self.token(Role.ADMIN, tenant=ALL_TENANTS, name="root")
 
     def token(self, role: Role, *, tenant: str = DEFAULT_TENANT, name: str = "", **scope: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from http import HTTPStatus
@@ -67,22 +68,24 @@ def problem(denial: Denial) -> ProblemDetailsException:
 def problem_details(on_fault: Callable[[Exception], None]) -> ProblemDetailsPlugin:
     """`on_fault` gets what is a mistake of the server."""
 
-    def from_any(error: Exception) -> ProblemDetailsException:
-        if isinstance(error, ProblemDetailsException):
-            return error
-        if isinstance(error, HTTPException) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _from_http(error)
-        if not isinstance(error, HoldfastError | StateRefusal):
-            error = internal_error(error, "serving a request")
-        denial = denial_from(error)
-        if denial.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            on_fault(error)
-        return problem(denial)
-
     kinds = (HTTPException, HoldfastError, StateRefusal, Exception)
+    convert = functools.partial(problem_from, on_fault=on_fault)
     return ProblemDetailsPlugin(
-        ProblemDetailsConfig(exception_to_problem_detail_map=dict.fromkeys(kinds, from_any))
+        ProblemDetailsConfig(exception_to_problem_detail_map=dict.fromkeys(kinds, convert))
     )
+
+
+def problem_from(error: Exception, on_fault: Callable[[Exception], None]) -> ProblemDetailsException:
+    if isinstance(error, ProblemDetailsException):
+        return error
+    if isinstance(error, HTTPException) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _from_http(error)
+    if not isinstance(error, HoldfastError | StateRefusal):
+        error = internal_error(error, "serving a request")
+    denial = denial_from(error)
+    if denial.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        on_fault(error)
+    return problem(denial)
 
 
 def _from_http(error: HTTPException) -> ProblemDetailsException:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 from urllib.parse import quote, urlencode
 
 from holdfast import __version__
@@ -55,6 +55,14 @@ NO_KEY = "0" * 16
 """In place of the id of a key."""
 
 
+class Session(Protocol):
+    """Answers requests: a server, or its routes in this process."""
+
+    def request(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Response: ...
+
+
 class ServerBlobs:
     on_server = True
 
@@ -66,10 +74,11 @@ class ServerBlobs:
         *,
         tries: int = _TRIES,
         source: str | None = None,
+        session: Session | None = None,
     ) -> None:
         """`variables` name a proxy and certificates. The token is read with the first request.
 
-        `source`: where it comes from, for messages.
+        `source`: where it comes from, for messages. `session`: instead of requests over the network.
         """
         self._source = source
         self.shown = address.rstrip("/")
@@ -84,7 +93,7 @@ class ServerBlobs:
         self._ahead: dict[str, tuple[float, Any]] = {}
         """What was read ahead, by name, and until when that counts. A folder ends with a slash."""
         try:
-            self._session = HttpSession(self.shown, Environment(variables=self._variables))
+            self._session = session or HttpSession(self.shown, Environment(variables=self._variables))
         except HttpError as error:
             raise UsageError(
                 "HF-STORE-1",

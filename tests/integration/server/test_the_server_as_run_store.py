@@ -17,6 +17,7 @@ from holdfast.audit.entry import Entry
 from holdfast.audit.log import Audit
 from holdfast.audit.reader import all_lines, verify
 from holdfast.identity.roles import GRANTABLE, Role
+from holdfast.identity.tokens import parse_token
 from holdfast.kernel.errors import Busy, HoldfastError, Refused, UsageError
 from holdfast.secrets.encryption import seal, unseal
 from holdfast.secrets.redact import Redactor
@@ -29,6 +30,7 @@ from holdfast.store.server_blobs import PROTOCOL_FIELD, ServerBlobs, ServerCiphe
 from holdfast.store.server_store import ServerRunStore
 from holdfast.store.states import StateSnapshot
 from holdfast.system.http import HttpError, HttpSession, Response
+from holdfast.worker.store_client import InProcessSession, StoreRoutes, WorkerBlobs
 
 VIEWER, PLANNER, OPERATOR, APPROVER, ADMIN, CI = (
     *(Role.VIEWER, Role.PLANNER, Role.OPERATOR, Role.APPROVER, Role.ADMIN, Role.CI),
@@ -74,8 +76,10 @@ LOCK = b'{"ID":"tf","Who":"me","Operation":"OperationTypeApply","Info":"","Versi
 STATE = b'{"version":4,"serial":1,"lineage":"l","resources":[],"outputs":{}}'
 
 
-@pytest.fixture
-def server(shared: MadeServer) -> MadeServer:
+@pytest.fixture(params=["over http", "in a worker"])
+def server(shared: MadeServer, request: pytest.FixtureRequest) -> MadeServer:
+    """A worker calls the same routes without a network, with the same answers."""
+    shared.in_process = request.param == "in a worker"
     with shared.database.transaction() as connection:
         connection.execute("truncate states cascade")
         connection.execute("truncate blobs, run_folders")
@@ -84,7 +88,13 @@ def server(shared: MadeServer) -> MadeServer:
 
 def blobs_of(server: MadeServer, role: Role, **scope: object) -> ServerBlobs:
     token = server.token(role, **scope)  # type: ignore[arg-type]
-    return ServerBlobs(server.url, lambda: token, {})
+    given = parse_token(token)
+    if not server.in_process or given is None:
+        return ServerBlobs(server.url, lambda: token, {})
+    principal = server.tokens.authenticate(given)
+    assert principal is not None
+    session = InProcessSession(StoreRoutes(server.parts), principal, "127.0.0.1")
+    return WorkerBlobs(session, address=server.url)
 
 
 def store_of(server: MadeServer, role: Role, **scope: object) -> ServerRunStore:

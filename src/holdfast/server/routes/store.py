@@ -253,13 +253,15 @@ def exchange_key(principal: Who, stores: Stores, data: JSONBody[SealedMessage]) 
         raise UsageError("HF-STORE-25", "the public key is not valid") from None
 
 
+HANDLERS: Final = (
+    *(session, create_grant, take_over, rename_state, approve, record_author, append_audit, exchange_key),
+)
+
+
 def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Router:
     return Router(
         path="/api/v1/store",
-        route_handlers=[
-            *(session, create_grant, take_over, rename_state, approve, record_author, append_audit),
-            *(exchange_key, blobs_router(stores, rows)),
-        ],
+        route_handlers=[*HANDLERS, blobs_router(stores, rows)],
         guards=[_require_protocol],
         response_headers=[ResponseHeader(name=PROTOCOL_FIELD, value=PROTOCOL)],
         request_max_body_size=largest,

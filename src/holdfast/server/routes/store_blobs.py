@@ -110,28 +110,34 @@ def read_several(access: Access, data: JSONBody[Wanted]) -> Found:
     )
 
 
+HANDLERS: Final = (read_blob, write_blob, remove_blob, list_names, read_several)
+
+
+def access_of(stores: TenantStores, rows: StateRows, request: AnyRequest) -> StoreAccess:
+    """For its principal, with the tag that the client chose for a write."""
+    tag = request.headers.get(TAG_FIELD, "")
+    return StoreAccess(stores, rows, request.scope["user"], tag=tag if _TAG.fullmatch(tag) else None)
+
+
 def blobs_router(stores: TenantStores, rows: StateRows) -> Router:
-    def access_of(request: AnyRequest) -> StoreAccess:
-        """For its principal, with the tag that the client chose for a write."""
-        tag = request.headers.get(TAG_FIELD, "")
-        return StoreAccess(stores, rows, request.scope["user"], tag=tag if _TAG.fullmatch(tag) else None)
+    def access(request: AnyRequest) -> StoreAccess:
+        return access_of(stores, rows, request)
 
     async def require_writable(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
         """Before the body is read: what a token may not write takes no memory."""
         scope: Any = connection.scope
         if scope["method"] == "PUT":
-            access, name = StoreAccess(stores, rows, scope["user"]), _name(scope)
+            writer, name = StoreAccess(stores, rows, scope["user"]), _name(scope)
             if name.startswith(f"{RUNS}/"):
-                await to_thread.run_sync(
-                    access.require_writable, name
-                )  # Whose run it is, the database knows.
+                # Whose run it is, the database knows.
+                await to_thread.run_sync(writer.require_writable, name)
             else:
-                access.require_writable(name)
+                writer.require_writable(name)
 
     return Router(
         path="/",
-        route_handlers=[read_blob, write_blob, remove_blob, list_names, read_several],
-        dependencies={"access": Provide(access_of, sync_to_thread=False)},
+        route_handlers=HANDLERS,
+        dependencies={"access": Provide(access, sync_to_thread=False)},
         guards=[require_writable],
     )
 
