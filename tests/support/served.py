@@ -10,9 +10,11 @@ from program import Program
 
 
 @contextmanager
-def serving(program: Program, data: Path) -> Iterator[dict[str, str | None]]:
+def serving(program: Program, data: Path, *, workers: int = 0) -> Iterator[dict[str, str | None]]:
     """The variables of a client, which is an admin."""
-    process = program.start("serve", "--listen", "127.0.0.1:0", "--data", str(data))
+    process = program.start(
+        "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--workers", str(workers)
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

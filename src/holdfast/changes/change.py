@@ -182,6 +182,7 @@ async def apply_change(
     plan: Plan | None = None,
     reason: str | None = None,
     record: RecordedChange | None = None,
+    saved: str | None = None,
     on_checks: OnChecks | None = None,
 ) -> Results:
     """Plan and apply. With `confirm`, wave by wave, asking before each; without, each stack when it can.
@@ -204,6 +205,7 @@ async def apply_change(
         what=what,
         reason=reason,
         record=record,
+        saved=saved,
         on_checks=on_checks,
     )
 
@@ -225,20 +227,7 @@ async def apply_bundles(
     warnings: dict[str, str] = {}
 
     async def restore(run: RunExecutor) -> StackResult:
-        name, bundle = run.stack.name, bundles[run.stack.name][1]
-        if (mark := context.store.used(bundle.digest)) is not None:
-            return await run.take_used(bundle, mark)
-        try:
-            if warning := require_unused(context.store, run.stack, bundle):
-                warnings[name] = warning
-                context.control.tell(Note(stack=name, text=warning))
-            changed = await changed_reads(context, run.stack, bundle)
-        except HoldfastError as error:
-            run.refuse(error)
-            return run.result
-        result = await run.restore(bundle, changed)
-        context.control.tell(StackFinished(result=result))
-        return result
+        return await restore_bundle(context, run, bundles[run.stack.name][1], warnings)
 
     destroyed = [stack for stack, bundle in bundles.values() if plans_destroy(bundle)]
     require_no_dependents(context.project, context.store, destroyed)
@@ -257,6 +246,26 @@ async def apply_bundles(
         else result
         for result in results
     )
+
+
+async def restore_bundle(
+    context: ChangeContext, run: RunExecutor, bundle: SavedPlan, warnings: dict[str, str]
+) -> StackResult:
+    """Take a saved plan, if nothing that it depends on has changed. Warnings are by stack."""
+    name = run.stack.name
+    if (mark := context.store.used(bundle.digest)) is not None:
+        return await run.take_used(bundle, mark)
+    try:
+        if warning := require_unused(context.store, run.stack, bundle):
+            warnings[name] = warning
+            context.control.tell(Note(stack=name, text=warning))
+        changed = await changed_reads(context, run.stack, bundle)
+    except HoldfastError as error:
+        run.refuse(error)
+        return run.result
+    result = await run.restore(bundle, changed)
+    context.control.tell(StackFinished(result=result))
+    return result
 
 
 async def _apply(

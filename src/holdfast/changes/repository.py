@@ -345,10 +345,12 @@ def open_repository(
     *,
     with_stacks: bool = True,
     elsewhere: str = "",
+    store: RunStore | None = None,
 ) -> Repository:
     """Read the configuration and find the stacks. Every mistake in either is raised at once.
 
     `key` is called only when the store is read or written. Without stacks, mistakes in them do not matter.
+    `store`: instead of the one that the configuration names.
     """
     loaded = config_read.load(
         config if config is not None else config_read.find(Path.cwd(), elsewhere=elsewhere)
@@ -366,19 +368,23 @@ def open_repository(
             read_content=code.content_or_problem,
             derive=functools.partial(derived_dependencies, lambda _: code),
         )
-    blobs = open_blobs(loaded.store, loaded.root, environment.variables)
-
-    def load_key() -> Key:
-        """For commands that only read."""
-        return existing_key(environment, f"the run store {blobs.shown}").key
-
     return Repository(
         config=loaded,
         environment=environment,
         code=code,
         stacks=stacks,
-        store=_open_store(blobs, key or load_key, spool=environment.home / SPOOL),
+        store=store or _configured_store(loaded, environment, key),
     )
+
+
+def _configured_store(config: Config, environment: Environment, key: Callable[[], Key] | None) -> RunStore:
+    blobs = open_blobs(config.store, config.root, environment.variables)
+
+    def load_key() -> Key:
+        """For commands that only read."""
+        return existing_key(environment, f"the run store {blobs.shown}").key
+
+    return _open_store(blobs, key or load_key, spool=environment.home / SPOOL)
 
 
 def _open_store(blobs: BlobStore, key: Callable[[], Key], *, spool: Path) -> RunStore:

@@ -37,6 +37,7 @@ app = Group(
             "tools",
             "clean",
             "serve",
+            "worker",
             "token",
             "repository",
             "login",

@@ -160,3 +160,15 @@ def _variables_file(environment: Environment, name: str) -> VariableOption:
             f"cannot read -var-file {name}: {why}",
             hint="The path is relative to the current folder.",
         ) from None
+
+
+_MOST = 1000
+
+
+def count(option: str, text: str | None, *, default: int, least: int) -> int:
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= _MOST:
+        hint = f"Write a number from {least} to {_MOST}."
+        raise UsageError("HF-USE-46", f"{option} {text}: not a number that it can be", hint=hint)
+    return int(text)

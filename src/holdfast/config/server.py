@@ -121,6 +121,13 @@ class ServerRunSettings(Section, frozen=True, kw_only=True):
     )
 
 
+class WorkerSettings(Section, frozen=True, kw_only=True):
+    pass_env: tuple[str, ...] = key(
+        ListOf(Text("the name of a variable", r"(?!HOLDFAST_)[A-Za-z_][A-Za-z0-9_]*")),
+        "Variables of a worker that changes see, beside PATH, HOME, locale, proxies and certificates.",
+    )
+
+
 class ServerSettings(Section, frozen=True, kw_only=True):
     folder: Path
     """Of the file: what its paths are relative to."""
@@ -143,6 +150,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     backups: BackupSettings = key(BackupSettings, "How many versions of a state are kept.")
     runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
+    worker: WorkerSettings = key(WorkerSettings, "What workers pass on.")
 
 
 def default_settings(folder: Path) -> ServerSettings:

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.database.database import URL_VARIABLE, Database, DatabaseAddress, address_from_url
+from holdfast.database.migrations import migrate
 from holdfast.database.postgres import Cluster, hold_cluster, own_data_folder
+from holdfast.kernel.errors import UsageError
 from holdfast.system.access_rules import record_server_folder
 from holdfast.system.environment import Environment
 
@@ -51,4 +53,21 @@ def open_database(environment: Environment, data: Path, purpose: str) -> Iterato
             yield database
         return
     with Database.open(address, size=3, purpose=purpose) as database:
+        yield database
+
+
+@contextmanager
+def open_running_database(environment: Environment, data: Path, purpose: str) -> Iterator[Database]:
+    """Of a server that runs, here or elsewhere, with the schema of this version."""
+    cluster = Cluster(data)
+    address = external_address(environment)
+    if address is None and cluster.running_pid() is None:
+        raise UsageError(
+            "HF-WKR-3",
+            f"no server runs in {data}, and {URL_VARIABLE} is not set",
+            hint="Start the server first: holdfast serve. On another machine, set "
+            f"{URL_VARIABLE} to its database and HOLDFAST_KEY to its key.",
+        )
+    with Database.open(address or cluster.address(), size=20, purpose=purpose) as database:
+        migrate(database)
         yield database

@@ -202,6 +202,16 @@ class TokenRows:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal
 
+    def is_revoked(self, id_: str) -> bool:
+        """It, or one above it. A token that expired is not."""
+        statement = """
+            with recursive creators as (
+              select parent, revoked from tokens where id = %(id)s
+              union select t.parent, t.revoked from tokens t join creators c on t.id = c.parent)
+            select 1 from creators where revoked is not null"""
+        with self._database.transaction(single=True) as connection:
+            return connection.execute(statement, {"id": id_}).fetchone() is not None
+
     def expires(self, id_: str) -> datetime | None:
         with self._database.transaction() as connection:
             row = connection.execute("select expires from tokens where id = %s", (id_,)).fetchone()

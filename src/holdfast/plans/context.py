@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -95,8 +96,11 @@ class Identity:
         *,
         root: Path | None = None,
         change: str | None = None,
+        runs: Mapping[str, str] | None = None,
     ) -> None:
         self.change = change or clock.new_id()
+        self.runs = runs or {}
+        """The ids of its runs, by stack, if they were given before; otherwise each run gets a new one."""
         self._store = store
         self._redactor = redactor
         self._environment = environment
@@ -158,6 +162,7 @@ class Engines:
         self.choose = choose
         self._engines: dict[EngineId, Engine] = {}
         self._expected = 1
+        self._kept = False
         self.scratch = scratch
         """Private, with a short path: providers create their sockets there."""
         self.slots = asyncio.Semaphore(settings.parallelism)
@@ -185,8 +190,18 @@ class Engines:
             )
         return self._engines[identity]
 
+    def shared(self, choose: Callable[[Stack], EngineSelection]) -> Engines:
+        """For one more change, with the same workers, which stay when that ends."""
+        engines = copy.copy(self)
+        engines.choose, engines._kept, engines._expected = choose, True, 1  # noqa: SLF001 - of this class
+        engines.slots = asyncio.Semaphore(self._settings.parallelism)
+        engines.validations = {}
+        return engines
+
     async def end_idle(self) -> None:
         """When little follows: what does starts another worker."""
+        if self._kept:
+            return
         await asyncio.gather(*(engine.end_idle() for engine in self._engines.values()))
 
     async def close(self) -> None:
@@ -252,15 +267,7 @@ async def open_context(
 ) -> AsyncIterator[ChangeContext]:
     """The context of one change. All engine processes have ended when it is closed."""
     with open_scratch_folder() as scratch:
-        confinement = WorkerConfinement(
-            project.environment,
-            store=next(iter(folders_of(store.blobs)), None),
-            required=project.config.engine.confine == "required",
-        )
-        hashes = FolderHashes(load=lambda: index_key(project.environment))
-        engines = Engines(
-            project.config.engine, choose, scratch=scratch, confinement=confinement, hashes=hashes
-        )
+        engines = open_engines(project, store, choose, scratch)
         try:
             yield ChangeContext(
                 project=project,
@@ -273,3 +280,16 @@ async def open_context(
             )
         finally:
             await engines.close()
+
+
+def open_engines(
+    project: Project, store: RunStore, choose: Callable[[Stack], EngineSelection], scratch: Path
+) -> Engines:
+    """To be closed: it starts processes."""
+    confinement = WorkerConfinement(
+        project.environment,
+        store=next(iter(folders_of(store.blobs)), None),
+        required=project.config.engine.confine == "required",
+    )
+    hashes = FolderHashes(load=lambda: index_key(project.environment))
+    return Engines(project.config.engine, choose, scratch=scratch, confinement=confinement, hashes=hashes)

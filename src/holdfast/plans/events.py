@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
 
 
 class ChangeStarted(Struct, frozen=True, kw_only=True):
@@ -34,6 +35,11 @@ class Resource(Struct, frozen=True, kw_only=True):
     finished: int = 0
     total: int = 0
 
+    @property
+    def shown(self) -> str:
+        end = "failed" if self.failed else "complete"
+        return f"{self.stack}: {self.address}: {self.action} {end} ({self.seconds:g} s)"
+
 
 class ProgramOutput(MaskedStruct, frozen=True, kw_only=True):
     """A line that a hook or a provisioner printed."""
@@ -46,6 +52,14 @@ class ProgramOutput(MaskedStruct, frozen=True, kw_only=True):
 
 class StackFinished(Struct, frozen=True, kw_only=True):
     result: StackResult
+
+    def shown(self, operation: str) -> str | None:
+        """None: a planned stack of an apply is not finished yet."""
+        status, name = self.result.status, self.result.stack.name
+        if status is Status.PLANNED and operation != "plan":
+            return None
+        destroyed = status is Status.APPLIED and operation == "destroy"
+        return f"{name}: {'destroyed' if destroyed else status}"
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
@@ -60,6 +74,9 @@ class Note(Struct, frozen=True, kw_only=True):
     stack: str | None
     text: str
 
+
+ACTIVITIES = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"}
+"""By operation."""
 
 Event = ChangeStarted | PhaseStarted | Resource | ProgramOutput | StackFinished | Stopping | Note
 Listener = Callable[[Event], None]

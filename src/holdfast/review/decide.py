@@ -157,6 +157,10 @@ def has_change_budget(project: Project, stacks: tuple[Stack, ...]) -> bool:
     )
 
 
+ON_SERVER = "a server"
+"""In place of a bundle's folder: the plan is saved on a server, which applies it after a decision."""
+
+
 def refusal_error(
     stack: str,
     decision: NeedApproval | Deny,
@@ -175,7 +179,7 @@ def refusal_error(
     """
     code, message = decision.reasons[0].code, f"{stack}: {decision.reasons[0].message}"
     if isinstance(decision, Deny):
-        return Problem(code=code, message=message, hint=_override_hint(asked, code, digest, saved, out))
+        return Problem(code=code, message=message, hint=_override_hint(asked, run, code, digest, saved, out))
     missing = missing_approvals(decision, approvals, now=clock.now().isoformat())
     verified = "verified " if decision.verified else ""
     message += f"; {plural(missing, f'{verified}approval is', f'{verified}approvals are')} missing"
@@ -189,6 +193,8 @@ def refusal_error(
 
 
 def _approval_hint(asked: str, run: str, saved: str | None, out: str) -> str:
+    if saved == ON_SERVER:
+        return f"To approve and apply it: holdfast runs approve {run} --reason TEXT"
     if saved is None:
         return (
             f"Save the plan: holdfast plan {asked} --out {out}; get it approved: holdfast runs approve "
@@ -197,7 +203,7 @@ def _approval_hint(asked: str, run: str, saved: str | None, out: str) -> str:
     return f"To approve: holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
 
 
-def _override_hint(asked: str, code: str, digest: str, saved: str | None, out: str) -> str:
+def _override_hint(asked: str, run: str, code: str, digest: str, saved: str | None, out: str) -> str:
     if code == NOT_UNDERSTOOD:
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
@@ -206,6 +212,8 @@ def _override_hint(asked: str, code: str, digest: str, saved: str | None, out: s
     if code == OTHER_REPOSITORY:
         elsewhere = "Use one tenant of the server, or one run store, per repository, or another stack name. "
         intentional = "it is the same repository under a new address"
+    if saved == ON_SERVER:
+        return f"{elsewhere}If {intentional}: holdfast runs override {run} --reason TEXT"
     if saved is None:
         return (
             f"{elsewhere}If {intentional}: holdfast plan {asked} --out {out}, and then: "

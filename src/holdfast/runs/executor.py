@@ -66,7 +66,7 @@ class RunExecutor:
         self._explain = explain
         self._saved = saved
         """Where its bundle is or will be, for messages."""
-        self.run = self._new_run()
+        self.run = self._new_run(context.identity.runs.get(stack.name))
         self._held = contextlib.AsyncExitStack()
         self.plan_file: PlanFile | None = None
         self._hook_runs: list[HookRun] = []
@@ -82,8 +82,8 @@ class RunExecutor:
         self._restored: RestoredPlan | None = None
         self.result = StackResult(stack=stack, status=Status.CANCELLED, run=self.run.id)
 
-    def _new_run(self) -> Run:
-        return new_run(self.stack.name, self.operation, self.context.identity)
+    def _new_run(self, id_: str | None = None) -> Run:
+        return new_run(self.stack.name, self.operation, self.context.identity, run=id_)
 
     async def close(self) -> None:
         """Release the work directory. Record the outcome, except of an interrupted apply."""

@@ -67,7 +67,6 @@ def problem(denial: Denial) -> ProblemDetailsException:
 
 def problem_details(on_fault: Callable[[Exception], None]) -> ProblemDetailsPlugin:
     """`on_fault` gets what is a mistake of the server."""
-
     kinds = (HTTPException, HoldfastError, StateRefusal, Exception)
     convert = functools.partial(problem_from, on_fault=on_fault)
     return ProblemDetailsPlugin(

@@ -42,6 +42,7 @@ from holdfast.server.routes.health import Readiness
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
+from holdfast.server.worker_processes import hold_workers
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_runs.rows import ChangeRows
@@ -73,10 +74,15 @@ def serve(
     settings: ServerSettings,
     *,
     listen: str | None,
+    workers: int = 0,
+    config: Path | None = None,
     notice: Notice,
     ready: Callable[[ReadyServer], None],
 ) -> None:
-    """Until SIGTERM or SIGINT. `ready` is called once, when requests are served."""
+    """Until SIGTERM or SIGINT. `ready` is called once, when requests are served.
+
+    `workers`: how many are started beside it. `config`: the file of the settings, for them.
+    """
     address = listen_address(listen or settings.listen)
     require_protected(address, settings)
     with hold_socket(address) as listening, hold_database(environment, data, "holdfast serve") as database:
@@ -129,7 +135,12 @@ def serve(
             environment=environment,
             log=log,
         )
-        with hold_upkeep(upkeep), hold_webhooks(webhooks):
+        with (
+            hold_upkeep(upkeep),
+            hold_webhooks(webhooks),
+            hold_workers(workers, environment, data, config, log) as held,
+        ):
+            server.on_exit = held.end
             server.run(sockets=[listening])
         log.info("stopped")
 
@@ -140,6 +151,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, *, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self.on_exit: Callable[[], None] = lambda: None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -149,6 +161,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         self.force_exit = self.should_exit
         self.should_exit = True
+        self.on_exit()
 
 
 def server_config(parts: ServerParts) -> uvicorn.Config:

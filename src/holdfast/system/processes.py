@@ -156,6 +156,28 @@ def start_with_socket(
     return SocketChild(Child(process), ours, log)
 
 
+class Program:
+    """A part of this program that runs beside it, and writes where it writes its log."""
+
+    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        output = sys.stderr.fileno()
+        self._process = _start(
+            argv, confined=False, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output
+        )
+
+    @property
+    def code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 def start_with_output(
     argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], ruleset: int
 ) -> tuple[Child, IO[bytes]]:
@@ -345,6 +367,15 @@ def _start(
 def _protect_this_process() -> None:
     """Before the first process is started: none of them can read this one."""
     confine.protect_process(own_environment.read().secret_variables)
+
+
+def own_id() -> int:
+    return os.getpid()
+
+
+def parent_id() -> int:
+    """1, or that of another process, once the one that started this one is gone."""
+    return os.getppid()
 
 
 def kill_all(pids: Sequence[int]) -> None:

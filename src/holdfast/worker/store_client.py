@@ -1,4 +1,4 @@
-"""The run store of a tenant for a change that a worker runs: the routes of the server, called in this process.
+"""The run store for a change that a worker runs: the routes of the server, called in this process.
 
 They act for the person who asked for the change, so the same rules hold as for that person's own commands.
 """

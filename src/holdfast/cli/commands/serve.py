@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Invocation, Option
+from holdfast.cli.parameters import count
 from holdfast.kernel.errors import Exit
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ def serve(
         Path | None,
         Option("--data", metavar="DIR", help="The data folder of the server. Default: HOLDFAST_HOME/server."),
     ] = None,
+    workers: Annotated[
+        str | None,
+        Option("--workers", metavar="N", help="Workers to start beside it, which run changes. Default: 1."),
+    ] = None,
 ) -> Exit:
-    """Run the server: the API and the state backend.
+    """Run the server: the API and the state backend, and workers that run changes.
 
     It runs until it is interrupted. Its database is a PostgreSQL in the data folder, or the one in
     HOLDFAST_DATABASE_URL. Its configuration is server.yaml in the data folder, or the file named with
@@ -66,6 +71,11 @@ def serve(
     # SIGTERM before the server is ready, too, ends it as asked.
     with suppress(KeyboardInterrupt):
         run_server(
-            environment, folder, settings, listen=listen, notice=invocation.console.warn, ready=show_ready
+            *(environment, folder, settings),
+            listen=listen,
+            workers=count("--workers", workers, default=1, least=0),
+            config=invocation.config,
+            notice=invocation.console.warn,
+            ready=show_ready,
         )
     return Exit.DONE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
 from holdfast.plans.events import (
+    ACTIVITIES,
     ChangeStarted,
     Event,
     Note,
@@ -18,8 +19,6 @@ from holdfast.plans.events import (
     StackFinished,
     Stopping,
 )
-from holdfast.plans.result import StackResult
-from holdfast.plans.status import Status
 from holdfast.system import clock
 
 if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
@@ -28,7 +27,6 @@ if TYPE_CHECKING:  # Rich is loaded where there is a terminal to draw on.
 
 _MOST_ROWS = 12
 _WIDEST_NAME = 30
-_OPERATIONS = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"}
 
 
 class _Row:
@@ -105,21 +103,19 @@ class Progress:
             case ProgramOutput():
                 indent = "    " if self._live is not None else "  "
                 self._console.say((indent, ""), f"{event.stack}: {event.program}: {event.text}")
-            case StackFinished(result=result):
-                self._finish(result)
+            case StackFinished():
+                self._finish(event)
             case Stopping(level=level):
                 self._console.warn(self._stopping(level))
             case Note(stack=stack, text=text):
                 self._console.warn(f"{stack}: {text}" if stack else text)
 
-    def _finish(self, result: StackResult) -> None:
-        """A planned stack of an apply is not finished yet."""
-        if result.status is Status.PLANNED and self._operation != "plan":
-            return
-        self._done.add(result.stack.name)
-        self._rows.pop(result.stack.name, None)
-        destroyed = result.status is Status.APPLIED and self._operation == "destroy"
-        self._plain(f"{result.stack.name}: {'destroyed' if destroyed else result.status}")
+    def _finish(self, event: StackFinished) -> None:
+        text, name = event.shown(self._operation), event.result.stack.name
+        if text is not None:
+            self._done.add(name)
+            self._rows.pop(name, None)
+            self._plain(text)
 
     def _stopping(self, level: int) -> str:
         if level > 1:
@@ -136,7 +132,7 @@ class Progress:
         row = self._rows.setdefault(stack, _Row())
         row.phase, row.since = phase, clock.monotonic()
         if phase == "apply":
-            self._plain(f"{stack}: {_OPERATIONS.get(self._operation, 'applying')}")
+            self._plain(f"{stack}: {ACTIVITIES.get(self._operation, 'applying')}")
 
     def _resource(self, event: Resource) -> None:
         row = self._rows.setdefault(event.stack, _Row())
@@ -146,13 +142,11 @@ class Progress:
             return
         row.running.pop(event.address, None)
         row.since = clock.monotonic()
-        end = "failed" if event.failed else "complete"
-        text = f"{event.stack}: {event.address}: {event.action} {end} ({event.seconds:g} s)"
         if self._live is not None:
             mark = ("  ✗ ", "bold red") if event.failed else ("  ✓ ", "green")
-            self._console.say(mark, text)
+            self._console.say(mark, event.shown)
         else:
-            self._plain(text)
+            self._plain(event.shown)
 
     def _plain(self, text: str) -> None:
         """Where there is no live block."""
@@ -171,7 +165,7 @@ class Progress:
         name_width = min(max((len(name) for name, _ in shown), default=0), _WIDEST_NAME)
         block = Text(no_wrap=True, overflow="ellipsis")
         block.append(
-            f" {_OPERATIONS.get(self._operation, self._operation)}"
+            f" {ACTIVITIES.get(self._operation, self._operation)}"
             f" {plural(len(self._rows) + len(self._done), 'stack')} · {len(self._done)} done"
             f" · {len(running)} running · {waiting} waiting"
         )

@@ -1,0 +1,390 @@
+"""Runs one claimed change as the command line would, for the person who asked for it.
+
+What happens to its runs is written to their rows only while this worker has the change: a worker that was
+declared dead applies nothing more and writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.changes.bundles import record_reads, write_bundles
+from holdfast.changes.change import apply_change, plan_change, restore_bundle
+from holdfast.changes.dependencies import blocked_result, needs, reversed_dependencies
+from holdfast.changes.preconditions import require_disk_space, require_no_dependents
+from holdfast.changes.repository import Repository
+from holdfast.guard.decision import Allow
+from holdfast.kernel.errors import HoldfastError, Refused, internal_error
+from holdfast.plans.base_rules import BaseRules, rules_of_bundles
+from holdfast.plans.context import ChangeContext, Control, Identity, Project
+from holdfast.plans.events import Event, Stopping
+from holdfast.plans.result import StackResult
+from holdfast.plans.saved_plan import SavedPlan
+from holdfast.plans.status import Status
+from holdfast.review.decide import ON_SERVER
+from holdfast.runs.document import error_document, result_document
+from holdfast.runs.executor import RunExecutor
+from holdfast.secrets.reader import SecretReader
+from holdfast.secrets.redact import Redactor, clean_document
+from holdfast.stacks.stack import Stack
+from holdfast.store.server_runs.claiming import Claiming
+from holdfast.store.server_runs.contents import read_options
+from holdfast.store.server_runs.phases import Operation, RunPhase
+from holdfast.store.server_runs.rows import Change, NewRun, Run
+from holdfast.store.server_store import ServerRunStore
+from holdfast.system import files
+from holdfast.terraform.argv import PlanOptions, VariableOption
+from holdfast.terraform.engine.interface import Stop
+from holdfast.worker.run_contents import RunContents
+from holdfast.worker.run_output import RunOutput
+from holdfast.worker.services import WorkerServices
+
+_WAIT_SECONDS: Final = 600.0
+"""For a lane or a stack that another run holds, such as one of the command line."""
+_STALE: Final = frozenset({"HF-BUND-5", "HF-BUND-6", "HF-BUND-8", "HF-BUND-11", "HF-BUND-23"})
+"""The state, the outputs that it read or its environment changed: it is planned and decided on once more."""
+_SATISFYING: Final = frozenset({Status.APPLIED.value, Status.UNCHANGED.value})
+_UNDECIDED: Final = frozenset({Status.WAITING, Status.REFUSED})
+"""A plan that a person can approve, or whose denial an admin can override."""
+
+
+class _Selected(Struct, frozen=True, kw_only=True):
+    """The stacks of a change, and the saved plans that are applied."""
+
+    repository: Repository
+    runs: dict[str, Run]
+    """By stack, in their order."""
+    base: BaseRules | None = None
+    bundles: dict[str, SavedPlan] = {}
+
+    @property
+    def ids(self) -> dict[str, str]:
+        return {name: run.id for name, run in self.runs.items()}
+
+    def stacks(self, names: Iterable[str]) -> tuple[Stack, ...]:
+        known = (self.repository.by_name[name] for name in names)
+        return tuple(stack if self.base is None else self.base.stricter(stack) for stack in known)
+
+
+class ChangeExecution:
+    def __init__(self, services: WorkerServices, claiming: Claiming, change: Change) -> None:
+        self.change = change
+        self.stop = Stop()
+        self.applying: set[str] = set()
+        """Stacks whose plan is being applied: a worker that ends does not stop these."""
+        self.requeued = False
+        """The worker ends: another one takes what is not finished."""
+        self.lost = False
+        self._services = services
+        self._claiming = claiming
+        self._redactor = Redactor()
+        self._store: ServerRunStore = services.store_of(change)
+        self._contents = RunContents(services.stores.of(change.tenant).encrypted)
+        self._output: RunOutput | None = None
+        self._saved: set[str] = set()
+        """Stacks whose new plan waits for a decision."""
+        self._stale: set[str] = set()
+        """Stacks whose saved plan no longer counts."""
+
+    async def run(self) -> None:
+        """Until nothing more can be done now. Every error becomes that of the change."""
+        error: HoldfastError | None = None
+        try:
+            await self._execute()
+        except HoldfastError as raised:
+            error = raised
+        except Exception as raised:  # noqa: BLE001 - other changes of this worker go on
+            error = internal_error(raised, f"running change {self.change.id}")
+            self._services.log.error(  # noqa: TRY400 - the text of an exception may quote a state
+                "change failed", change=self.change.id, message=error.problem.message
+            )
+        if self.lost:
+            return
+        mine = (self.change.id, self.change.fence)
+        if error is None and (self._stale or self.requeued):
+            await asyncio.to_thread(self._claiming.requeue, *mine)
+        else:
+            document = clean_document(self._redactor, error_document(error.problem)) if error else None
+            await asyncio.to_thread(self._claiming.finish, *mine, document)
+
+    def cancel(self) -> None:
+        if not self.stop.level:
+            self._tell(Stopping(level=self.stop.ask()))
+
+    def lose(self) -> None:
+        """Another worker has the change: nothing more is started or written."""
+        self.lost = True
+        if not self.stop.level:
+            self.stop.ask()
+
+    def drain(self) -> None:
+        """A plan is made again elsewhere; an apply is never stopped."""
+        self.requeued = True
+        if not self.applying and not self.stop.level:
+            self.stop.ask()
+
+    async def _execute(self) -> None:
+        services = self._services
+        await asyncio.to_thread(services.require_valid_requester, self.change.requester)
+        source, repository = await services.open_repository(self.change, self._store)
+        repository.tune(self._redactor)
+        selected = await self._select(repository, source.base)
+        if selected is None or self.stop.level:
+            return
+        require_disk_space(repository)
+        blobs = services.stores.of(self.change.tenant).encrypted
+        self._output = RunOutput(services.database, blobs, selected.ids, self._redactor)
+        with tempfile.TemporaryDirectory(dir=services.warm.scratch) as name:
+            folder = Path(name)
+            selected = await asyncio.to_thread(self._with_bundles, selected, folder)
+            async with self._output.writing(), self._open_context(selected) as context:
+                if self.change.operation is Operation.PLAN:
+                    await self._plan(selected, context, folder / "bundle")
+                else:
+                    await self._apply(selected, context, folder)
+
+    async def _select(self, repository: Repository, base: str | None) -> _Selected | None:
+        """With the runs of its stacks. None: another worker continues, or the change was lost."""
+        patterns = self.change.patterns
+        selection = None
+        if patterns is not None or base is not None:
+            selection = await asyncio.to_thread(repository.select, list(patterns or ()), [], base)
+        if patterns is not None and selection is not None:
+            new = [_new_run(selected.stack) for selected in selection.selected]
+            change = await asyncio.to_thread(self._claiming.add_runs, self.change.id, self.change.fence, new)
+            if change is None:
+                self.lost = True
+                return None
+            self.change = change
+        return _Selected(
+            repository=repository,
+            runs={run.stack: run for run in self.change.runs if run.stack in repository.by_name},
+            base=selection.base if selection is not None else None,
+        )
+
+    def _with_bundles(self, selected: _Selected, folder: Path) -> _Selected:
+        """With the saved plans that a person decided on, or that an apply continues."""
+        bundles: dict[str, SavedPlan] = {}
+        if self.change.operation is Operation.PLAN:
+            return selected
+        for run in selected.runs.values():
+            of: str | None = None
+            if run.phase is RunPhase.WAITING:
+                of = run.id if self._store.approvals.of(str(run.digest)) else None
+            elif run.phase is not RunPhase.DONE:
+                of = self._services.shown_plan(run)
+            bundle = self._contents.read_plan(of, folder / of, self._store.key) if of is not None else None
+            if bundle is not None:
+                bundles[run.stack] = bundle
+        config, code = selected.repository.config, selected.repository.code
+        base = selected.base or rules_of_bundles([bundle.base for bundle in bundles.values()], config, code)
+        return replace(selected, bundles=bundles, base=base)
+
+    @contextlib.asynccontextmanager
+    async def _open_context(self, selected: _Selected) -> AsyncIterator[ChangeContext]:
+        repository, store = selected.repository, self._store
+        project = Project(
+            config=repository.config,
+            environment=repository.environment,
+            code=repository.code,
+            stacks=repository.by_name,
+            base=selected.base,
+            verified_ci=lambda: store.is_ci,
+        )
+        identity = Identity(
+            *(store, project.environment, self._redactor),
+            root=project.root,
+            change=self.change.id,
+            runs=selected.ids,
+        )
+        with self._services.warm.engines(self.change.tenant, project, repository) as engines:
+            yield ChangeContext(
+                project=project,
+                store=store,
+                engines=engines,
+                secrets=SecretReader(project.environment, project.root),
+                redactor=self._redactor,
+                identity=identity,
+                control=Control(tell=self._tell, stop=self.stop, wait=_WAIT_SECONDS),
+            )
+
+    def _options(self) -> PlanOptions:
+        options = read_options(self._contents.blobs, self.change.id)
+        return PlanOptions(
+            destroy=options.destroy or self.change.operation is Operation.DESTROY,
+            targets=options.target,
+            replace=options.replace,
+            refresh_only=options.refresh_only,
+            variables=tuple(
+                VariableOption(name, value if isinstance(value, str) else json.dumps(value))
+                for name, value in options.variables.items()
+            ),
+        )
+
+    async def _plan(self, selected: _Selected, context: ChangeContext, out: Path) -> None:
+        pending = [run for run in selected.runs.values() if run.phase is not RunPhase.DONE]
+        for run in pending:
+            if not await self._set_phase(run, RunPhase.PLANNING):
+                return
+        stacks = selected.stacks(run.stack for run in pending)
+        results = await plan_change(context, stacks, self._options(), out=out)
+        for result in results:
+            run, saved = selected.runs[result.stack.name], out / result.stack.name
+            if saved.is_dir():
+                await asyncio.to_thread(self._contents.save_plan, run.id, saved)
+            await self._record(run, result)
+
+    async def _apply(self, selected: _Selected, context: ChangeContext, folder: Path) -> None:
+        """Saved plans that were decided on are applied as they are; the others are planned now."""
+        destroy, options = self.change.operation is Operation.DESTROY, self._options()
+        ready, blocked = _ready(selected, destroy=destroy)
+        for name, result in blocked.items():
+            await self._record(selected.runs[name], result)
+        stacks = selected.stacks(name for name in selected.runs if name in ready)
+        if not stacks:
+            return
+        if destroy:
+            require_no_dependents(context.project, context.store, stacks)
+        results = await apply_change(
+            *(context, stacks, options),
+            confirm=None,
+            what="destroy" if destroy else "apply",
+            plan=partial(self._plan_or_restore, selected, context, options, folder),
+            reason=self.change.reason or None,
+            saved=ON_SERVER,
+        )
+        held = {result.stack.name for result in results if self._is_held(result)}
+        for result in results:  # In dependency order: a stack that waits holds those that need it.
+            if result.status is Status.BLOCKED and result.blocked_by in held:
+                held.add(result.stack.name)
+            else:
+                await self._record(selected.runs[result.stack.name], result)
+
+    async def _plan_or_restore(
+        self,
+        selected: _Selected,
+        context: ChangeContext,
+        options: PlanOptions,
+        folder: Path,
+        run: RunExecutor,
+    ) -> StackResult:
+        name = run.stack.name
+        row, bundle = selected.runs[name], selected.bundles.get(name)
+        if not await self._set_phase(row, RunPhase.PLANNING):
+            return self._refuse_lost(run)
+        if bundle is not None:
+            result = await restore_bundle(context, run, bundle, {})
+            if result.error is not None and result.error.code in _STALE:
+                self._stale.add(name)
+                await asyncio.to_thread(self._contents.remove_plan, row.id)
+            elif result.status in _UNDECIDED:
+                self._saved.add(name)
+        else:
+            result = await run.plan(options)
+            if result.status in _UNDECIDED and run.plan_file is not None:
+                await self._save(context, run, folder / "new" / row.id)
+                result = run.result
+        if result.status is Status.PLANNED and isinstance(result.decision, Allow):
+            # The fence: a worker that lost the change applies nothing.
+            if not await self._set_phase(row, RunPhase.APPLYING):
+                return self._refuse_lost(run)
+            self.applying.add(name)
+        return result
+
+    async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
+        """The plan waits for a decision, which may arrive at another worker."""
+        name, runs = run.stack.name, {run.stack.name: run}
+        states = await record_reads(context, runs)
+        files.private_folder(out)
+        await write_bundles(context, out, runs, {name: run.result}, states)
+        if (out / name).is_dir():
+            await asyncio.to_thread(self._contents.save_plan, run.run.id, out / name)
+            self._saved.add(name)
+
+    def _refuse_lost(self, run: RunExecutor) -> StackResult:
+        run.refuse(
+            Refused(
+                "HF-RUN-30",
+                f"{run.stack.name}: another worker has taken the change over, so nothing was applied here",
+                hint="Its run goes on there: holdfast runs list",
+            )
+        )
+        return run.result
+
+    def _is_held(self, result: StackResult) -> bool:
+        name = result.stack.name
+        return name in self._stale or (name in self._saved and result.status in _UNDECIDED)
+
+    async def _record(self, run: Run, result: StackResult) -> None:
+        """The result of a run, in its row and beside it."""
+        status = result.status
+        self.applying.discard(run.stack)
+        stopped = self.requeued and status is Status.CANCELLED and self.change.cancel is None
+        if self.lost or stopped or run.stack in self._stale:
+            return
+        document = clean_document(self._redactor, result_document(result))
+        await asyncio.to_thread(self._contents.save_result, run.id, document)
+        waits = self._is_held(result) and self.change.operation is not Operation.PLAN
+        phase = RunPhase.WAITING if waits else RunPhase.DONE
+        await self._set_phase(run, phase, status=status.value, digest=result.digest)
+
+    async def _set_phase(
+        self, run: Run, phase: RunPhase, *, status: str | None = None, digest: str | None = None
+    ) -> bool:
+        """False: another worker has the change."""
+        set_phase = partial(self._claiming.set_phase, status=status, digest=digest)
+        mine = self.change.id, self.change.fence
+        if self.lost or not await asyncio.to_thread(set_phase, *mine, run.id, phase):
+            self.lose()
+            return False
+        return True
+
+    def _tell(self, event: Event) -> None:
+        if self._output is not None:
+            self._output.handle(event)
+
+
+def _new_run(stack: Stack) -> NewRun:
+    target = stack.target.name if stack.target is not None else None
+    return NewRun(stack=stack.name, environment=stack.environment, target=target)
+
+
+def _ready(selected: _Selected, *, destroy: bool) -> tuple[set[str], dict[str, StackResult]]:
+    """The stacks that can be done now, and the results of those that cannot be done any more.
+
+    One whose dependency still waits for a decision follows when that is applied.
+    """
+    runs = selected.runs
+    waits = needs(selected.stacks(runs), selected.repository.stacks)
+    waits = reversed_dependencies(waits) if destroy else waits
+    ready = {
+        name
+        for name, run in runs.items()
+        if run.phase in {RunPhase.QUEUED, RunPhase.PLANNING} or name in selected.bundles
+    }
+    blocked: dict[str, StackResult] = {}
+    while held := {
+        name: other
+        for name in ready
+        for other in waits[name]
+        if other not in ready and runs[other].status not in _SATISFYING
+    }:
+        ready -= set(held)
+        for name, other in held.items():
+            status = blocked[other].status if other in blocked else runs[other].status
+            if other in blocked or runs[other].phase is RunPhase.DONE:
+                result = StackResult(
+                    stack=selected.repository.by_name[name], status=Status.CANCELLED, run=runs[name].id
+                )
+                blocked[name] = blocked_result(result, other, Status(str(status)), destroys=destroy)
+    return ready, blocked

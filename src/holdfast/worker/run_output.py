@@ -1,0 +1,105 @@
+"""What a change prints while a worker runs it: one line per event, in the logs of its runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from holdfast.database.database import Database
+from holdfast.kernel.errors import HoldfastError
+from holdfast.plans.events import (
+    ACTIVITIES,
+    ChangeStarted,
+    Event,
+    Note,
+    PhaseStarted,
+    ProgramOutput,
+    Resource,
+    StackFinished,
+    Stopping,
+)
+from holdfast.secrets.redact import Redactor
+from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.server_runs.contents import RunLog
+from holdfast.store.server_runs.rows import RUN
+
+_BATCH_SECONDS: Final = 0.1
+
+
+class RunOutput:
+    """Collects lines, and writes them every tenth of a second."""
+
+    def __init__(
+        self, database: Database, blobs: EncryptedBlobs, runs: Mapping[str, str], redactor: Redactor
+    ) -> None:
+        """`runs`: ids, by stack."""
+        self._database = database
+        self._blobs = blobs
+        self._runs = runs
+        self._redactor = redactor
+        self._operation = ""
+        self._lines: dict[str, list[str]] = {}
+        self._logs: dict[str, tuple[RunLog, int]] = {}
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, ChangeStarted):
+            self._operation = event.operation
+        if isinstance(event, Stopping):
+            event = Note(stack=None, text="Stopping after the resources in progress.")
+        for stack, text in _lines(event, self._operation):
+            for run in (self._runs.get(stack),) if stack else self._runs.values():
+                if run is not None:
+                    self._lines.setdefault(run, []).append(self._redactor.clean(text))
+
+    @contextlib.asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        async def write() -> None:
+            while True:
+                await asyncio.sleep(_BATCH_SECONDS)
+                await self._flush()
+
+        task = asyncio.create_task(write())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await self._flush()
+
+    async def _flush(self) -> None:
+        lines, self._lines = self._lines, {}
+        for run, texts in lines.items():
+            # Lines are a help for people: the outcome does not depend on them.
+            with contextlib.suppress(HoldfastError):
+                await asyncio.to_thread(self._append, run, texts)
+
+    def _append(self, run: str, texts: list[str]) -> None:
+        log, first = self._logs.get(run) or (RunLog(self._blobs, run), 0)
+        first = first or log.end()
+        while not log.append(first, texts):
+            first = log.end()
+        self._logs[run] = (log, first + len(texts))
+        with self._database.transaction(durable=False) as connection:
+            connection.execute("select pg_notify(%s, %s)", (RUN, run))
+
+
+def _lines(event: Event, operation: str) -> list[tuple[str | None, str]]:
+    """Each with its stack; None: of all."""
+    match event:
+        case PhaseStarted(stack=stack, phase=("plan" | "apply") as phase):
+            return [(stack, f"{stack}: {ACTIVITIES[operation if phase == 'apply' else phase]}")]
+        case Resource(done=True):
+            return [(event.stack, event.shown)]
+        case ProgramOutput():
+            return [(event.stack, f"{event.stack}: {event.program}: {event.text}")]
+        case StackFinished(result=result):
+            name, text = result.stack.name, event.shown(operation)
+            errors = [f"{error.code} {error.message}" for error in result.problems]
+            hints = [error.hint for error in result.problems if error.hint is not None]
+            return [(name, line) for line in (text, *errors, *hints) if line is not None]
+        case Note(stack=noted, text=text):
+            return [(noted or None, f"{noted}: {text}" if noted else text)]
+    return []

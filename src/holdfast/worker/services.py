@@ -1,0 +1,137 @@
+"""What all changes of a worker share: database, run stores, sources, repositories and engines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.changes.repository import Repository, open_repository
+from holdfast.config.secret_refs import SecretRef
+from holdfast.identity.principal import Principal
+from holdfast.identity.token_rows import TokenRows
+from holdfast.kernel.errors import Refused, UsageError
+from holdfast.kernel.secret import Secret
+from holdfast.secrets.reader import SecretReader
+from holdfast.server.app import ServerParts
+from holdfast.store.run_records import SPOOL
+from holdfast.store.server_runs.contents import upload_name
+from holdfast.store.server_runs.phases import Operation
+from holdfast.store.server_runs.rows import Change, Run, RunRows
+from holdfast.store.server_runs.sources import RepositoryRows, Source, SourceKind, SourceRows
+from holdfast.store.server_store import ServerRunStore
+from holdfast.system.environment import Environment
+from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
+from holdfast.worker.listener import Slot
+from holdfast.worker.source_folders import Commit, SourceFolders
+from holdfast.worker.store_client import InProcessSession, StoreRoutes, WorkerBlobs
+from holdfast.worker.warm_engines import WarmEngines
+
+_MOST_REPOSITORIES: Final = 20
+_OURS: Final = ("HOLDFAST_HOME", "HOLDFAST_KEY_FILE")
+"""Paths: they say where files are that code in a plan must not read."""
+CONFIGURATION: Final = "holdfast.yaml"
+
+
+def change_environment(own: Environment, passed: Iterable[str]) -> Environment:
+    """What changes see of the worker's environment, also through `env:` secrets. Nothing of the server."""
+    names = {*_OURS, *(name for name in passed if not name.startswith("HOLDFAST_"))}
+    return Environment(
+        variables={
+            name: value
+            for name, value in own.variables.items()
+            if name in ALWAYS or name.startswith(ALWAYS_PREFIXES) or name in names
+        }
+    )
+
+
+class WorkerServices:
+    def __init__(
+        self, parts: ServerParts, environment: Environment, slot: Slot, *, address: str, warm: WarmEngines
+    ) -> None:
+        """`environment`: what changes see. `address`: where supervisors reach the run store."""
+        self.database = parts.database
+        self.log = parts.log
+        self.warm = warm
+        self._routes = StoreRoutes(parts)
+        self.stores = self._routes.stores
+        self._environment = environment
+        self._address = address
+        self.slot = slot
+        repositories = environment.home / "repositories"
+        self._folders = SourceFolders(slot.folder / "sources", repositories, environment.variables)
+        self._repositories: OrderedDict[str, Repository] = OrderedDict()
+
+    def store_of(self, change: Change) -> ServerRunStore:
+        """As the person who asked for the change uses it."""
+        session = InProcessSession(self._routes, change.requester, self._environment.host)
+        blobs = WorkerBlobs(session, address=self._address)
+        return ServerRunStore(blobs, spool=self._environment.home / SPOOL)
+
+    def require_valid_requester(self, requester: Principal) -> None:
+        if TokenRows(self.database).is_revoked(requester.id):
+            raise Refused(
+                "HF-RUN-31",
+                f"the token of {requester.name} was revoked, so nothing is run for it",
+                hint="Ask for the run once more, with a valid token.",
+            )
+
+    def shown_plan(self, run: Run) -> str | None:
+        """The plan that an apply continues, such as one that was shown in a pull request."""
+        before = RunRows(self.database).of(run.retried_from) if run.retried_from is not None else None
+        return before.id if before is not None and before.operation is Operation.PLAN else None
+
+    async def open_repository(self, change: Change, store: ServerRunStore) -> tuple[Source, Repository]:
+        """Read once for each source, which never changes."""
+        source = await asyncio.to_thread(SourceRows(self.database).of, change.source)
+        if source is None or source.tenant != change.tenant:
+            raise _gone(change)
+        known = self._repositories.pop(source.id, None)
+        if known is None:
+            folder = await asyncio.to_thread(self._open_folder, change, source)
+            file = folder / CONFIGURATION
+            known = await asyncio.to_thread(partial(open_repository, file, self._environment, store=store))
+        self._repositories[source.id] = known
+        if len(self._repositories) > _MOST_REPOSITORIES:
+            self._repositories.popitem(last=False)
+        return source, replace(known, store=store)
+
+    def _open_folder(self, change: Change, source: Source) -> Path:
+        if source.kind is SourceKind.UPLOAD:
+            blob = self.stores.of(source.tenant).encrypted.read(upload_name(source.id))
+            if blob is None:
+                raise _gone(change)
+            return self._folders.open_upload(source.id, blob.data)
+        repository = RepositoryRows(self.database).of(source.tenant, str(source.repository))
+        if repository is None:
+            raise _gone(change)
+        commit = Commit(
+            repository=repository.id,
+            url=repository.url,
+            revision=source.revision or source.wanted or repository.branch,
+            base=source.base,
+            credentials=self._credentials(repository.credentials),
+        )
+        folder, revision = self._folders.open_commit(source.id, commit)
+        SourceRows(self.database).set_revision(source.id, revision)
+        return folder
+
+    def _credentials(self, reference: str | None) -> Secret | None:
+        if reference is None:
+            return None
+        scheme, _, locator = reference.partition(":")
+        reader = SecretReader(self._environment, self._environment.home)
+        return reader.read(SecretRef(scheme=scheme, locator=locator))
+
+
+def _gone(change: Change) -> UsageError:
+    return UsageError(
+        "HF-RUN-32",
+        f"the code of change {change.id} no longer exists on the server",
+        hint="Submit it again: holdfast plan --server URL",
+    )

@@ -1,0 +1,98 @@
+"""`holdfast worker` beside `holdfast serve`: changes are planned, decided on and applied."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_stacks import lab_module
+from program import Program, eventually
+from served import serving
+from server_runs_made import ServerRuns, server_runs, worker
+
+from holdfast.audit.reader import all_lines
+from holdfast.identity.roles import Role
+from holdfast.store.approvals import ApprovalKind
+from provider.service import Fault, LabService
+
+CONFIGURATION = """\
+version: 1
+guard:
+  environments:
+    prod: {approvals: 1}
+stacks:
+  - {name: net, module: net, environment: prod}
+  - {name: app, module: app, environment: dev, depends_on: [net]}
+"""
+RESOURCE = 'resource "terraform_data" "x" {\n  input = %d\n}\n'
+
+
+@pytest.fixture
+def service() -> Iterator[LabService]:
+    with LabService() as service:
+        yield service
+
+
+def statuses(runs: ServerRuns, change: str) -> dict[str, tuple[str, str | None]]:
+    return {run.stack: (run.phase.value, run.status) for run in runs.wait(change).runs}
+
+
+def test_a_change_waits_for_its_approval_and_is_applied(holdfast: Program, tmp_path: Path) -> None:
+    """What depends on the plan that waits follows it; a plan that is stale is made and decided on again."""
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("net", "app"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with (
+        serving(holdfast, data),
+        server_runs(holdfast, data) as runs,
+        worker(holdfast, data),
+        worker(holdfast, data),
+    ):
+        ann, bob = runs.person("ann"), runs.person("bob", Role.APPROVER)
+        first = runs.submit("apply", requester=ann)
+        assert statuses(runs, first) == {"net": ("waiting", "waiting"), "app": ("queued", None)}
+        second = runs.submit("apply", "net", requester=ann)
+        assert statuses(runs, second) == {"net": ("waiting", "waiting")}
+        waiting = runs.run_of(second, "net")
+        assert any(f"holdfast runs approve {waiting.id}" in line for line in runs.log(waiting.id))
+        runs.decide(waiting, ApprovalKind.APPROVAL, bob)
+        assert statuses(runs, second) == {"net": ("done", "applied")}
+        assert runs.log(waiting.id)[-1] == "net: applied"
+        # Its plan creates what exists now: it is planned again, and has nothing to do.
+        runs.decide(runs.run_of(first, "net"), ApprovalKind.APPROVAL, bob)
+        assert statuses(runs, first) == {"net": ("done", "unchanged"), "app": ("done", "applied")}
+        third = runs.submit("plan", "app")
+        assert statuses(runs, third) == {"app": ("done", "unchanged")}
+        holdfast.write("net/main.tf", RESOURCE % 2)
+        fourth = runs.submit("apply", "net", requester=ann)
+        runs.wait(fourth)
+        runs.changes.request_cancel(fourth, "ann")
+        assert statuses(runs, fourth) == {"net": ("done", "cancelled")}
+        entries = [json.loads(line) for line in all_lines(runs.store)]
+        assert {entry["who"]["name"] for entry in entries if entry["what"] == "apply"} == {"ann"}
+
+
+def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tmp_path: Path) -> None:
+    """Its supervisor finishes it, the next worker records that, and nothing is applied twice."""
+    data = tmp_path / "data"
+    stack = f'{{name: a, module: a, environment: dev, env: {{LAB_URL: "{service.url}"}}}}'
+    with_lab.write("holdfast.yaml", f"version: 1\nstacks:\n  - {stack}\n")
+    with_lab.write("a/main.tf", lab_module('resource "lab_object" "one" {\n  name = "one"\n}\n'))
+    with serving(with_lab, data), server_runs(with_lab, data) as runs:
+        service.misbehave(Fault(operation="create", what="hold", name="one"))
+        with worker(with_lab, data) as pid:
+            change = runs.submit("apply", "a")
+            eventually(lambda: service.held("create"), what="the create")
+            assert runs.run_of(change, "a").phase.value == "applying"
+            later = runs.submit("plan", "a")
+            os.kill(pid, signal.SIGKILL)
+        with worker(with_lab, data):
+            service.release()
+            assert statuses(runs, change) == {"a": ("done", "applied")}
+            assert statuses(runs, later) == {"a": ("done", "unchanged")}
+        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
