@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_stacks import lab_module
+from lab_stacks import lab_module, left_behind
 from program import Program, eventually
 from served import serving
 from server_runs_made import ServerRuns, server_runs, worker
@@ -77,12 +78,16 @@ def test_a_change_waits_for_its_approval_and_is_applied(holdfast: Program, tmp_p
         assert {entry["who"]["name"] for entry in entries if entry["what"] == "apply"} == {"ann"}
 
 
+def lab_stack(program: Program, service: LabService) -> None:
+    stack = f'{{name: a, module: a, environment: dev, env: {{LAB_URL: "{service.url}"}}}}'
+    program.write("holdfast.yaml", f"version: 1\nstacks:\n  - {stack}\n")
+    program.write("a/main.tf", lab_module('resource "lab_object" "one" {\n  name = "one"\n}\n'))
+
+
 def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tmp_path: Path) -> None:
     """Its supervisor finishes it, the next worker records that, and nothing is applied twice."""
     data = tmp_path / "data"
-    stack = f'{{name: a, module: a, environment: dev, env: {{LAB_URL: "{service.url}"}}}}'
-    with_lab.write("holdfast.yaml", f"version: 1\nstacks:\n  - {stack}\n")
-    with_lab.write("a/main.tf", lab_module('resource "lab_object" "one" {\n  name = "one"\n}\n'))
+    lab_stack(with_lab, service)
     with serving(with_lab, data), server_runs(with_lab, data) as runs:
         service.misbehave(Fault(operation="create", what="hold", name="one"))
         with worker(with_lab, data) as pid:
@@ -95,4 +100,56 @@ def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tm
             service.release()
             assert statuses(runs, change) == {"a": ("done", "applied")}
             assert statuses(runs, later) == {"a": ("done", "unchanged")}
+        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
+
+
+def test_a_killed_apply_is_reconciled_on_the_server(
+    with_lab: Program, service: LabService, tmp_path: Path
+) -> None:
+    """Worker and Terraform die: its outcome is unknown, and nothing more is applied."""
+    data = tmp_path / "data"
+    lab_stack(with_lab, service)
+    with serving(with_lab, data), server_runs(with_lab, data) as runs:
+        ann = runs.person("ann")
+        with worker(with_lab, data) as pid:
+            service.misbehave(Fault(operation="create", what="hold", name="one"))
+            change = runs.submit("apply", "a", requester=ann)
+            eventually(lambda: service.held("create"), what="the create")
+            lost = runs.run_of(change, "a")
+            # The supervisor has the worker's home among its arguments; the worker itself is killed first.
+            os.kill(pid, signal.SIGKILL)
+            for process in left_behind(with_lab):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        service.release()
+        with worker(with_lab, data) as pid:
+            assert statuses(runs, change) == {"a": ("done", "unknown")}
+            assert statuses(runs, runs.submit("apply", "a", requester=ann)) == {"a": ("done", "unknown")}
+            again = runs.submit("reconcile", "a", requester=ann, retried_from=lost.id)
+            # It needs a decision: the resource may exist.
+            assert statuses(runs, again) == {"a": ("done", "unknown")}
+            assert any(line.startswith("HF-REC-") for line in runs.log(runs.run_of(again, "a").id))
+        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
+
+
+def test_a_change_is_cancelled_and_a_worker_ends(
+    with_lab: Program, service: LabService, tmp_path: Path
+) -> None:
+    """A cancelled apply ends by itself and keeps its state; after SIGTERM nothing is lost or left."""
+    data = tmp_path / "data"
+    lab_stack(with_lab, service)
+    with serving(with_lab, data), server_runs(with_lab, data) as runs:
+        service.misbehave(Fault(operation="create", what="hold", name="one"))
+        with worker(with_lab, data) as pid:
+            change = runs.submit("apply", "a")
+            eventually(lambda: service.held("create"), what="the create")
+            runs.changes.request_cancel(change, "ann")
+            run = runs.run_of(change, "a")
+            eventually(lambda: any("Stopping" in line for line in runs.log(run.id)), what="the cancel")
+            service.release()
+            status = statuses(runs, change)["a"]
+            assert status in {("done", "cancelled"), ("done", "applied"), ("done", "failed")}
+            assert statuses(runs, runs.submit("apply", "a"))["a"][1] in {"applied", "unchanged"}
+            os.kill(pid, signal.SIGTERM)
+            eventually(lambda: runs.workers() == {"gone"}, what="the end of the worker")
         assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}

@@ -22,7 +22,7 @@ from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.contents import RunLog, upload_name
 from holdfast.store.server_runs.phases import Operation
-from holdfast.store.server_runs.rows import Change, ChangeRows, NewChange, Run
+from holdfast.store.server_runs.rows import Change, ChangeRows, NewChange, NewRun, Run
 from holdfast.store.server_runs.sources import SourceRows
 from holdfast.system import clock
 from holdfast.system.environment import Environment
@@ -56,14 +56,20 @@ class ServerRuns:
         return source
 
     def submit(
-        self, operation: str, *patterns: str, source: str | None = None, requester: Principal | None = None
+        self,
+        operation: str,
+        *patterns: str,
+        requester: Principal | None = None,
+        retried_from: str | None = None,
     ) -> str:
+        runs = tuple(NewRun(stack=stack, retried_from=retried_from) for stack in patterns if retried_from)
         new = NewChange(
             tenant=TENANT,
             operation=Operation(operation),
-            source=source or self.upload(),
+            source=self.upload(),
             requester=requester or self.person("ann"),
             patterns=patterns,
+            runs=runs,
         )
         return self.changes.submit(new).id
 
@@ -84,6 +90,11 @@ class ServerRuns:
         now = self.wait(change)
         assert now.error is None, now.error
         return {run.stack: run.status for run in now.runs}
+
+    def workers(self) -> set[str]:
+        """The phases of all that were there."""
+        with self.database.transaction() as connection:
+            return {phase for (phase,) in connection.execute("select phase from workers").fetchall()}
 
     def log(self, run: str) -> list[str]:
         return [text for _, text in RunLog(self.store.encrypted, run).lines()]
@@ -126,4 +137,4 @@ def worker(program: Program, data: Path, *arguments: str) -> Iterator[int]:
         ended = process.poll()
         process.kill()
         _, err = process.communicate()
-        assert ended in {None, -signal.SIGKILL}, err
+        assert ended in {None, 0, -signal.SIGKILL}, err

@@ -27,7 +27,7 @@ from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import HoldfastError, Refused, internal_error
 from holdfast.plans.base_rules import BaseRules, rules_of_bundles
 from holdfast.plans.context import ChangeContext, Control, Identity, Project
-from holdfast.plans.events import Event, Stopping
+from holdfast.plans.events import Event, StackFinished, Stopping
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
@@ -45,6 +45,7 @@ from holdfast.store.server_store import ServerRunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions, VariableOption
 from holdfast.terraform.engine.interface import Stop
+from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents
 from holdfast.worker.run_output import RunOutput
 from holdfast.worker.services import WorkerServices
@@ -150,6 +151,8 @@ class ChangeExecution:
             async with self._output.writing(), self._open_context(selected) as context:
                 if self.change.operation is Operation.PLAN:
                     await self._plan(selected, context, folder / "bundle")
+                elif self.change.operation is Operation.RECONCILE:
+                    await self._reconcile(selected, context)
                 else:
                     await self._apply(selected, context, folder)
 
@@ -242,6 +245,17 @@ class ChangeExecution:
             run, saved = selected.runs[result.stack.name], out / result.stack.name
             if saved.is_dir():
                 await asyncio.to_thread(self._contents.save_plan, run.id, saved)
+            await self._record(run, result)
+
+    async def _reconcile(self, selected: _Selected, context: ChangeContext) -> None:
+        for name, run in selected.runs.items():
+            for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
+                if run.phase is RunPhase.DONE or not await self._set_phase(run, phase):
+                    return
+            (stack,) = selected.stacks((name,))
+            self.applying.add(name)
+            result = await reconcile_stack(context, stack, run.retried_from)
+            self._tell(StackFinished(result=result))
             await self._record(run, result)
 
     async def _apply(self, selected: _Selected, context: ChangeContext, folder: Path) -> None:
