@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import repository
+import runs_bench
 import server_bench
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
@@ -490,6 +491,14 @@ def server_idle(bench: Bench, name: str, bar: str) -> Row:
     return Row(work=name, bar=bar, ratio=seconds, detail=detail)
 
 
+def runs_pickup(bench: Bench, name: str, bar: str) -> Row:
+    own, bare, size = runs_bench.pickup(bench, stacks_of(1, DATA))
+    other = "not installed" if bare is None else f"{bare:.1f} ms"
+    ratio = NOT_MEASURED if bare is None else f"{own - bare:.1f} ms"
+    detail = f"{own:.1f} ms against {other}; {size / 1000:.0f} kB in the database for a plan of a small stack"
+    return Row(work=name, bar=bar, ratio=ratio, detail=detail)
+
+
 CHECK = ("check", "--quiet", "--json")
 INIT = ("init", "--force", "--quiet")
 ROWS: dict[str, Callable[[Bench], Row]] = {
@@ -554,6 +563,19 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     "server-post": lambda b: server_rate(b, "POST", "≥ 0.5"),
     "server-clients": lambda b: server_clients(b, "server: 50 clients at once", "no error"),
     "server-idle": lambda b: server_idle(b, "server: from the start until it is ready; memory", "reported"),
+    "runs-hundred": lambda b: row(
+        "server: `holdfast apply` of 100 small stacks on two workers, against the command line alone",
+        "≤ 1.3",
+        *runs_bench.hundred(b, stacks_of(100, DATA)),
+    ),
+    "runs-second-plan": lambda b: row(
+        "server: second plan of a small stack on a warm worker, against `holdfast plan`",
+        "≤ 0.5",
+        *runs_bench.second_plan(b, stacks_of(1, DATA)),
+    ),
+    "runs-pickup": lambda b: runs_pickup(
+        b, "server: until a worker begins a run, above bare Procrastinate", "≤ 20 ms"
+    ),
     "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "≤ 5"),
 }
 
