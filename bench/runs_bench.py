@@ -90,8 +90,12 @@ def second_plan(bench: Bench, prepare: Prepare) -> tuple[float, float]:
         api, folder = Api(server), bench.fresh("planned", prepare)
         upload, stack = api.upload(folder), "stacks/s00"
         api.run(upload, stack)
+
+        def again() -> None:
+            api.run(upload, stack)
+
         return bench.side_by_side(
-            lambda: lambda: api.run(upload, stack) and None,
+            lambda: again,
             lambda: lambda: bench.holdfast(folder, "plan", stack, "--quiet"),
         )
 
