@@ -43,6 +43,7 @@ _QUOTED_AT_START = re.compile(
     rb'(?m)^([ \t]*)"([A-Za-z_][\w-]*)"(?=(?:[ \t]+"[^"\n]*")*[ \t]*(?:\{|=(?![=>])))'
 )
 _EXPONENT = re.compile(rb"(?<![\w.])(?<!\w-)([0-9]+)([eE][+-]?[0-9]+)(?!\w)")
+_ODD_ESCAPE = re.compile(rb"(?<!\$)\$(?=(?:\$\$)+\{)|(?<!%)%(?=(?:%%)+\{)")
 _CLOSERS = {
     "block_start": "block_end",
     "tuple_start": "tuple_end",
@@ -107,6 +108,9 @@ def _parse(data: bytes, seconds: float) -> tuple[Node, bool]:
     Text that is no HCL at all can take the parser quadratic time. After `seconds` and the time that a valid
     file of this size takes, the rest of the text is left out.
     """
+    if b"$$${" in data or b"%%%{" in data:
+        # A `$` and an escaped `${`, but the parser pairs from the left. Nothing moves.
+        data = _ODD_ESCAPE.sub(b"_", data)
     if len(data) <= _CHUNK:
         return Parser(_LANGUAGE).parse(data).root_node, True
     end = time.thread_time() + seconds + len(data) / _SLOWEST

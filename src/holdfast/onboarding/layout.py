@@ -112,8 +112,9 @@ def layout_from_scan(scan: RepositoryScan) -> Layout:
     for folder in alone:
         entries.append(root_entry(folder, scan.name, tuple(from_files.shared_only.get(folder, ()))))
     used = {stack.module for entry in entries for stack in entry.stacks}
+    taken = frozenset(stack.name for stack in scan.translation.stacks) if scan.translation else frozenset()
     return Layout(
-        entries=tuple(name_entries(entries)),
+        entries=tuple(name_entries(entries, taken)),
         library=tuple(
             folder
             for folder, module in sorted(scan.modules.items())

@@ -230,12 +230,15 @@ def valid_name(text: str) -> str:
     return "/".join(part for part in parts if part)[:LONGEST_NAME].strip("/") or "main"
 
 
-def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
-    """Entries with short names built from the placeholders, where those are unique."""
+def name_entries(entries: list[StackEntry], taken: frozenset[str] = frozenset()) -> list[StackEntry]:
+    """Entries with short names built from the placeholders, where those are unique.
+
+    `taken`: names of stacks that another tool's files define.
+    """
     in_full: set[int] = set()
-    while new := _clashing(entries, in_full) - in_full:
+    while new := _clashing(entries, in_full, taken) - in_full:
         in_full |= new
-    still = _clashing(entries, in_full)
+    still = _clashing(entries, in_full, taken)
     renamed: list[StackEntry] = []
     for index, entry in enumerate(entries):
         names = _names(entry, in_full=index in in_full)
@@ -249,16 +252,16 @@ def name_entries(entries: list[StackEntry]) -> list[StackEntry]:
         template = _short(entry) if index not in in_full else in_words
         stacks = tuple(replace(stack, name=name) for stack, name in zip(entry.stacks, names, strict=True))
         renamed.append(replace(entry, name=template, stacks=stacks))
-    return _with_unique_names(renamed)
+    return _with_unique_names(renamed, taken)
 
 
-def _clashing(entries: list[StackEntry], in_full: set[int]) -> set[int]:
-    """Entries that share a name with another entry, or have one twice."""
+def _clashing(entries: list[StackEntry], in_full: set[int], taken: frozenset[str]) -> set[int]:
+    """Entries that share a name with another entry, have one twice, or have one that is taken."""
     wanted: defaultdict[str, list[int]] = defaultdict(list)
     for index, entry in enumerate(entries):
         for name in _names(entry, in_full=index in in_full):
             wanted[name].append(index)
-    return {index for same in wanted.values() if len(same) > 1 for index in same}
+    return {index for name, same in wanted.items() if len(same) > 1 or name in taken for index in same}
 
 
 def _names(entry: StackEntry, *, in_full: bool) -> list[str]:
@@ -269,16 +272,16 @@ def _names(entry: StackEntry, *, in_full: bool) -> list[str]:
     return ["/".join(stack.captured[name] for name in entry.placeholders) for stack in entry.stacks]
 
 
-def _with_unique_names(entries: list[StackEntry]) -> list[StackEntry]:
+def _with_unique_names(entries: list[StackEntry], taken: frozenset[str]) -> list[StackEntry]:
     """Two paths can have the same valid name; the later one gets a number."""
-    seen = {stack.name for entry in entries if entry.placeholders for stack in entry.stacks}
+    seen = taken | {stack.name for entry in entries if entry.placeholders for stack in entry.stacks}
     renamed: list[StackEntry] = []
     for entry in entries:
         if entry.placeholders:
             renamed.append(entry)
             continue
         name = unused_name(entry.stacks[0].name, seen)
-        seen.add(name)
+        seen |= {name}
         renamed.append(replace(entry, name=name, stacks=(replace(entry.stacks[0], name=name),)))
     return renamed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 from collections.abc import Callable, Iterable
@@ -103,6 +104,8 @@ class FolderTree:
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
+                    if entry.is_symlink() and _is_circular(entry):
+                        continue
                     if entry.is_dir():
                         if not entry.is_symlink() or self._follows(folder, entry.path):
                             folders.add(entry.name)
@@ -131,6 +134,17 @@ class FolderTree:
             for count in range(len(parts) + 1)
         )
         return real not in above
+
+
+def _is_circular(link: os.DirEntry[str]) -> bool:
+    """Whether a link only leads to itself, so that there is nothing behind it."""
+    try:
+        link.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return True
+        raise
+    return False
 
 
 def has_root_module(listing: Listing | None) -> bool:

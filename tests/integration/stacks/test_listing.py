@@ -50,6 +50,14 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     assert found == {"a/x.tfvars", "a/b/y.tfvars", "c/to_a/x.tfvars", "c/to_a/b/y.tfvars"}
 
 
+def test_links_to_nothing_are_left_out(tmp_path: Path) -> None:
+    """Links to themselves, directly or by way of another, and broken ones."""
+    tree = on_disk(tmp_path)
+    for name, target in {"self": "self", "one": "two", "two": "one", "broken": "gone"}.items():
+        (tmp_path / "a" / name).symlink_to(target)
+    assert tree.listing("a") == Listing(files=frozenset({"x.tfvars"}), folders=frozenset({"b"}))
+
+
 def test_links_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
     """What is elsewhere is not part of the repository."""
     root, outside = tmp_path / "root", tmp_path / "outside"

@@ -14,6 +14,7 @@ from holdfast.onboarding.scan_settings import BackendFile
 from holdfast.onboarding.scan_signs import Sign, SignKind
 from holdfast.onboarding.starter import Starter, starter_from_scan
 from holdfast.onboarding.starter_text import yaml_value
+from holdfast.onboarding.translators.translation import TranslatedStack, Translation
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
@@ -229,6 +230,33 @@ def test_names_stay_apart() -> None:
         )
     )
     assert set(stacks) == {"aws/prod/net", "gcp/prod/net", "gcp/dev/net"}
+
+
+def test_names_stay_apart_from_those_of_another_tool() -> None:
+    """`terraform/{dev,prod}/net` beside the units `terragrunt/{dev,prod}/net`, whose names are short."""
+    units = tuple(
+        TranslatedStack(
+            original=f"terragrunt/{name}/terragrunt.hcl",
+            name=name,
+            module="modules/net",
+            keys={},
+            reasons=why,
+        )
+        for name, why in (("dev/net", ()), ("prod/net", ("It has a hook.",)), ("live", ()))
+    )
+    scan = seen(
+        ScannedModule(folder="terraform/dev/net", backend=FIXED),
+        ScannedModule(
+            folder="terraform/prod/net", backend=replace(FIXED, settings={"bucket": "b", "key": "p"})
+        ),
+        ScannedModule(folder="live", backend=replace(FIXED, settings={"bucket": "b", "key": "l"})),
+        ScannedModule(folder="modules/net", translated=True),
+    )
+    made, stacks = made_for(
+        replace(scan, translation=Translation(tool="Terragrunt", found="Terragrunt", stacks=units))
+    )
+    assert set(stacks) == {"terraform/dev/net", "terraform/prod/net", "live-2", "live", "dev/net"}
+    assert made.held_back == ("prod/net",)
 
 
 def test_a_file_and_a_folder_of_one_name() -> None:
