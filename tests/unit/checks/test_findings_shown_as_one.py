@@ -51,6 +51,37 @@ def test_a_repository_that_is_locked_by_git_crypt() -> None:
     assert other[0] == "a/v.tf"
 
 
+@pytest.mark.parametrize(
+    ("attributes", "severity"),
+    [
+        ({".gitattributes": "*secret* filter=git-crypt diff=git-crypt\n"}, Severity.WARNING),
+        ({"a/.gitattributes": "*.tf filter=git-crypt-ops\n"}, Severity.WARNING),
+        ({"b/.gitattributes": "*.tf filter=git-crypt\n"}, Severity.ERROR),
+        ({".gitattributes": "*.zip filter=lfs\n"}, Severity.ERROR),
+        ({}, Severity.ERROR),
+    ],
+)
+def test_files_that_are_meant_to_be_encrypted(attributes: dict[str, str], severity: Severity) -> None:
+    """HF904: as with SOPS, if `.gitattributes` beside or above the file says so."""
+    code: dict[str, str | bytes] = {f"{name}/main.tf": "" for name in "abc"}
+    encrypted = {"a/secret.tf": b"\0GITCRYPT\0x"}
+    (one,) = check(the("HF904"), {**code, **encrypted, **attributes}, config=THREE).findings
+    assert (one.file, one.severity) == ("a/secret.tf", severity)
+
+
+def test_keys_of_one_name_for_simulators_are_one_note() -> None:
+    """HF205: others must be replaced one by one."""
+    key = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEpAIBAAKCAQEA7Qw2ErTy9UiOp3LkJhGfDsA1\n-----END"
+    files = {f"{folder}/{number}/tls.key": key for folder in ("emulators", "gateways") for number in (1, 2)}
+    found = check(the("HF205"), files, config="").findings
+    assert {one.severity for one in found if "emulators" in (one.file or "")} == {Severity.NOTE}
+    assert [one.file for one in join_groups(found)] == [
+        "emulators/1/tls.key",
+        "gateways/1/tls.key",
+        "gateways/2/tls.key",
+    ]
+
+
 def test_files_that_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Links to one missing file, for example."""
     error = OSError(2, "broken symbolic link")

@@ -20,6 +20,11 @@ PRODUCTION = "version: 1\nstacks: [{ name: a, module: live, environment: prod }]
 
 # HF207: comments.
 
+PUBLISHED = (
+    "# This should never be checked into version control.\n"
+    "# It is provided here to simplify the deployment.\nkind: Secret\ndata:\n  token: {}\n"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -31,6 +36,8 @@ PRODUCTION = "version: 1\nstacks: [{ name: a, module: live, environment: prod }]
         ('token = "{}" // dummy\n', WARNING),
         ('token = "{}" // not a real token\n', WARNING),
         ("/* local only */\ntoken: {}\n", WARNING),
+        (PUBLISHED, WARNING),
+        ("# It must never be checked into Git.\nkind: Secret\ndata:\n  token: {}\n", ERROR),
         ("# token: {}\n", ERROR),
         ("# TODO: move it to the vault\ntoken: {}\n", ERROR),
         ("# DEV\nhost: a\ntoken: {}\n", ERROR),
@@ -41,6 +48,37 @@ PRODUCTION = "version: 1\nstacks: [{ name: a, module: live, environment: prod }]
 )
 def test_a_comment_says_that_a_secret_is_not_live(text: str, expected: Severity) -> None:
     assert levels("HF207", {"a.yaml": text.format(GITHUB)}) == [expected]
+
+
+# HF208: what makes Terraform generate a secret again.
+
+CALL = f'module "a" {{\n  source = "./m"\n  db_password = "{RANDOM}"\n}}\n'
+KEPT = 'variable "db_password" {}\nresource "random_password" "a" {\n  keepers = { a = var.db_password }\n}\n'
+
+
+@pytest.mark.parametrize("name", ["password_seed", "master_password_seed", "token_trigger", "secret_keepers"])
+def test_seeds_and_triggers_are_no_secrets(name: str) -> None:
+    assert levels("HF208", {"main.tf": f'locals {{\n  {name} = "{RANDOM}"\n}}\n'}) == []
+
+
+def test_the_seed_of_a_key_is_a_secret() -> None:
+    assert levels("HF208", {"main.tf": f'locals {{\n  secret_seed = "{RANDOM}"\n}}\n'}) == [ERROR]
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (KEPT, []),
+        (KEPT + 'output "a" {\n  value = var.db_password\n}\n', [ERROR]),
+        (KEPT + 'provider "x" {\n  password = var.db_password\n}\n', [ERROR]),
+        (KEPT + 'resource "x_y" "a" {\n  a = random_password.a.keepers.a\n}\n', [ERROR]),
+        ('variable "db_password" {}\n', [ERROR]),
+    ],
+)
+def test_what_is_only_in_keepers_is_no_secret(module: str, expected: list[Severity]) -> None:
+    assert levels("HF208", {"main.tf": CALL, "m/main.tf": module}) == expected
+    default = module.replace("{}", f'{{\n  default = "{RANDOM}"\n}}', 1)
+    assert levels("HF208", {"main.tf": default}) == expected
 
 
 # HF205: keys.

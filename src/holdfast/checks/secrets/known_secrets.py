@@ -59,12 +59,13 @@ _NO_SECRETS = pattern(
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
     r"|(?:page|continuation)[_.-]?tokens?$|(?:^|_)(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
-    r"|public_?key_?token$|_key(?:name|role)$"
+    r"|public_?key_?token$|_key(?:name|role)$|(?<!secret)[_.-]seed$|[_.-](?:triggers?|keepers?)$"
     r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
 """Algorithms, metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and
 secrets, password rules, users, how long a token is valid, the key of a password in a document, positions in
-a list, what is compiled into a page, signers of assemblies, and what is no secret (any more)."""
+a list, what is compiled into a page, signers of assemblies, what makes Terraform generate a secret again,
+and what is no secret (any more)."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
@@ -129,6 +130,11 @@ _NOT_LIVE = pattern(
     r"|\bnot an? (?:real |actual |live )?(?:secret|key|token|password)\b)"
 )
 """In a comment: what is below or beside it is not in use, or somebody takes care of it."""
+_PUBLISHED = pattern(
+    r"(?im)^[ \t]*(?:#|//)[^\n]*\b(?:never|not) be (?:checked in(?:to)?|committed)\b[^\"':=]{0,160}"
+    r"\b(?:provided|included|here)\b[^\n]{0,40}\b(?:simpl\w+|convenience|demo\w*|samples?|examples?)\b"
+)
+"""A comment at the top of a published sample."""
 _USER = pattern(r"(?i)(?://|\buser(?:[ _]?(?:id|name))?\s*=\s*|\buid\s*=\s*)([^:/@;&\s]+)")
 _DATABASE = pattern(
     r"@[^/\s]+/([\w-]+)|;\s*(?:database|initial catalog|dbname)\s*=\s*([^;\s]+)", re.IGNORECASE
@@ -210,7 +216,9 @@ def known_in(text: str) -> Iterator[KnownSecret]:
 def _is_over(format_: str, text: str, start: int, after: str) -> bool:
     """Whether a comment says that it is not live, or the certificates with a key expired long ago."""
     is_old_key = format_.startswith("private-key") and is_expired(text.encode(errors="replace"))
-    return is_old_key or _NOT_LIVE.search(_comments(text, start, after)) is not None
+    if is_old_key or _PUBLISHED.search(text, max(0, start - _LONGEST_COMMENT), start):
+        return True
+    return _NOT_LIVE.search(_comments(text, start, after)) is not None
 
 
 def _is_useless(format_: str, before: str, after: str) -> bool:

@@ -21,6 +21,7 @@ from holdfast.checks.model.subjects import Checkout, Module, Resource, Variables
 from holdfast.checks.secrets import secret_facts, texts
 from holdfast.checks.secrets.evidence import Quality, is_placeholder, looks_like_credential, quality_of
 from holdfast.checks.secrets.known_secrets import is_about, is_known, names_secret
+from holdfast.checks.secrets.secret_variables import only_triggers
 from holdfast.checks.secrets.suspicion import (
     SecretKind,
     SuspiciousText,
@@ -69,6 +70,8 @@ def _in_module(module: Module) -> Iterator[SuspiciousText]:
                 yield secret.suspicious
             places.add(place)
     for text in _by_names(module.files, module.checkout, set(map(_line_of, places))):
+        if only_triggers(module, text.address, text.name):
+            continue
         is_default = text.address is not None and text.address.startswith("var.")
         replaced = is_default and _is_replaced(module, str(text.address).removeprefix("var."))
         yield replace(text, severity=Severity.NOTE) if replaced else text

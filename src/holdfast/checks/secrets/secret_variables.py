@@ -31,6 +31,7 @@ _IN_TABLE = frozenset(
     ("aws", "azurerm", "google", "helm", "kubernetes", "local", "null", "terraform", "vault")
 )
 """Providers whose marked arguments are known; others mark those that sound like a secret."""
+_TRIGGERS = frozenset(("keepers", "triggers", "triggers_replace"))
 _MARKED_ELSEWHERE = ("plaintext_value", "encrypted_value", "value_wo")
 
 Steps = tuple[str, ...]
@@ -62,6 +63,24 @@ def _uses(module: Module) -> dict[str, set[str]]:
                 if named and (called is None or _mentions(called, attribute.name)):
                     uses.setdefault(reference.names[1], set()).add(attribute.name)
     return uses
+
+
+def only_triggers(module: Module, address: str | None, name: str) -> bool:
+    """Whether a variable, or an argument of a local module, only makes Terraform replace something."""
+    kind, _, label = (address or "").partition(".")
+    target, variable = (module, label) if kind == "var" else (None, name)
+    if kind == "module" and (call := module.declared("module", label)) and call.body.attribute(name):
+        target = _called(module, call)
+    if target is None or not uses_of_variables(target).get(variable, {""}) <= _TRIGGERS:
+        return False
+    used = (
+        references(one.expression) for block in target.blocks("provider") for _, one in _arguments(block.body)
+    )
+    if any(variable in reference.names for all_ in used for reference in all_):
+        return False
+    # What a trigger contains can be read: `self.triggers.password`.
+    read = (b".keepers", b".triggers")
+    return not any(target.checkout.mentions(file.path, word) for file in target.files for word in read)
 
 
 def shown_variables(module: Module, callers: Steps = ()) -> frozenset[tuple[str, Steps]]:

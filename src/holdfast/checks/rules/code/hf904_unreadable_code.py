@@ -147,12 +147,20 @@ def _problems(file: File, checkout: Checkout) -> Iterator[Finding]:
     for problem in sorted(file.problems, key=_line)[:1]:
         others = len(file.problems) - 1
         more = f" (and {plural(others, 'more problem')})" if others else ""
-        # git-crypt decrypts for everyone who unlocked the repository; the others are meant to stay encrypted.
-        sealed = problem.code == ENCRYPTED and "git-crypt" not in problem.message
+        sealed = problem.code == ENCRYPTED and (
+            "git-crypt" not in problem.message or _is_declared(file.path, checkout)
+        )
         severity = Severity.WARNING if sealed or problem.code == OLD_SYNTAX else None
         what = f"{problem.message}{more}"
         group = problem.message if problem.code in (ENCRYPTED, CANNOT_OPEN) else None
         yield Finding(message=what, place=problem.place, hint=problem.hint, severity=severity, group=group)
+
+
+def _is_declared(path: str, checkout: Checkout) -> bool:
+    """Whether a `.gitattributes` beside or above the file says that git-crypt encrypts files."""
+    folders = path.split("/")[:-1]
+    attributes = ("/".join((*folders[:depth], ".gitattributes")) for depth in range(len(folders) + 1))
+    return any("filter=git-crypt" in (checkout.text(file) or "") for file in attributes)
 
 
 def _link_as_text(path: str, checkout: Checkout) -> str | None:

@@ -207,7 +207,7 @@ _FOR_TESTS = pattern(
     r"(?<![A-Za-z])(?i:tests?|testing|dev|develop(?:ment)?|demo|local|ci|dummy)(?![a-z])|(?i:snakeoil)"
 )
 _ONLY_TESTS = pattern(
-    r"(?i)(?:^|/)(?:molecule|\.vagrant)/|(?<![a-z])test[-_]?ca(?![a-z])|(?:^|[/_-])fixtures?/"
+    r"(?i)(?:^|/)(?:molecule|\.vagrant|emulators?|simulators?)/|(?<![a-z])test[-_]?ca(?![a-z])|(?:^|[/_-])fixtures?/"
 )
 _ENVIRONMENT = pattern(r"(?i)(?:^|/)(?:environments?|envs?|stages?|accounts?|live)/[^/]+/")
 """`environments/dev/`: what runs there is not on a developer's machine."""
@@ -228,8 +228,11 @@ def _classify_key(path: str, content: Content | None) -> Suspect | None:
         named = perhaps and "pub" not in name.lower() and not re.search(r"(?i)cert|chain|ca\.|bundle", name)
         return Suspect("a possible private key", severity=Severity.WARNING) if named else None
     if perhaps or _OTHER_KEY_NAME.search(name):
-        is_key = holds_key(content() or b"")
-        return Suspect(ContentKind.KEY.value, severity=_severity_of_key(content)) if is_key else None
+        if not holds_key(content() or b""):
+            return None
+        severity = _severity_of_key(content)
+        group = f"key {name}" if severity is Severity.NOTE else None
+        return Suspect(ContentKind.KEY.value, severity=severity, group=group)
     return None
 
 
