@@ -22,7 +22,7 @@ from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.contents import RunLog, upload_name
 from holdfast.store.server_runs.phases import Operation
-from holdfast.store.server_runs.rows import Change, ChangeRows, NewChange, NewRun, Run
+from holdfast.store.server_runs.rows import Change, ChangeRows, NewChange, NewRun, Run, RunRows
 from holdfast.store.server_runs.sources import SourceRows
 from holdfast.system import clock
 from holdfast.system.environment import Environment
@@ -96,6 +96,11 @@ class ServerRuns:
         with self.database.transaction() as connection:
             return {phase for (phase,) in connection.execute("select phase from workers").fetchall()}
 
+    def execute(self, statement: str, *values: object) -> None:
+        """For what takes too long to happen by itself."""
+        with self.database.transaction() as connection:
+            connection.execute(statement, values)
+
     def log(self, run: str) -> list[str]:
         return [text for _, text in RunLog(self.store.encrypted, run).lines()]
 
@@ -107,7 +112,7 @@ class ServerRuns:
                 kind=kind,
                 digest=str(run.digest),
                 stack=run.stack,
-                run=run.id,
+                run=RunRows(self.database).shown_plan(run) or run.id,
                 who=who,
                 reason="a test",
                 at=clock.now().isoformat(),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from holdfast.changes.dependency_states import (
     DependencyState,
+    changed_reads,
     dependency_state,
     read_dependency,
     reads_of,
@@ -18,6 +21,7 @@ from holdfast.kernel.errors import HoldfastError, Place, Problem, Refused
 from holdfast.plans import saved_plan
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.context import ChangeContext
+from holdfast.plans.events import Note
 from holdfast.plans.plan_file import to_saved_plan
 from holdfast.plans.restore import require_only_new_files
 from holdfast.plans.result import StackResult
@@ -147,6 +151,41 @@ def unapplied_runs(store: RunStore, folder: Path, key: Key) -> dict[str, str | N
     """The runs of a bundle's saved plans that change something and were not applied yet, with the digests."""
     plans = saved_plan.load(folder, key)
     return {plan.run: plan.digest for plan in plans if plan.changes and store.used(plan.digest) is None}
+
+
+async def restore_bundle(
+    context: ChangeContext,
+    run: RunExecutor,
+    bundle: SavedPlan,
+    warnings: dict[str, str],
+    hint: str | None = None,
+) -> StackResult:
+    """Take a saved plan, if nothing that it depends on has changed. Warnings are by stack.
+
+    `hint`: how to make a new plan, if that is not on this machine.
+    """
+    name = run.stack.name
+    if (mark := context.store.used(bundle.digest)) is not None:
+        return await run.take_used(bundle, mark)
+    try:
+        if warning := require_unused(context.store, run.stack, bundle):
+            warnings[name] = warning
+            context.control.tell(Note(stack=name, text=warning))
+        changed = await changed_reads(context, run.stack, bundle)
+    except HoldfastError as error:
+        error.problems = _with_hint(error.problems, hint)
+        run.refuse(error)
+        return run.result
+    result = await run.restore(bundle, changed)
+    if run.plan_file is None and result.error is not None:
+        problems = _with_hint(result.problems, hint)
+        result = structs.replace(result, error=problems[0], problems=problems)
+    run.end_with(result)
+    return result
+
+
+def _with_hint(problems: tuple[Problem, ...], hint: str | None) -> tuple[Problem, ...]:
+    return problems if hint is None else tuple(problem._replace(hint=hint) for problem in problems)
 
 
 def require_unused(store: RunStore, stack: Stack, bundle: SavedPlan) -> str | None:

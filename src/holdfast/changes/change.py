@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import structs
 
 from holdfast.audit.entry import What
-from holdfast.changes.bundles import record_reads, require_unused, write_bundles
+from holdfast.changes.bundles import record_reads, restore_bundle, write_bundles
 from holdfast.changes.continuation import RecordedChange
 from holdfast.changes.dependencies import (
     blocked_result,
@@ -19,7 +19,6 @@ from holdfast.changes.dependencies import (
     reversed_dependencies,
     with_dependencies,
 )
-from holdfast.changes.dependency_states import changed_reads
 from holdfast.changes.preconditions import (
     applicable_stacks,
     refusal,
@@ -30,7 +29,7 @@ from holdfast.hcl.eval.code import LOCK_FILE
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans import saved_plan
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.events import ChangeStarted, Note, StackFinished
+from holdfast.plans.events import ChangeStarted, Note
 from holdfast.plans.restore import plans_destroy
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
@@ -246,26 +245,6 @@ async def apply_bundles(
         else result
         for result in results
     )
-
-
-async def restore_bundle(
-    context: ChangeContext, run: RunExecutor, bundle: SavedPlan, warnings: dict[str, str]
-) -> StackResult:
-    """Take a saved plan, if nothing that it depends on has changed. Warnings are by stack."""
-    name = run.stack.name
-    if (mark := context.store.used(bundle.digest)) is not None:
-        return await run.take_used(bundle, mark)
-    try:
-        if warning := require_unused(context.store, run.stack, bundle):
-            warnings[name] = warning
-            context.control.tell(Note(stack=name, text=warning))
-        changed = await changed_reads(context, run.stack, bundle)
-    except HoldfastError as error:
-        run.refuse(error)
-        return run.result
-    result = await run.restore(bundle, changed)
-    context.control.tell(StackFinished(result=result))
-    return result
 
 
 async def _apply(

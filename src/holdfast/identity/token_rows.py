@@ -202,13 +202,14 @@ class TokenRows:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal
 
-    def is_revoked(self, id_: str) -> bool:
-        """It, or one above it. A token that expired is not."""
+    def is_valid(self, id_: str) -> bool:
+        """Neither revoked, with one above it, nor expired. What is no longer stored was one of the two."""
         statement = """
             with recursive creators as (
               select parent, revoked from tokens where id = %(id)s
               union select t.parent, t.revoked from tokens t join creators c on t.id = c.parent)
-            select 1 from creators where revoked is not null"""
+            select 1 from tokens where id = %(id)s and (expires is null or expires > now())
+              and not exists (select from creators where revoked is not null)"""
         with self._database.transaction(single=True) as connection:
             return connection.execute(statement, {"id": id_}).fetchone() is not None
 

@@ -22,7 +22,7 @@ from holdfast.plans.result import StackResult, with_plan_of
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.plans.workdir import HookRun, StackWorkdir, open_workdir
-from holdfast.review.decide import approvals_for, decide, refusal_error
+from holdfast.review.decide import ON_SERVER, approvals_for, decide, refusal_error
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs import audit_trail
 from holdfast.runs.apply import ApplyFailed, apply_plan, refused_creates
@@ -324,10 +324,10 @@ class RunExecutor:
     def _with_decision(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
             return structs.replace(result, decision=decision)
-        digest = str(result.digest)
+        digest, restored = str(result.digest), self._restored
         error = refusal_error(
             *(self.stack.name, decision, self.approvals(digest)),
-            run=self._restored.bundle.run if self._restored is not None else self.run.id,
+            run=restored.bundle.run if restored is not None and self._saved != ON_SERVER else self.run.id,
             digest=digest,
             saved=self._saved if result.replaces is None else None,
             asked=f"{self.stack.name} {(self._options or PlanOptions()).shown}".strip(),

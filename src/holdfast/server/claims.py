@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import __version__
+from holdfast.kernel.errors import Refused
 from holdfast.server.blob_names import CLAIMS, absent, changed, decoded, invalid
 from holdfast.server.exceptions import problem
 from holdfast.server.problems import Denial
@@ -34,6 +36,9 @@ from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.rules import granted_lock, refuse_locked, taken_over_lock
 from holdfast.system import clock
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
 
 class Claim(Struct, frozen=True, kw_only=True):
     """What the server must know of a claim. Its intent is the client's own."""
@@ -41,6 +46,23 @@ class Claim(Struct, frozen=True, kw_only=True):
     stack: str
     run: RunId
     intent: dict[str, object]
+
+
+class FencedChange(NamedTuple):
+    """A change that a worker has: with another fence, another worker has it."""
+
+    id: str
+    fence: int
+
+    def require(self, connection: Connection[Any]) -> None:
+        """Who takes the change over waits for this transaction: it sees all that is written in it."""
+        statement = "select 1 from changes where id = %s and fence = %s and phase = 'running' for share"
+        if connection.execute(statement, self).fetchone() is None:
+            raise Refused(
+                "HF-RUN-30",
+                "another worker has taken the change over, so nothing was applied here",
+                hint="Its run goes on there: holdfast runs list",
+            )
 
 
 class ServerClaims:
@@ -55,13 +77,16 @@ class ServerClaims:
         runs: RunFolders,
         blobs: DatabaseBlobs,
         cipher: Callable[[], BlobCipher],
+        change: FencedChange | None = None,
     ) -> None:
+        """`change`: of the worker for which the claims are taken."""
         self._rows = rows
         self._tenant = tenant
         self._caller = caller
         self._runs = runs
         self._blobs = blobs
         self._cipher = cipher
+        self._change = change
 
     def take(self, name: str, data: bytes) -> None:
         claim = claim_of(data)
@@ -139,6 +164,8 @@ class ServerClaims:
         """The state of this claim with its row locked, and the blobs, in one transaction."""
         key = StateKey(self._tenant, decode_name(claim.split("/")[1]))
         with self._rows.change(key) as change:
+            if self._change is not None:
+                self._change.require(change.connection)
             yield change, EncryptedBlobs(self._blobs.within(change.connection), self._cipher)
 
 

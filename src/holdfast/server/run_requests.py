@@ -139,7 +139,7 @@ class RunRequests:
                 f"decide: holdfast runs show {run.id} --plan",
             )
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
-        plan = {"digest": digest, "stack": run.stack, "run": run.id}
+        plan = {"digest": digest, "stack": run.stack, "run": self.runs.shown_plan(run) or run.id}
         require_decidable(store, who, kind, **plan)
         until = None
         if kind is ApprovalKind.OVERRIDE:

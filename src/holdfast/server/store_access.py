@@ -28,7 +28,7 @@ from holdfast.server.blob_names import (
     invalid,
     require_name,
 )
-from holdfast.server.claims import ServerClaims, claim_of
+from holdfast.server.claims import FencedChange, ServerClaims, claim_of
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import roles_hint
 from holdfast.server.problems import Denial
@@ -106,14 +106,21 @@ class _Record(Struct, frozen=True, kw_only=True):
 
 
 class StoreAccess:
-    """`tag`: what a write gets as its tag, which the client chose."""
+    """`tag`: what a write gets as its tag, which the client chose. `change`: the worker's that uses it."""
 
     def __init__(
-        self, stores: TenantStores, rows: StateRows, principal: Principal, *, tag: str | None = None
+        self,
+        stores: TenantStores,
+        rows: StateRows,
+        principal: Principal,
+        *,
+        tag: str | None = None,
+        change: FencedChange | None = None,
     ) -> None:
         self._stores = stores
         self._rows = rows
         self._principal = principal
+        self._change = change
         self._tenant = principal.home_tenant
         self._tag = tag or clock.random_token()
         self._blobs = DatabaseBlobs(rows.database, self._tenant, new_tag=lambda: self._tag)
@@ -128,6 +135,7 @@ class StoreAccess:
             runs=self._runs,
             blobs=self._blobs,
             cipher=lambda: self._cipher,
+            change=change,
         )
 
     def read(self, name: str) -> StoredBlob:
@@ -247,6 +255,9 @@ class StoreAccess:
         require_name(name)
         if not self._may(name, what) or (data is not None and not self._may_begin(name, data)):
             raise problem(_refusal(self._principal, name, what))
+        if self._change is not None and what != "read" and _folder(name) == RUNS:
+            with self._rows.database.transaction(single=True) as connection:
+                self._change.require(connection)
 
     def _require_overwritable(self, name: str, data: bytes) -> None:
         self._require(name, "write", data)

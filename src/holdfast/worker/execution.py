@@ -10,22 +10,20 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.changes.bundles import record_reads, write_bundles
-from holdfast.changes.change import apply_change, plan_change, restore_bundle
-from holdfast.changes.dependencies import blocked_result, needs, reversed_dependencies
+from holdfast.changes.bundles import record_reads, restore_bundle, write_bundles
+from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.preconditions import require_disk_space, require_no_dependents
 from holdfast.changes.repository import Repository
 from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import HoldfastError, Refused, internal_error
-from holdfast.plans.base_rules import BaseRules, rules_of_bundles
+from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext, Control, Identity, Project
 from holdfast.plans.events import Event, StackFinished, Stopping
 from holdfast.plans.result import StackResult
@@ -36,11 +34,10 @@ from holdfast.runs.document import error_document, result_document
 from holdfast.runs.executor import RunExecutor
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor, clean_document
-from holdfast.stacks.stack import Stack
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import read_options
 from holdfast.store.server_runs.phases import Operation, RunPhase
-from holdfast.store.server_runs.rows import Change, NewRun, Run
+from holdfast.store.server_runs.rows import Change, Run
 from holdfast.store.server_store import ServerRunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions, VariableOption
@@ -48,33 +45,15 @@ from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents
 from holdfast.worker.run_output import RunOutput
+from holdfast.worker.selected_stacks import SelectedStacks, new_run, ready_stacks
 from holdfast.worker.services import WorkerServices
 
 _WAIT_SECONDS: Final = 600.0
 """For a lane or a stack that another run holds, such as one of the command line."""
 _STALE: Final = frozenset({"HF-BUND-5", "HF-BUND-6", "HF-BUND-8", "HF-BUND-11", "HF-BUND-23"})
 """The state, the outputs that it read or its environment changed: it is planned and decided on once more."""
-_SATISFYING: Final = frozenset({Status.APPLIED.value, Status.UNCHANGED.value})
 _UNDECIDED: Final = frozenset({Status.WAITING, Status.REFUSED})
 """A plan that a person can approve, or whose denial an admin can override."""
-
-
-class _Selected(Struct, frozen=True, kw_only=True):
-    """The stacks of a change, and the saved plans that are applied."""
-
-    repository: Repository
-    runs: dict[str, Run]
-    """By stack, in their order."""
-    base: BaseRules | None = None
-    bundles: dict[str, SavedPlan] = {}
-
-    @property
-    def ids(self) -> dict[str, str]:
-        return {name: run.id for name, run in self.runs.items()}
-
-    def stacks(self, names: Iterable[str]) -> tuple[Stack, ...]:
-        known = (self.repository.by_name[name] for name in names)
-        return tuple(stack if self.base is None else self.base.stricter(stack) for stack in known)
 
 
 class ChangeExecution:
@@ -116,7 +95,8 @@ class ChangeExecution:
             await asyncio.to_thread(self._claiming.requeue, *mine)
         else:
             document = clean_document(self._redactor, error_document(error.problem)) if error else None
-            await asyncio.to_thread(self._claiming.finish, *mine, document)
+            finish = partial(self._claiming.finish, refused=isinstance(error, Refused))
+            await asyncio.to_thread(finish, *mine, document)
 
     def cancel(self) -> None:
         if not self.stop.level:
@@ -156,45 +136,46 @@ class ChangeExecution:
                 else:
                     await self._apply(selected, context, folder)
 
-    async def _select(self, repository: Repository, base: str | None) -> _Selected | None:
+    async def _select(self, repository: Repository, base: str | None) -> SelectedStacks | None:
         """With the runs of its stacks. None: another worker continues, or the change was lost."""
         patterns = self.change.patterns
         selection = None
         if patterns is not None or base is not None:
             selection = await asyncio.to_thread(repository.select, list(patterns or ()), [], base)
         if patterns is not None and selection is not None:
-            new = [_new_run(selected.stack) for selected in selection.selected]
+            new = [new_run(selected.stack) for selected in selection.selected]
             change = await asyncio.to_thread(self._claiming.add_runs, self.change.id, self.change.fence, new)
             if change is None:
                 self.lost = True
                 return None
             self.change = change
-        return _Selected(
+        return SelectedStacks(
             repository=repository,
             runs={run.stack: run for run in self.change.runs if run.stack in repository.by_name},
             base=selection.base if selection is not None else None,
         )
 
-    def _with_bundles(self, selected: _Selected, folder: Path) -> _Selected:
+    def _with_bundles(self, selected: SelectedStacks, folder: Path) -> SelectedStacks:
         """With the saved plans that a person decided on, or that an apply continues."""
-        bundles: dict[str, SavedPlan] = {}
-        if self.change.operation is Operation.PLAN:
+        bundles: dict[str, SavedPlan | None] = {}
+        shown: set[str] = set()
+        if self.change.operation not in {Operation.APPLY, Operation.DESTROY}:
             return selected
         for run in selected.runs.values():
-            of: str | None = None
+            of = self._services.runs.shown_plan(run)
+            if of is not None:
+                shown.add(run.stack)
             if run.phase is RunPhase.WAITING:
-                of = run.id if self._store.approvals.of(str(run.digest)) else None
-            elif run.phase is not RunPhase.DONE:
-                of = self._services.shown_plan(run)
-            bundle = self._contents.read_plan(of, folder / of, self._store.key) if of is not None else None
-            if bundle is not None:
-                bundles[run.stack] = bundle
+                of = (of or run.id) if self._store.approvals.of(str(run.digest)) else None
+            if of is not None and run.phase is not RunPhase.DONE:
+                bundles[run.stack] = self._contents.read_plan(of, folder / of, self._store.key)
         config, code = selected.repository.config, selected.repository.code
-        base = selected.base or rules_of_bundles([bundle.base for bundle in bundles.values()], config, code)
-        return replace(selected, bundles=bundles, base=base)
+        bases = [bundle.base for bundle in bundles.values() if bundle is not None]
+        base = selected.base or rules_of_bundles(bases, config, code)
+        return replace(selected, bundles=bundles, base=base, shown=frozenset(shown))
 
     @contextlib.asynccontextmanager
-    async def _open_context(self, selected: _Selected) -> AsyncIterator[ChangeContext]:
+    async def _open_context(self, selected: SelectedStacks) -> AsyncIterator[ChangeContext]:
         repository, store = selected.repository, self._store
         project = Project(
             config=repository.config,
@@ -234,7 +215,7 @@ class ChangeExecution:
             ),
         )
 
-    async def _plan(self, selected: _Selected, context: ChangeContext, out: Path) -> None:
+    async def _plan(self, selected: SelectedStacks, context: ChangeContext, out: Path) -> None:
         pending = [run for run in selected.runs.values() if run.phase is not RunPhase.DONE]
         for run in pending:
             if not await self._set_phase(run, RunPhase.PLANNING):
@@ -243,11 +224,11 @@ class ChangeExecution:
         results = await plan_change(context, stacks, self._options(), out=out)
         for result in results:
             run, saved = selected.runs[result.stack.name], out / result.stack.name
-            if saved.is_dir():
+            if saved.is_dir() and await self._has_change():
                 await asyncio.to_thread(self._contents.save_plan, run.id, saved)
             await self._record(run, result)
 
-    async def _reconcile(self, selected: _Selected, context: ChangeContext) -> None:
+    async def _reconcile(self, selected: SelectedStacks, context: ChangeContext) -> None:
         for name, run in selected.runs.items():
             for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
                 if run.phase is RunPhase.DONE or not await self._set_phase(run, phase):
@@ -258,10 +239,10 @@ class ChangeExecution:
             self._tell(StackFinished(result=result))
             await self._record(run, result)
 
-    async def _apply(self, selected: _Selected, context: ChangeContext, folder: Path) -> None:
+    async def _apply(self, selected: SelectedStacks, context: ChangeContext, folder: Path) -> None:
         """Saved plans that were decided on are applied as they are; the others are planned now."""
         destroy, options = self.change.operation is Operation.DESTROY, self._options()
-        ready, blocked = _ready(selected, destroy=destroy)
+        ready, blocked = ready_stacks(selected, destroy=destroy)
         for name, result in blocked.items():
             await self._record(selected.runs[name], result)
         stacks = selected.stacks(name for name in selected.runs if name in ready)
@@ -286,7 +267,7 @@ class ChangeExecution:
 
     async def _plan_or_restore(
         self,
-        selected: _Selected,
+        selected: SelectedStacks,
         context: ChangeContext,
         options: PlanOptions,
         folder: Path,
@@ -296,13 +277,18 @@ class ChangeExecution:
         row, bundle = selected.runs[name], selected.bundles.get(name)
         if not await self._set_phase(row, RunPhase.PLANNING):
             return self._refuse_lost(run)
+        shown = name in selected.shown
         if bundle is not None:
-            result = await restore_bundle(context, run, bundle, {})
-            if result.error is not None and result.error.code in _STALE:
+            result = await restore_bundle(context, run, bundle, {}, self._hint(name) if shown else None)
+            if not shown and result.error is not None and result.error.code in _STALE:
                 self._stale.add(name)
                 await asyncio.to_thread(self._contents.remove_plan, row.id)
-            elif result.status in _UNDECIDED:
+            elif result.status in _UNDECIDED and run.plan_file is not None:
                 self._saved.add(name)
+        elif shown:
+            message = f"{name}: the plan that was shown no longer exists, so nothing was applied"
+            run.refuse(Refused("HF-RUN-33", message, hint=self._hint(name)))
+            result = run.result
         else:
             result = await run.plan(options)
             if result.status in _UNDECIDED and run.plan_file is not None:
@@ -315,13 +301,19 @@ class ChangeExecution:
             self.applying.add(name)
         return result
 
+    def _hint(self, stack: str) -> str:
+        """After which a person can apply a plan that they have seen."""
+        if self.change.requester.kind == "webhook":
+            return "Make a new plan: comment `holdfast plan`, read it, then comment `holdfast apply`."
+        return f"Make a new plan, and apply that: holdfast plan {stack} --server URL"
+
     async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
         """The plan waits for a decision, which may arrive at another worker."""
         name, runs = run.stack.name, {run.stack.name: run}
         states = await record_reads(context, runs)
         files.private_folder(out)
         await write_bundles(context, out, runs, {name: run.result}, states)
-        if (out / name).is_dir():
+        if (out / name).is_dir() and await self._has_change():
             await asyncio.to_thread(self._contents.save_plan, run.run.id, out / name)
             self._saved.add(name)
 
@@ -344,13 +336,20 @@ class ChangeExecution:
         status = result.status
         self.applying.discard(run.stack)
         stopped = self.requeued and status is Status.CANCELLED and self.change.cancel is None
-        if self.lost or stopped or run.stack in self._stale:
+        if stopped or run.stack in self._stale or not await self._has_change():
             return
         document = clean_document(self._redactor, result_document(result))
         await asyncio.to_thread(self._contents.save_result, run.id, document)
         waits = self._is_held(result) and self.change.operation is not Operation.PLAN
         phase = RunPhase.WAITING if waits else RunPhase.DONE
         await self._set_phase(run, phase, status=status.value, digest=result.digest)
+
+    async def _has_change(self) -> bool:
+        """What lies beside the rows is written only then."""
+        mine = self.change.id, self.change.fence
+        if self.lost or not await asyncio.to_thread(self._claiming.has, *mine):
+            self.lose()
+        return not self.lost
 
     async def _set_phase(
         self, run: Run, phase: RunPhase, *, status: str | None = None, digest: str | None = None
@@ -364,41 +363,5 @@ class ChangeExecution:
         return True
 
     def _tell(self, event: Event) -> None:
-        if self._output is not None:
+        if self._output is not None and not self.lost:
             self._output.handle(event)
-
-
-def _new_run(stack: Stack) -> NewRun:
-    target = stack.target.name if stack.target is not None else None
-    return NewRun(stack=stack.name, environment=stack.environment, target=target)
-
-
-def _ready(selected: _Selected, *, destroy: bool) -> tuple[set[str], dict[str, StackResult]]:
-    """The stacks that can be done now, and the results of those that cannot be done any more.
-
-    One whose dependency still waits for a decision follows when that is applied.
-    """
-    runs = selected.runs
-    waits = needs(selected.stacks(runs), selected.repository.stacks)
-    waits = reversed_dependencies(waits) if destroy else waits
-    ready = {
-        name
-        for name, run in runs.items()
-        if run.phase in {RunPhase.QUEUED, RunPhase.PLANNING} or name in selected.bundles
-    }
-    blocked: dict[str, StackResult] = {}
-    while held := {
-        name: other
-        for name in ready
-        for other in waits[name]
-        if other not in ready and runs[other].status not in _SATISFYING
-    }:
-        ready -= set(held)
-        for name, other in held.items():
-            status = blocked[other].status if other in blocked else runs[other].status
-            if other in blocked or runs[other].phase is RunPhase.DONE:
-                result = StackResult(
-                    stack=selected.repository.by_name[name], status=Status.CANCELLED, run=runs[name].id
-                )
-                blocked[name] = blocked_result(result, other, Status(str(status)), destroys=destroy)
-    return ready, blocked

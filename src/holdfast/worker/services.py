@@ -19,10 +19,10 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.reader import SecretReader
 from holdfast.server.app import ServerParts
+from holdfast.server.claims import FencedChange
 from holdfast.store.run_records import SPOOL
 from holdfast.store.server_runs.contents import upload_name
-from holdfast.store.server_runs.phases import Operation
-from holdfast.store.server_runs.rows import Change, Run, RunRows
+from holdfast.store.server_runs.rows import Change, RunRows
 from holdfast.store.server_runs.sources import RepositoryRows, Source, SourceKind, SourceRows
 from holdfast.store.server_store import ServerRunStore
 from holdfast.system.environment import Environment
@@ -60,6 +60,7 @@ class WorkerServices:
         self.warm = warm
         self._routes = StoreRoutes(parts)
         self.stores = self._routes.stores
+        self.runs = RunRows(parts.database)
         self._environment = environment
         self._address = address
         self.slot = slot
@@ -69,22 +70,20 @@ class WorkerServices:
 
     def store_of(self, change: Change) -> ServerRunStore:
         """As the person who asked for the change uses it."""
-        session = InProcessSession(self._routes, change.requester, self._environment.host)
+        session = InProcessSession(
+            self._routes, change.requester, self._environment.host, FencedChange(change.id, change.fence)
+        )
         blobs = WorkerBlobs(session, address=self._address)
         return ServerRunStore(blobs, spool=self._environment.home / SPOOL)
 
     def require_valid_requester(self, requester: Principal) -> None:
-        if TokenRows(self.database).is_revoked(requester.id):
+        """Also when a plan of theirs was approved. A code host has no token: its event was verified."""
+        if requester.kind != "webhook" and not TokenRows(self.database).is_valid(requester.id):
             raise Refused(
                 "HF-RUN-31",
-                f"the token of {requester.name} was revoked, so nothing is run for it",
-                hint="Ask for the run once more, with a valid token.",
+                f"the token of {requester.name} was revoked or has expired, so nothing is run for it",
+                hint="Submit the change again with a valid token.",
             )
-
-    def shown_plan(self, run: Run) -> str | None:
-        """The plan that an apply continues, such as one that was shown in a pull request."""
-        before = RunRows(self.database).of(run.retried_from) if run.retried_from is not None else None
-        return before.id if before is not None and before.operation is Operation.PLAN else None
 
     async def open_repository(self, change: Change, store: ServerRunStore) -> tuple[Source, Repository]:
         """Read once for each source, which never changes."""

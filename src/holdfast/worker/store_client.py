@@ -21,6 +21,7 @@ from holdfast.identity.principal import Principal
 from holdfast.identity.token_rows import CreatedToken, TokenRows
 from holdfast.server.app import ServerParts
 from holdfast.server.audit_log import TenantStores
+from holdfast.server.claims import FencedChange
 from holdfast.server.edge import Log
 from holdfast.server.exceptions import problem, problem_from
 from holdfast.server.guards import not_permitted
@@ -55,12 +56,18 @@ class _LastingTokens(TokenRows):
 
 
 class InProcessSession:
-    """Answers like the server, to one principal. `address`: where their request came from."""
+    """Answers like the server, to one principal. `address`: where their request came from.
 
-    def __init__(self, routes: StoreRoutes, principal: Principal, address: str) -> None:
+    Once another worker has the change, nothing is written for its runs.
+    """
+
+    def __init__(
+        self, routes: StoreRoutes, principal: Principal, address: str, change: FencedChange | None = None
+    ) -> None:
         self._routes = routes
         self._principal = principal
         self._address = address
+        self._change = change
 
     def request(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None = None
@@ -99,7 +106,8 @@ class InProcessSession:
             if name in known:
                 arguments[name] = known[name]
             elif name == "access":
-                arguments[name] = store_blobs.access_of(self._routes.stores, self._routes.rows, request)
+                routes = self._routes
+                arguments[name] = store_blobs.access_of(routes.stores, routes.rows, request, self._change)
             elif name == "data":
                 arguments[name] = msgspec.json.decode(body or b"null", type=kind)
             elif name in query:

@@ -18,7 +18,7 @@ from results_made import result, stack
 
 from holdfast.audit.entry import What
 from holdfast.audit.log import Audit
-from holdfast.changes import change
+from holdfast.changes import bundles, change
 from holdfast.guard.decision import Allow, Decision, Reason
 from holdfast.guard.evaluate import StackDeletions, decision_from_reasons
 from holdfast.guard.policy import Policy
@@ -149,6 +149,7 @@ class FakeRun:
 
     def end_with(self, found: StackResult) -> None:
         self.result = found
+        self.world.told.append(StackFinished(result=found))
 
     def decline(self) -> None:
         self.world.log.append(f"decline {self.stack.name}")
@@ -521,7 +522,7 @@ def test_a_used_plan_is_refused_and_a_plan_of_another_store_is_noted(
             raise Refused("HF-BUND-4", "used")
         return "from another store"
 
-    monkeypatch.setattr(change, "require_unused", require)
+    monkeypatch.setattr(bundles, "require_unused", require)
     net, other = world.bundles(NET, OTHER)
     assert (net.status, net.notes) == (Status.REFUSED, ())
     assert (other.status, other.notes) == (Status.APPLIED, ("from another store",))
@@ -539,7 +540,7 @@ def test_a_saved_plan_is_refused_if_a_dependency_changed(
             raise Refused("HF-BUND-8", "changed")
         return ()
 
-    monkeypatch.setattr(change, "changed_reads", require)
+    monkeypatch.setattr(bundles, "changed_reads", require)
     net, other = world.bundles(NET, OTHER)
     assert (net.status, other.status) == (Status.APPLIED, Status.REFUSED)
     assert steps(world, "plan") == ["plan net"]

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 from holdfast.identity.roles import Permission
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.blob_names import RUNS, require_name
+from holdfast.server.claims import FencedChange
 from holdfast.server.store_access import StoreAccess
 from holdfast.store.blobs import StoredBlob
 from holdfast.store.server_blobs import SIGNED_FIELD, TAG_FIELD
@@ -113,10 +114,13 @@ def read_several(access: Access, data: JSONBody[Wanted]) -> Found:
 HANDLERS: Final = (read_blob, write_blob, remove_blob, list_names, read_several)
 
 
-def access_of(stores: TenantStores, rows: StateRows, request: AnyRequest) -> StoreAccess:
+def access_of(
+    stores: TenantStores, rows: StateRows, request: AnyRequest, change: FencedChange | None = None
+) -> StoreAccess:
     """For its principal, with the tag that the client chose for a write."""
-    tag = request.headers.get(TAG_FIELD, "")
-    return StoreAccess(stores, rows, request.scope["user"], tag=tag if _TAG.fullmatch(tag) else None)
+    given = request.headers.get(TAG_FIELD, "")
+    tag = given if _TAG.fullmatch(given) else None
+    return StoreAccess(stores, rows, request.scope["user"], tag=tag, change=change)
 
 
 def blobs_router(stores: TenantStores, rows: StateRows) -> Router:

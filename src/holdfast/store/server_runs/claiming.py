@@ -121,7 +121,7 @@ returning pg_notify('{RUN}', runs.id)
 """  # noqa: S608 - our own names
 _END_RUNS: Final = """
 update runs set phase = 'done', status = %(status)s, ended = clock_timestamp()
-where change = %(change)s and phase in ('queued', 'planning')
+where change = %(change)s and (phase in ('queued', 'planning') or (%(refused)s and phase = 'waiting'))
 """
 _END: Final = f"""
 update changes set phase = %(phase)s, woken = false, error = coalesce(%(error)s, error),
@@ -288,10 +288,17 @@ class Claiming:
                 return False
             raise InvalidPhase(f"the run {run} of the change {change} cannot become {phase}")
 
-    def finish(self, change: str, fence: int, error: Mapping[str, Any] | None = None) -> ChangePhase | None:
+    def has(self, change: str, fence: int) -> bool:
+        with self._database.transaction() as connection:
+            return self._hold(connection, change, fence) is not None
+
+    def finish(
+        self, change: str, fence: int, error: Mapping[str, Any] | None = None, *, refused: bool = False
+    ) -> ChangePhase | None:
         """Its worker can do no more now. None: lost.
 
         Runs that did not begin end with it, unless others wait for a decision: those may follow then.
+        If the change is `refused`, no decision can help, so what waits ends as well.
         """
         with self._database.transaction() as connection:
             mine = self._hold(connection, change, fence)
@@ -300,7 +307,8 @@ class Claiming:
             phases = _phases(connection, change)
             if error is not None or not {RunPhase.WAITING, RunPhase.APPLYING} & set(phases):
                 status = "cancelled" if mine["cancel"] is not None and error is None else "failed"
-                execute(connection, _END_RUNS, change=change, status=status)
+                values = {"status": "refused" if refused else status, "refused": refused}
+                execute(connection, _END_RUNS, change=change, **values)
                 phases = _phases(connection, change)
             phase = phase_of_change(phases, woken=mine["woken"])
             document = None if error is None else to_jsonb(dict(error))

@@ -243,6 +243,18 @@ class RunRows:
             rows = execute(connection, f"select {RUN_COLUMNS} from runs where id = %(id)s", id=run)  # noqa: S608
         return run_from_row(rows[0]) if rows else None
 
+    def shown_plan(self, run: Run) -> str | None:
+        """The run whose plan was shown to who asked for this apply, also if this repeats that apply.
+
+        None: it makes its own plan. The run may be gone, and its plan with it.
+        """
+        while run.retried_from is not None and run.operation in {Operation.APPLY, Operation.DESTROY}:
+            before = self.of(run.retried_from)
+            if before is None or before.operation is Operation.PLAN:
+                return run.retried_from
+            run = before
+        return None
+
     def list(
         self,
         tenant: str,

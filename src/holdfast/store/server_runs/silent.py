@@ -19,7 +19,7 @@ where id = (
   where c.phase = 'running' and (%(tenant)s::text is null or c.tenant = %(tenant)s) and (
     c.beat < clock_timestamp() - make_interval(secs => %(silent)s)
     or w.phase = 'gone')
-  order by c.number limit 1)
+  order by c.number limit 1 for update of c skip locked)
 returning id
 """
 _FORGET: Final = "delete from workers where beat < clock_timestamp() - interval '1 day'"

@@ -1,0 +1,105 @@
+"""Plans that were shown are applied as they are or not at all, and only for who may still ask for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from program import Program
+from served import serving
+from server_runs_made import ServerRuns, server_runs, worker
+
+from holdfast.identity.principal import Principal
+from holdfast.identity.roles import Role
+from holdfast.store.approvals import ApprovalKind
+from holdfast.store.server_runs.contents import plan_name
+
+CONFIGURATION = """\
+version: 1
+guard:
+  environments:
+    prod: {approvals: 1}
+stacks:
+  - {name: dev, module: dev, environment: dev}
+  - {name: prod, module: prod, environment: prod}
+"""
+RESOURCE = 'resource "terraform_data" "x" {\n  input = %d\n}\n'
+COMMENT = "comment `holdfast plan`"
+
+
+def outcome(runs: ServerRuns, change: str, stack: str) -> tuple[str, str | None]:
+    runs.wait(change)
+    run = runs.run_of(change, stack)
+    return run.phase.value, run.status
+
+
+def test_only_the_plan_that_was_shown_is_applied(holdfast: Program, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("dev", "prod"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    author = Principal(id="", name="github:ann", kind="webhook", role=Role.OPERATOR)
+    with serving(holdfast, data), server_runs(holdfast, data) as runs, worker(holdfast, data):
+
+        def planned(stack: str) -> str:
+            return runs.run_of(runs.wait(runs.submit("plan", stack, requester=author)).id, stack).id
+
+        def apply_shown(stack: str, shown: str) -> tuple[tuple[str, str | None], str]:
+            change = runs.submit("apply", stack, requester=author, retried_from=shown)
+            state, run = outcome(runs, change, stack), runs.run_of(change, stack).id
+            return state, "\n".join(runs.log(run))
+
+        def refused(shown: str, code: str) -> bool:
+            state, log = apply_shown("dev", shown)
+            return state == ("done", "refused") and code in log and COMMENT in log
+
+        assert apply_shown("dev", planned("dev"))[0] == ("done", "applied")
+        # One that needs an approval waits for it, and is applied then.
+        change = runs.submit("apply", "prod", requester=author, retried_from=planned("prod"))
+        assert outcome(runs, change, "prod") == ("waiting", "waiting")
+        waiting = runs.run_of(change, "prod")
+        assert any(f"holdfast runs approve {waiting.id}" in line for line in runs.log(waiting.id))
+        runs.decide(waiting, ApprovalKind.APPROVAL, runs.person("bob", Role.APPROVER))
+        assert outcome(runs, change, "prod") == ("done", "applied")
+
+        holdfast.write("dev/main.tf", RESOURCE % 2)
+        stale, gone = planned("dev"), planned("dev")
+        runs.store.encrypted.remove(plan_name(gone))
+        assert refused(gone, "HF-RUN-33")
+        holdfast.write("dev/main.tf", RESOURCE % 3)
+        assert refused(stale, "HF-BUND-6")  # The code.
+        assert outcome(runs, runs.submit("apply", "dev"), "dev") == ("done", "applied")
+        holdfast.write("dev/main.tf", RESOURCE % 2)
+        assert refused(stale, "HF-BUND-11")  # The state.
+        again = runs.submit("apply", "dev", requester=author, retried_from=stale)
+        outcome(runs, again, "dev")
+        # A retry of the apply does not plan either.
+        assert refused(runs.run_of(again, "dev").id, "HF-BUND-11")
+        holdfast.write("dev/main.tf", RESOURCE % 3)
+        assert outcome(runs, runs.submit("plan", "dev"), "dev") == ("done", "unchanged")
+
+
+def test_nothing_is_run_with_a_token_that_is_no_longer_valid(holdfast: Program, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("dev", "prod"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with serving(holdfast, data), server_runs(holdfast, data) as runs:
+        ann, ben, cleo = (runs.person(name) for name in ("ann", "ben", "cleo"))
+        queued = runs.submit("apply", "dev", requester=ann)
+        runs.execute("update tokens set expires = now() where id = %s", ann.id)
+        gone = runs.submit("apply", "dev", requester=cleo)
+        runs.execute("delete from tokens where id = %s", cleo.id)
+        with worker(holdfast, data):
+            waiting = runs.submit("apply", "prod", requester=ben)
+            assert outcome(runs, waiting, "prod") == ("waiting", "waiting")
+            runs.execute("update tokens set revoked = now() where id = %s", ben.id)
+            runs.decide(
+                runs.run_of(waiting, "prod"), ApprovalKind.APPROVAL, runs.person("bob", Role.APPROVER)
+            )
+            for change in (queued, gone, waiting):
+                now = runs.wait(change, lambda now: now.phase.value == "done")
+                assert (now.error or {})["code"] == "HF-RUN-31"
+                assert {run.status for run in now.runs} <= {"refused"}
+            for stack in ("dev", "prod"):
+                change = runs.submit("plan", stack)
+                assert runs.wait(change).runs[0].status in {"planned", "waiting"}  # Nothing was created.
