@@ -31,7 +31,7 @@ def serve(
         Option("--workers", metavar="N", help="Workers to start beside it, which run changes. Default: 1."),
     ] = None,
 ) -> Exit:
-    """Run the server: the API and the state backend, and workers that run changes.
+    """Run the server: the API, the state backend, and workers.
 
     It runs until it is interrupted. Its database is a PostgreSQL in the data folder, or the one in
     HOLDFAST_DATABASE_URL. Its configuration is server.yaml in the data folder, or the file named with
