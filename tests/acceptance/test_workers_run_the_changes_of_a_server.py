@@ -7,7 +7,10 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
+from typing import Literal
+from urllib.request import Request, urlopen
 
 import pytest
 from lab_stacks import lab_module, left_behind
@@ -17,7 +20,10 @@ from server_runs_made import ServerRuns, server_runs, worker
 
 from holdfast.audit.reader import all_lines
 from holdfast.identity.roles import Role
+from holdfast.runs.run import read_run
 from holdfast.store.approvals import ApprovalKind
+from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.system import clock
 from provider.service import Fault, LabService
 
 CONFIGURATION = """\
@@ -29,6 +35,8 @@ stacks:
   - {name: net, module: net, environment: prod}
   - {name: app, module: app, environment: dev, depends_on: [net]}
 """
+ONE = 'resource "lab_object" "one" {\n  name = "one"\n}\n'
+TWO = 'resource "lab_object" "two" {\n  name       = "two"\n  depends_on = [lab_object.one]\n}\n'
 RESOURCE = 'resource "terraform_data" "x" {\n  input = %d\n}\n'
 
 
@@ -78,10 +86,10 @@ def test_a_change_waits_for_its_approval_and_is_applied(holdfast: Program, tmp_p
         assert {entry["who"]["name"] for entry in entries if entry["what"] == "apply"} == {"ann"}
 
 
-def lab_stack(program: Program, service: LabService) -> None:
+def lab_stack(program: Program, service: LabService, more: str = "") -> None:
     stack = f'{{name: a, module: a, environment: dev, env: {{LAB_URL: "{service.url}"}}}}'
     program.write("holdfast.yaml", f"version: 1\nstacks:\n  - {stack}\n")
-    program.write("a/main.tf", lab_module('resource "lab_object" "one" {\n  name = "one"\n}\n'))
+    program.write("a/main.tf", lab_module(ONE + more))
 
 
 def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tmp_path: Path) -> None:
@@ -135,21 +143,94 @@ def test_a_killed_apply_is_reconciled_on_the_server(
 def test_a_change_is_cancelled_and_a_worker_ends(
     with_lab: Program, service: LabService, tmp_path: Path
 ) -> None:
-    """A cancelled apply ends by itself and keeps its state; after SIGTERM nothing is lost or left."""
+    """In every phase; a cancelled apply keeps its state. After SIGTERM nothing is lost or left."""
     data = tmp_path / "data"
-    lab_stack(with_lab, service)
+    lab_stack(with_lab, service, TWO)
+
+    def cancel(runs: ServerRuns, operation: Literal["read", "create"], phase: str) -> None:
+        service.misbehave(Fault(operation=operation, what="hold", name="one"))
+        change = runs.submit("apply", "a")
+        eventually(lambda: service.held(operation), what=operation)
+        run = runs.run_of(change, "a")
+        assert run.phase.value == phase
+        runs.changes.request_cancel(change, "ann")
+        eventually(lambda: any("Stopping" in line for line in runs.log(run.id)), what="the cancel")
+        service.release()
+        assert statuses(runs, change) == {"a": ("done", "cancelled")}
+
     with serving(with_lab, data), server_runs(with_lab, data) as runs:
-        service.misbehave(Fault(operation="create", what="hold", name="one"))
+        queued = runs.submit("apply", "a", retried_from="none")
+        runs.changes.request_cancel(queued, "ann")
+        assert statuses(runs, queued) == {"a": ("done", "cancelled")}
         with worker(with_lab, data) as pid:
-            change = runs.submit("apply", "a")
-            eventually(lambda: service.held("create"), what="the create")
-            runs.changes.request_cancel(change, "ann")
-            run = runs.run_of(change, "a")
-            eventually(lambda: any("Stopping" in line for line in runs.log(run.id)), what="the cancel")
-            service.release()
-            status = statuses(runs, change)["a"]
-            assert status in {("done", "cancelled"), ("done", "applied"), ("done", "failed")}
-            assert statuses(runs, runs.submit("apply", "a"))["a"][1] in {"applied", "unchanged"}
+            cancel(runs, "create", "applying")
+            cancel(runs, "read", "planning")
+            assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
+            assert statuses(runs, runs.submit("apply", "a")) == {"a": ("done", "applied")}
             os.kill(pid, signal.SIGTERM)
             eventually(lambda: runs.workers() == {"gone"}, what="the end of the worker")
-        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
+        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1, "two": 1}
+
+
+def test_a_worker_that_was_stopped_applies_nothing(
+    with_lab: Program, service: LabService, tmp_path: Path
+) -> None:
+    """It is silent while it plans, so another worker has its change when it goes on."""
+    data = tmp_path / "data"
+    lab_stack(with_lab, service)
+    with serving(with_lab, data), server_runs(with_lab, data) as runs, worker(with_lab, data) as stopped:
+        assert statuses(runs, runs.submit("apply", "a")) == {"a": ("done", "applied")}
+        lab_stack(with_lab, service, TWO)
+        service.misbehave(Fault(operation="read", what="hold", name="one"))
+        change = runs.submit("apply", "a")
+        eventually(lambda: service.held("read"), what="the plan")
+        os.kill(stopped, signal.SIGSTOP)
+        before = runs.now(change)
+        service.release()
+        with worker(with_lab, data):
+            runs.execute("update changes set beat = now() - interval '1 hour' where id = %s", change)
+            # Taken over, queued, and claimed again.
+            eventually(lambda: runs.now(change).fence >= before.fence + 2, what="the other worker")
+            os.kill(stopped, signal.SIGCONT)
+            assert statuses(runs, change) == {"a": ("done", "applied")}
+            run = runs.run_of(change, "a").id
+            log = runs.log(run)
+            os.kill(stopped, signal.SIGTERM)
+            eventually(lambda: runs.workers() == {"gone", "ready"}, what="the end of the stopped one")
+            assert (runs.log(run), log[-1]) == (log, "a: applied")
+            record = read_run(runs.store, run)
+            assert record is not None
+            assert record.status.value == "applied"
+        assert len(service.calls("create")) == 2
+        assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1, "two": 1}
+
+
+def test_a_server_without_workers_looks_after_silent_ones(holdfast: Program, tmp_path: Path) -> None:
+    """What one of them had is queued again. Streams of logs do not delay the end of the server."""
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("net", "app"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with contextlib.ExitStack() as after:
+        with serving(holdfast, data) as client, server_runs(holdfast, data) as runs:
+            change = runs.submit("plan", "net", retried_from="none")
+            dead = NewWorker(host="elsewhere", slot=1, version="0")
+            WorkerRows(runs.database).register(dead)
+            claimed = Claiming(runs.database, dead).claim()
+            assert claimed is not None
+            runs.execute("update changes set beat = now() - interval '1 hour' where id = %s", change)
+            runs.wait(change, lambda now: now.phase.value == "queued")
+            assert runs.now(change).fence == claimed.fence + 1
+            stream = after.enter_context(follow_log(client, claimed.runs[0].id))
+            assert b"status" in stream.readline()
+            began = clock.monotonic()
+        assert clock.monotonic() - began < 8.0  # An open request would get ten seconds.
+
+
+def follow_log(client: dict[str, str | None], run: str) -> HTTPResponse:
+    token = Path(str(client["HOLDFAST_TOKEN_FILE"])).read_text().strip()
+    headers = {"authorization": f"Bearer {token}", "accept": "text/event-stream"}
+    address = f"{client['HOLDFAST_URL']}/api/v1/runs/{run}/log"
+    request = Request(address, headers=headers)  # noqa: S310 - our own server
+    answer: HTTPResponse = urlopen(request, timeout=30)  # noqa: S310 - our own server
+    return answer

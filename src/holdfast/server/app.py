@@ -63,6 +63,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     log: Log
     https_only: bool = False
     """It is reached from other machines, through a proxy that terminates TLS."""
+    events: RunEvents | None = None
+    """Its own, if who starts it also ends its streams."""
 
 
 def create_app(parts: ServerParts) -> Application:
@@ -84,7 +86,7 @@ def create_api(parts: ServerParts) -> Litestar:
     rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
     stores = TenantStores(parts.database, parts.key, parts.older_keys)
     audit = ServerAudit(stores, Redactor())
-    events = RunEvents(parts.database)
+    events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
     known["requests"] = RunRequests(parts.database, stores, audit)
 

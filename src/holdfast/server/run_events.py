@@ -22,6 +22,13 @@ class RunEvents:
         self._database = database
         self._streams: dict[str, set[asyncio.Event]] = {}
         self._listener: asyncio.Task[None] | None = None
+        self.ended = False
+
+    def end(self) -> None:
+        """The server stops: streams end, and their clients connect again elsewhere or later."""
+        self.ended = True
+        for event in (event for events in self._streams.values() for event in events):
+            event.set()
 
     @asynccontextmanager
     async def subscribe(self, run: str) -> AsyncIterator[asyncio.Event]:

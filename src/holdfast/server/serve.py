@@ -9,6 +9,7 @@ import functools
 import os
 import socket
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -39,6 +40,7 @@ from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
 from holdfast.server.log import configure_log
 from holdfast.server.routes.health import Readiness
+from holdfast.server.run_events import RunEvents
 from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
@@ -66,6 +68,7 @@ class ReadyServer(Struct, frozen=True, kw_only=True):
 
 
 Notice = Callable[[str], None]
+Beside = Callable[[Environment, ServerParts], AbstractContextManager[None]]
 
 
 def serve(
@@ -78,10 +81,12 @@ def serve(
     config: Path | None = None,
     notice: Notice,
     ready: Callable[[ReadyServer], None],
+    beside: Beside = lambda *_: nullcontext(),
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once, when requests are served.
 
     `workers`: how many are started beside it. `config`: the file of the settings, for them.
+    `beside`: what else runs as long.
     """
     address = listen_address(listen or settings.listen)
     require_protected(address, settings)
@@ -109,6 +114,7 @@ def serve(
             federation=Federation(_rules(settings), lambda issuer: read_issuer_keys(issuer, environment)),
             log=log,
             https_only=not address.is_local and settings.tls is None,
+            events=(events := RunEvents(database)),
         )
         Readiness(database=database, key=key, older_keys=older_keys, log=log).require()
         started = ReadyServer(url=url_of(listening, settings), data=data, admin_token_file=token_file)
@@ -138,9 +144,10 @@ def serve(
         with (
             hold_upkeep(upkeep),
             hold_webhooks(webhooks),
+            beside(environment, parts),
             hold_workers(workers, environment, data, config, log) as held,
         ):
-            server.on_exit = held.end
+            server.on_exit = (events.end, held.end)
             server.run(sockets=[listening])
         log.info("stopped")
 
@@ -151,7 +158,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, *, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self.on_exit: Callable[[], None] = lambda: None
+        self.on_exit: tuple[Callable[[], None], ...] = ()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -161,7 +168,8 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         self.force_exit = self.should_exit
         self.should_exit = True
-        self.on_exit()
+        for end in self.on_exit:
+            end()
 
 
 def server_config(parts: ServerParts) -> uvicorn.Config:

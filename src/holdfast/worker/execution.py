@@ -342,6 +342,8 @@ class ChangeExecution:
         await asyncio.to_thread(self._contents.save_result, run.id, document)
         waits = self._is_held(result) and self.change.operation is not Operation.PLAN
         phase = RunPhase.WAITING if waits else RunPhase.DONE
+        if self._output is not None:  # Who follows the log stops at the end of the run.
+            await self._output.flush()
         await self._set_phase(run, phase, status=status.value, digest=result.digest)
 
     async def _has_change(self) -> bool:

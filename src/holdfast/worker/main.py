@@ -160,7 +160,7 @@ class WorkerLoop:
             take_silent, self._services.database, self._worker.id, self._worker.tenant
         )
         if silent is not None:
-            self._start(Takeover(self._services, self._claiming, silent))
+            self._start(Takeover(self._services.store_of(silent), self._claiming, silent))
             return True
         change = await asyncio.to_thread(self._claiming.claim)
         if change is not None:

@@ -42,6 +42,7 @@ class RunOutput:
         self._operation = ""
         self._lines: dict[str, list[str]] = {}
         self._logs: dict[str, tuple[RunLog, int]] = {}
+        self._writing = asyncio.Lock()
 
     def handle(self, event: Event) -> None:
         if isinstance(event, ChangeStarted):
@@ -58,7 +59,7 @@ class RunOutput:
         async def write() -> None:
             while True:
                 await asyncio.sleep(_BATCH_SECONDS)
-                await self._flush()
+                await self.flush()
 
         task = asyncio.create_task(write())
         try:
@@ -67,14 +68,16 @@ class RunOutput:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-            await self._flush()
+            await self.flush()
 
-    async def _flush(self) -> None:
-        lines, self._lines = self._lines, {}
-        for run, texts in lines.items():
-            # Lines are a help for people: the outcome does not depend on them.
-            with contextlib.suppress(HoldfastError):
-                await asyncio.to_thread(self._append, run, texts)
+    async def flush(self) -> None:
+        """All lines so far are written, also those that another call has taken."""
+        async with self._writing:
+            lines, self._lines = self._lines, {}
+            for run, texts in lines.items():
+                # Lines are a help for people: the outcome does not depend on them.
+                with contextlib.suppress(HoldfastError):
+                    await asyncio.to_thread(self._append, run, texts)
 
     def _append(self, run: str, texts: list[str]) -> None:
         log, first = self._logs.get(run) or (RunLog(self._blobs, run), 0)

@@ -19,8 +19,6 @@ from holdfast.kernel.errors import Refused, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.reader import SecretReader
 from holdfast.server.app import ServerParts
-from holdfast.server.claims import FencedChange
-from holdfast.store.run_records import SPOOL
 from holdfast.store.server_runs.contents import upload_name
 from holdfast.store.server_runs.rows import Change, RunRows
 from holdfast.store.server_runs.sources import RepositoryRows, Source, SourceKind, SourceRows
@@ -29,7 +27,7 @@ from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 from holdfast.worker.listener import Slot
 from holdfast.worker.source_folders import Commit, SourceFolders
-from holdfast.worker.store_client import InProcessSession, StoreRoutes, WorkerBlobs
+from holdfast.worker.store_client import StoreRoutes, store_of_change
 from holdfast.worker.warm_engines import WarmEngines
 
 _MOST_REPOSITORIES: Final = 20
@@ -70,11 +68,8 @@ class WorkerServices:
 
     def store_of(self, change: Change) -> ServerRunStore:
         """As the person who asked for the change uses it."""
-        session = InProcessSession(
-            self._routes, change.requester, self._environment.host, FencedChange(change.id, change.fence)
-        )
-        blobs = WorkerBlobs(session, address=self._address)
-        return ServerRunStore(blobs, spool=self._environment.home / SPOOL)
+        own = self._environment
+        return store_of_change(self._routes, change, own.home, host=own.host, address=self._address)
 
     def require_valid_requester(self, requester: Principal) -> None:
         """Also when a plan of theirs was approved. A code host has no token: its event was verified."""

@@ -9,6 +9,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -26,9 +27,12 @@ from holdfast.server.edge import Log
 from holdfast.server.exceptions import problem, problem_from
 from holdfast.server.guards import not_permitted
 from holdfast.server.routes import store, store_blobs
+from holdfast.store.run_records import SPOOL
 from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, ServerBlobs
+from holdfast.store.server_runs.rows import Change
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
+from holdfast.store.server_store import ServerRunStore
 from holdfast.system.http import Response
 
 _API: Final = "/api/v1/store"
@@ -132,6 +136,14 @@ class InProcessSession:
 
     def _report(self, error: Exception) -> None:
         self._routes.log.error("fault", kind=type(error).__name__)
+
+
+def store_of_change(
+    routes: StoreRoutes, change: Change, home: Path, *, host: str, address: str
+) -> ServerRunStore:
+    """As the person who asked for the change uses it."""
+    session = InProcessSession(routes, change.requester, host, FencedChange(change.id, change.fence))
+    return ServerRunStore(WorkerBlobs(session, address=address), spool=home / SPOOL)
 
 
 class WorkerBlobs(ServerBlobs):

@@ -20,7 +20,6 @@ from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.phases import RunPhase
 from holdfast.store.server_runs.rows import Change, Run
-from holdfast.worker.services import WorkerServices
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -28,14 +27,15 @@ _LOOK_SECONDS: Final = 2.0
 class Takeover:
     """It ends when every apply of the change has an outcome."""
 
-    def __init__(self, services: WorkerServices, claiming: Claiming, change: Change) -> None:
+    def __init__(self, store: RunStore, claiming: Claiming, change: Change) -> None:
         self.change = change
         self.lost = False
-        self._services = services
+        self._store = store
         self._claiming = claiming
 
-    async def run(self) -> None:
-        store = self._services.store_of(self.change)
+    async def run(self, *, once: bool = False) -> None:
+        """`once`: an apply that may still run is left alone. Without heartbeats the change is taken again."""
+        store = self._store
         left = [run for run in self.change.runs if run.phase is RunPhase.APPLYING]
         while left and not self.lost:
             for run in tuple(left):
@@ -44,6 +44,8 @@ class Takeover:
                     if status is not None:
                         await self._end(run, status)
                         left.remove(run)
+            if left and once:
+                return
             if left:
                 await asyncio.sleep(_LOOK_SECONDS)
         if self.lost:

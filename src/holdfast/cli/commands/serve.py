@@ -44,6 +44,7 @@ def serve(
 
     try:
         from holdfast.server.serve import serve as run_server
+        from holdfast.worker.sweeper import hold_sweeper
     except ModuleNotFoundError as error:
         if str(error.name).startswith("holdfast"):
             raise
@@ -77,5 +78,6 @@ def serve(
             config=invocation.config,
             notice=invocation.console.warn,
             ready=show_ready,
+            beside=hold_sweeper,
         )
     return Exit.DONE

@@ -88,7 +88,7 @@ async def _stream(
     until, shown = clock.monotonic() + _LONGEST, None
     read: Callable[[int], list[tuple[int, str]]] = log.lines
     async with events.subscribe(run_id) as news:
-        while clock.monotonic() < until:
+        while clock.monotonic() < until and not events.ended:
             news.clear()
             run = await to_thread.run_sync(requests.runs.of, run_id)
             lines = await to_thread.run_sync(read, after)

@@ -18,7 +18,7 @@ where id = (
   select c.id from changes c left join workers w on w.id = c.worker
   where c.phase = 'running' and (%(tenant)s::text is null or c.tenant = %(tenant)s) and (
     c.beat < clock_timestamp() - make_interval(secs => %(silent)s)
-    or w.phase = 'gone')
+    or (%(gone)s and w.phase = 'gone'))
   order by c.number limit 1 for update of c skip locked)
 returning id
 """
@@ -26,10 +26,13 @@ _FORGET: Final = "delete from workers where beat < clock_timestamp() - interval 
 
 
 def take_silent(
-    database: Database, worker: str, tenant: str | None = None, *, silent: float = SILENT
+    database: Database, worker: str, tenant: str | None = None, *, silent: float = SILENT, gone: bool = True
 ) -> Change | None:
-    """With a new fence: the worker that had it writes nothing more, should it come back."""
-    rows = execute_in_order(database, _TAKE, worker=worker, tenant=tenant, silent=silent)
+    """With a new fence: the worker that had it writes nothing more, should it come back.
+
+    `gone`: also at once that of a worker which is known to have ended.
+    """
+    rows = execute_in_order(database, _TAKE, worker=worker, tenant=tenant, silent=silent, gone=gone)
     return ChangeRows(database).of(rows[0]["id"]) if rows else None
 
 

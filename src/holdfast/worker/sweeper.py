@@ -1,0 +1,51 @@
+"""Looks after changes whose worker is silent, in a server that may have no worker of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from holdfast import __version__
+from holdfast.server.app import ServerParts
+from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming, NewWorker
+from holdfast.store.server_runs.silent import take_silent
+from holdfast.system.environment import Environment
+from holdfast.worker.store_client import StoreRoutes, store_of_change
+from holdfast.worker.takeover import Takeover
+
+_STOP_SECONDS: Final = 5.0
+
+
+@contextmanager
+def hold_sweeper(environment: Environment, parts: ServerParts) -> Iterator[None]:
+    """In a thread. What is to be planned again is queued for a worker.
+
+    A worker, which would wait for an apply that still runs, comes first.
+    """
+    ended, database = threading.Event(), parts.database
+    own = NewWorker(host=environment.host, slot=0, version=__version__)
+    routes, claiming = StoreRoutes(parts), Claiming(database, own)
+
+    def sweep() -> None:
+        while not ended.is_set() and (change := take_silent(database, own.id, gone=False)) is not None:
+            parts.log.info("worker silent", change=change.id)
+            store = store_of_change(routes, change, environment.home, host=environment.host, address="")
+            asyncio.run(Takeover(store, claiming, change).run(once=True))
+
+    def loop() -> None:
+        while not ended.wait(HEARTBEAT):
+            try:
+                sweep()
+            except Exception as error:  # noqa: BLE001 - the next round tries again
+                parts.log.error("sweeping failed", error=type(error).__name__)  # noqa: TRY400 - it may quote a state
+
+    thread = threading.Thread(target=loop, name="holdfast-sweeper", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_STOP_SECONDS)
