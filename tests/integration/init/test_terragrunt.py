@@ -344,3 +344,23 @@ def test_a_template_of_unknown_units_is_no_unit(tmp_path: Path) -> None:
     )
     assert (stacks, made.held_back) == ({}, ())
     assert any("live/dev/terragrunt.stack.hcl:1" in guess for guess in made.guesses)
+
+
+@pytest.mark.parametrize(
+    ("call", "broken"),
+    [
+        ("yamldecode", "a: [1,\n  b: }\n"),
+        ("yamldecode", "[" * 5000),
+        ("jsondecode", "[" * 5000),
+        ("base64decode", '"a'),
+    ],
+)
+def test_a_file_that_cannot_be_decoded_is_unknown(tmp_path: Path, call: str, broken: str) -> None:
+    text = f'inputs = {{\n  name = {call}(file("broken.txt")).name\n}}\n'
+    files = {
+        "live/dev/app/terragrunt.hcl": INCLUDE + SOURCE + text,
+        "live/dev/app/broken.txt": broken,
+        "live/dev/other/terragrunt.hcl": INCLUDE + SOURCE,
+    }
+    _, stacks = started(tmp_path, files)
+    assert "other" in stacks

@@ -190,7 +190,7 @@ def test_root_modules_without_a_stack_may_share_a_location(
 def test_a_placeholder_in_a_backend_is_no_secret() -> None:
     """It says that somebody else sets it."""
     assert levels("HF120", {"main.tf": backend('secret_key = "<YOUR_SECRET_KEY>"')}) == []
-    assert levels("HF120", {"main.tf": backend('secret_key = "summer-holiday"')}) == [ERROR]
+    assert levels("HF120", {"main.tf": backend('secret_key = "Summer-holiday7"')}) == [ERROR]
 
 
 def test_an_unclear_environment_crosses_no_boundary() -> None:

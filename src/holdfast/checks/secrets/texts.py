@@ -11,7 +11,13 @@ from typing import NamedTuple
 from holdfast.checks.model.contents import is_shown_plan, is_state
 from holdfast.checks.model.interface import Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
-from holdfast.checks.secrets.evidence import THIS_MACHINE, is_placeholder, quality_of, severity_of
+from holdfast.checks.secrets.evidence import (
+    THIS_MACHINE,
+    is_placeholder,
+    quality_of,
+    severity_of,
+    without_sealed,
+)
 from holdfast.checks.secrets.known_secrets import (
     NAME_BEFORE,
     is_api_description,
@@ -129,7 +135,7 @@ def _search(path: str, checkout: Checkout, *, code: bool) -> Iterator[Suspicious
         return
     if not may_have_passwords(text) and not may_name(path, checkout):
         return
-    searched = _embedded_texts(text) if code else text
+    searched = without_sealed(_embedded_texts(text) if code else text)
     suspects = sorted(
         {**dict(_random_texts(searched, words, bits)), **dict(_inline_texts(searched, words, bits))}.items()
     )

@@ -218,8 +218,8 @@ class Config:
             "read_tfvars_file": lambda path: json_text(lists(_plain(values(read(self._text(path), path))))),
             "file": lambda path: self._text(posixpath.join(beside, path)),
             "fileexists": lambda path: self._is_file(posixpath.join(beside, path)),
-            "yamldecode": lambda text: from_json(yaml.safe_load(text)),
-            "jsondecode": lambda text: from_json(json.loads(text)),
+            "yamldecode": lambda text: _decoded(yaml.safe_load, text),
+            "jsondecode": lambda text: _decoded(json.loads, text),
             "jsonencode": lambda value: json_text(lists(value)),
             "mark_as_read": lambda path: path,
             "strcontains": lambda text, part: part in text,
@@ -331,6 +331,14 @@ def from_json(value: object, left: list[int] | None = None) -> object:
             return value
         case _:
             raise TypeError(type(value).__name__)
+
+
+def _decoded(decode: Callable[[str], object], text: str) -> object:
+    """Unknown if the text is broken: only Terragrunt can say what happens then."""
+    try:
+        return from_json(decode(text))
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError):
+        return UNKNOWN
 
 
 def merged(below: object, above: object, *, deep: bool) -> object:

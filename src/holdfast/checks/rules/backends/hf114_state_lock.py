@@ -8,9 +8,12 @@ from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity
 from holdfast.checks.model.subjects import CheckedStack, value
 from holdfast.hcl.eval.code import is_code, is_downloaded
 from holdfast.hcl.nodes import OLD_SYNTAX
+from holdfast.kernel.patterns import pattern
 
 _FILE = ("use_lockfile = true", "Set `use_lockfile = true` (Terraform and OpenTofu from 1.10).")
 _TABLE = ("dynamodb_table", "Set `dynamodb_table` to a table with the key `LockID`, or upgrade to 1.10.")
+
+_ABOUT_LOCKS = pattern(r"(?i)(?:#|//|/\*).*(?:\block(?:s|ing|ed)?\b|dynamodb_table|use_lockfile)")
 
 
 def _check_lock(backend: BackendView) -> Iterator[CheckResult]:
@@ -71,7 +74,17 @@ def _severity(backend: BackendView) -> Severity | None:
     if backend.is_other_store or (backend.checkout is not None and is_alone(backend.checkout)):
         return Severity.NOTE
     stack = backend.stack
-    return None if stack is None or (stack.stack.production and _loads(stack)) else Severity.WARNING
+    live = stack is None or (stack.stack.production and _loads(stack))
+    return None if live and not _is_decided(backend) else Severity.WARNING
+
+
+def _is_decided(backend: BackendView) -> bool:
+    """Whether a comment in the block is about locking: someone thought of it."""
+    block, checkout = backend.block, backend.checkout
+    if block is None or checkout is None:
+        return False
+    inside = checkout.lines(block.place.file)[block.place.line : block.end_line]
+    return any(map(_ABOUT_LOCKS.search, inside))
 
 
 def _loads(stack: CheckedStack) -> bool:

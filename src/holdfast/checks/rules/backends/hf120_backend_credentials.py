@@ -17,6 +17,8 @@ from holdfast.stacks.reads.remote_states import TYPE
 _PASSWORD = pattern(r"\bpassword\s*=\s*'?([^\s']+)")
 _SECRET_NAME = pattern(r"token|secret|password|passwd|signature|sig|key", re.IGNORECASE)
 _SHORTEST_KEY = 16
+_RESERVED = pattern(r"(?:^|\.)(?:example(?:\.(?:com|net|org))?|test|invalid)$")
+_WORDS = pattern(r"[a-z]+(?:-[a-z]+)+")
 _ADDRESSES = ("address", "lock_address", "unlock_address", "host", "endpoint", "proxy_url")
 
 
@@ -25,8 +27,17 @@ def _check(backend: BackendView) -> Iterator[Finding]:
     addresses = " ".join(str(backend.value(name) or "") for name in (*_ADDRESSES, "endpoints", "conn_str"))
     words = all(len(str(backend.value(name) or "")) < _SHORTEST_KEY for name in backend.kind.secrets)
     severity = Severity.NOTE if words and THIS_MACHINE.search(addresses) else None
+    if severity is None and _is_reserved(backend):
+        severity = Severity.WARNING
     for problem in _secrets(backend):
-        yield replace(problem, severity=severity)
+        yield replace(problem, severity=severity or problem.severity)
+
+
+def _is_reserved(backend: BackendView) -> bool:
+    """Whether nobody can own its hosts: they stand for the real ones."""
+    parts = (parse_address(backend.text(name) or "") for name in (*_ADDRESSES, "conn_str"))
+    hosts = [one.hostname for one in parts if one is not None and one.hostname]
+    return bool(hosts) and all(map(_RESERVED.search, hosts))
 
 
 def _secrets(backend: BackendView) -> Iterator[Finding]:
@@ -36,6 +47,7 @@ def _secrets(backend: BackendView) -> Iterator[Finding]:
             yield finding(
                 backend.place_of(name),
                 f"`{backend.named(name)}` of the {backend.type} backend is a hard-coded secret",
+                severity=Severity.WARNING if _WORDS.fullmatch(str(setting)) else None,
             )
     for name in _ADDRESSES:
         if _in_address(backend.text(name) or ""):

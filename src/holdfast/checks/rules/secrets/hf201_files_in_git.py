@@ -4,6 +4,7 @@ import re
 
 from holdfast.checks.model.contents import ContentKind, holds_key, is_packed_plan, is_shown_plan, is_state
 from holdfast.checks.model.interface import Rule, Severity
+from holdfast.checks.model.subjects import Checkout
 from holdfast.checks.secrets.committed_files import Content, Suspect, in_git, is_source_or_document, name_of
 from holdfast.checks.secrets.evidence import holds_usable_key, is_expired, is_for_localhost, is_made_up
 from holdfast.checks.secrets.texts import may_hold_secrets
@@ -142,6 +143,8 @@ HF202 = Rule(
 
 
 _FOLDERS = (".terraform", ".terragrunt-cache")
+_IGNORES = pattern(r"^\*\*/|/(?:\*{1,2})?$")
+"""Around a name that is ignored in every folder."""
 
 
 def _classify_folder(path: str, content: Content | None) -> Suspect | None:
@@ -156,8 +159,25 @@ def _classify_folder(path: str, content: Content | None) -> Suspect | None:
         if part in _FOLDERS:
             folder = "/".join(parts[: at + 1])
             severity = Severity.NOTE if is_name else None
-            return Suspect("a working directory of Terraform", folder=folder, severity=severity)
+            hint = _hint_for_folder(folder, part, content)
+            return Suspect("a working directory of Terraform", folder=folder, severity=severity, hint=hint)
     return None
+
+
+def _hint_for_folder(folder: str, name: str, content: Content | None) -> str | None:
+    if content is not None and _is_ignored(folder, name, content.checkout):
+        return f"It is already ignored, but still tracked: run `git rm -r --cached {folder}`."
+    if name == ".terraform":
+        return None
+    return f"Run `git rm -r --cached {folder}` and add `{name}/` to `.gitignore`."
+
+
+def _is_ignored(folder: str, name: str, checkout: Checkout) -> bool:
+    """Whether a `.gitignore` above it has a line with its name."""
+    parents = folder.split("/")[:-1]
+    files = ("/".join((*parents[:depth], ".gitignore")) for depth in range(len(parents) + 1))
+    lines = (line.strip() for path in files for line in checkout.lines(path))
+    return any(_IGNORES.sub("", line) == name for line in lines)
 
 
 HF203 = Rule(

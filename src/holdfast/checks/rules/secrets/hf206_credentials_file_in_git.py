@@ -27,6 +27,11 @@ _GOOGLE_IN_BROWSERS = pattern(r"(?i)maps|map_?key|places|geocod|firebase|browser
 _BROWSER_KEY = "AIza"
 """What a key of Google starts with; not all of them are for browsers."""
 _SET = pattern(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=[ \t]*[\"']?([^\s\"'#]*)", re.MULTILINE)
+_STANDS_IN = pattern(
+    r"(?i)://(\w{1,40})_user:\1_pass(?:word)?@|://[^/\s]{0,200}[@.](?:cluster-xyz|your-)"
+    r"|=\s*[\"']?(?:[a-z]{2}_)?(?:test[_-])?(?:mock|dummy|fake)"
+)
+"""An address or a key to be filled in."""
 
 _HOST = pattern(r"(?m)^\s*host\s*=\s*(\S+)|\bmachine\s+(\S+)|^([^:#\s]+):")
 _MADE_UP_BY_PEOPLE = ("a MySQL password", "host passwords", "PostgreSQL passwords")
@@ -124,12 +129,17 @@ def _environment(name: str, inside: bytes) -> Suspect | None:
     text = inside.decode(errors="replace")
     pairs = _SET.findall(text)
     lines = text.split("\n")
-    severities = {secret.severity for secret in known_in(text) if not _is_public(secret, lines)}
+    severities = {
+        Severity.NOTE if _STANDS_IN.search(lines[secret.line - 1]) else secret.severity
+        for secret in known_in(text)
+        if not _is_public(secret, lines)
+    }
     local = Severity.ERROR not in severities and THIS_MACHINE.search(text) is not None
     for key, value in pairs:
         public = is_harmless(value) or value.startswith(_BROWSER_KEY) or _IN_BROWSERS.search(key)
         if value and not public and names_secret(key):
-            severities.add(severity_of(quality_of(value)))
+            stands_in = _STANDS_IN.search(f"={value}") is not None
+            severities.add(Severity.NOTE if stands_in else severity_of(quality_of(value)))
     if severities:
         severity = min(severities, key=lambda severity: severity.rank)
         if _LOCAL.search(name):

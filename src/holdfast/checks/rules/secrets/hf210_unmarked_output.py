@@ -14,11 +14,13 @@ from holdfast.checks.secrets.secret_flow import (
 )
 from holdfast.checks.secrets.secret_variables import secret_variables
 from holdfast.checks.secrets.stored_secrets import outputs_in_plan, outputs_in_state
-from holdfast.hcl.nodes import Expression, Opaque, walk
+from holdfast.hcl.nodes import Expression, Opaque, references, walk
 from holdfast.hcl.reader import UNKNOWN, constant
 from holdfast.kernel.patterns import pattern
 
 _IS_ID = pattern(r"(?i)(?:^|[._])(?<!secret_)(?:ids?|arns?|names?|regions?)$")
+_WHOLE = 2
+"""Names in `module.network`: all of its outputs."""
 
 
 def _module(module: Module) -> Iterator[CheckResult]:
@@ -41,11 +43,26 @@ def _module(module: Module) -> Iterator[CheckResult]:
             continue
         if secret is not None:
             message, severity = _message_and_severity(name, secret, root=root)
+            if severity is None and not root and not _is_passed_on(name, module):
+                severity = Severity.WARNING
             severity = Severity.NOTE if _reveals_little(secret, module) else severity
             yield finding(block, message, address=f"output.{name}", severity=severity)
         elif root and (plain := _unmarked_in(value.expression, module, block.file)) is not None:
             message = f"`{name}` shows var.{plain} in plain text: neither is marked `sensitive`"
             yield finding(block, message, address=f"output.{name}", severity=Severity.WARNING)
+
+
+def _is_passed_on(name: str, module: Module) -> bool:
+    """Whether a module that calls this one may show the output: in an output or a local value of its own."""
+    for caller in module.checkout.modules:
+        if module.folder not in caller.called:
+            continue
+        for block in caller.blocks("output", "locals"):
+            for attribute in block.body.attributes:
+                for one in references(attribute.expression):
+                    if one.root == "module" and (name in one.names or len(one.names) <= _WHOLE):
+                        return True
+    return False
 
 
 def _reveals_little(secret: CarriedSecret, module: Module) -> bool:
