@@ -57,11 +57,6 @@ _SEALED = pattern(
     re.MULTILINE,
 )
 """SOPS, Ansible Vault, git-crypt, age, OpenSSL, OpenPGP, eyaml, dotenvx."""
-_SEALED_DATA = pattern(
-    r"(\bkind:[ \t]*[\"']?SealedSecret\b(?:(?!\n[ \t]*(?:---|kind:))[\s\S]){0,2000}?"
-    r"\n([ \t]*)encryptedData:[ \t]*\r?\n)((?:\2[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\r?\n)++)"
-)
-_VISIBLE = pattern(r"[^\n]")
 _SAMPLE_CLAIM = pattern(
     r"1234567890|J(?:ohn|ane) Doe|1516239022|supabase-demo|\"role\"\s*:\s*\"anon\"|\"(?:foo|hello|some)\""
     r"|^\s*\{\s*\}"
@@ -138,13 +133,6 @@ def is_sealed(inside: bytes) -> bool:
     return _SEALED.search(inside) is not None or (
         b'"encrypted_data"' in inside and b'"resources"' not in inside
     )
-
-
-def without_sealed(text: str) -> str:
-    """Blanks the encrypted data of each `SealedSecret`. Lines and columns stay the same."""
-    if "SealedSecret" not in text:
-        return text
-    return _SEALED_DATA.sub(lambda match: match[1] + _VISIBLE.sub(" ", match[3]), text)
 
 
 def is_sample_token(text: str) -> bool:

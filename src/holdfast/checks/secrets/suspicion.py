@@ -53,6 +53,11 @@ _LONGEST_ID = 32
 _COMMAND = pattern(
     r"ConvertTo-SecureString|Read-Host|New-Object|Get-[A-Za-z]*(?:Secret|Credential|Password|Parameter|Token)\w*"
 )
+_SEALED_DATA = pattern(
+    r"(\bkind:[ \t]*[\"']?SealedSecret\b(?:(?!\n[ \t]*(?:---|kind:))[\s\S]){0,2000}?"
+    r"\n([ \t]*)encryptedData:[ \t]*\r?\n)((?:\2[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\r?\n)++)"
+)
+_VISIBLE = pattern(r"[^\n]")
 
 
 class SecretKind(Enum):
@@ -154,3 +159,10 @@ def names_a_secret(text: str) -> bool:
     store, _, key = text.rpartition(":")
     name = key if _STORE.fullmatch(store) else text
     return " " in text or (_IDENTIFIER.fullmatch(name) is not None and is_secret_name(name))
+
+
+def without_sealed(text: str) -> str:
+    """Blanks the encrypted data of each `SealedSecret`. Lines and columns stay the same."""
+    if "SealedSecret" not in text:
+        return text
+    return _SEALED_DATA.sub(lambda match: match[1] + _VISIBLE.sub(" ", match[3]), text)

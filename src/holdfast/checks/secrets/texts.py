@@ -11,13 +11,7 @@ from typing import NamedTuple
 from holdfast.checks.model.contents import is_shown_plan, is_state
 from holdfast.checks.model.interface import Severity, Skipped
 from holdfast.checks.model.subjects import Checkout
-from holdfast.checks.secrets.evidence import (
-    THIS_MACHINE,
-    is_placeholder,
-    quality_of,
-    severity_of,
-    without_sealed,
-)
+from holdfast.checks.secrets.evidence import THIS_MACHINE, is_placeholder, quality_of, severity_of
 from holdfast.checks.secrets.known_secrets import (
     NAME_BEFORE,
     is_api_description,
@@ -38,6 +32,7 @@ from holdfast.checks.secrets.suspicion import (
     is_key_id,
     is_public_key,
     severity_by_name,
+    without_sealed,
 )
 from holdfast.hcl.eval.code import is_code
 from holdfast.kernel.errors import Place
