@@ -140,6 +140,7 @@ def test_a_killed_apply_is_reconciled_on_the_server(
         assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
 
 
+@pytest.mark.long
 def test_a_change_is_cancelled_and_a_worker_ends(
     with_lab: Program, service: LabService, tmp_path: Path
 ) -> None:
