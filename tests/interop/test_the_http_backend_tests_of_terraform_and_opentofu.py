@@ -48,6 +48,7 @@ OPENTOFU = Source(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", [TERRAFORM, OPENTOFU], ids=["terraform", "opentofu"])
 def test_the_http_backend_tests(source: Source, database: Database, tmp_path: Path) -> None:
     go = real("go")
