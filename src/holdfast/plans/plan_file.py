@@ -29,7 +29,8 @@ from holdfast.plans.variables import variables_note
 from holdfast.plans.workdir import StackWorkdir, state_without_terraform
 from holdfast.stacks.generated import code_of
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore, StateRecord, Step
+from holdfast.store.run_store import RunStore, StateRecord
+from holdfast.store.steps import Step
 from holdfast.system import clock
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.repository import is_other, shown

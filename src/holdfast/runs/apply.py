@@ -35,7 +35,8 @@ from holdfast.runs.record import apply_claim, finish_run, store_run_secrets, wri
 from holdfast.runs.run import Run, redact_run
 from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore, Step
+from holdfast.store.run_store import RunStore
+from holdfast.store.steps import Step
 from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.files import file_error
 from holdfast.terraform.apply_log import is_forced_exit

@@ -17,7 +17,8 @@ from holdfast.plans.context import Identity
 from holdfast.plans.events import Listener, Note
 from holdfast.plans.result import StackResult
 from holdfast.stacks.stack import Stack
-from holdfast.store.run_store import RunStore, Step
+from holdfast.store.run_store import RunStore
+from holdfast.store.steps import Step
 
 BEGUN = "begun"
 

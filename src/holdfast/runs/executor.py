@@ -36,7 +36,7 @@ from holdfast.runs.run import Run, new_run, redact_run, write_run
 from holdfast.runs.stored_plan import write_plan
 from holdfast.stacks.stack import Stack
 from holdfast.store.approvals import Approval, ApprovalKind
-from holdfast.store.run_store import Step
+from holdfast.store.steps import Step
 from holdfast.system import clock
 from holdfast.system.files import file_error
 from holdfast.terraform.argv import PlanOptions
@@ -66,7 +66,7 @@ class RunExecutor:
         self._explain = explain
         self._saved = saved
         """Where its bundle is or will be, for messages."""
-        self.run = self._new_run(context.identity.runs.get(stack.name))
+        self.run = new_run(stack.name, operation, context.identity, run=context.identity.runs.get(stack.name))
         self._held = contextlib.AsyncExitStack()
         self.plan_file: PlanFile | None = None
         self._hook_runs: list[HookRun] = []
@@ -81,9 +81,6 @@ class RunExecutor:
         self._options: PlanOptions | None = None
         self._restored: RestoredPlan | None = None
         self.result = StackResult(stack=stack, status=Status.CANCELLED, run=self.run.id)
-
-    def _new_run(self, id_: str | None = None) -> Run:
-        return new_run(self.stack.name, self.operation, self.context.identity, run=id_)
 
     async def close(self) -> None:
         """Release the work directory. Record the outcome, except of an interrupted apply."""
@@ -268,7 +265,7 @@ class RunExecutor:
                 )
                 plan_file = await self._replan_after(plan_file, failure, seconds)
             # Each apply has its own run and journal.
-            run = self._new_run().to(Status.APPLYING)
+            run = new_run(self.stack.name, self.operation, self.context.identity).to(Status.APPLYING)
             now = structs.replace(await self._evaluate(plan_file), run=run.id, replaces=None)
             if now.status is Status.UNCHANGED:
                 return await nothing_left(self.context, planned, plan_file, self._retrying)

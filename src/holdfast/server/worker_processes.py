@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.server.edge import Log
-from holdfast.system import clock, processes
+from holdfast.system import clock, process_table
 from holdfast.system.environment import Environment
 from holdfast.system.processes import Program
 
@@ -68,7 +68,7 @@ def hold_workers(
         *(sys.executable, "-P", "-m", "holdfast", "worker", "--data", str(data)),
         *(("--config", str(config)) if config is not None else ()),
     )
-    variables = {**environment.variables, PARENT: str(processes.own_id())}
+    variables = {**environment.variables, PARENT: str(process_table.own_id())}
     workers = WorkerProcesses(count, lambda: Program(argv, variables), log)
     thread = threading.Thread(target=workers.keep, name="holdfast-workers", daemon=True)
     if count:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +24,7 @@ from holdfast.store.machines import Machines
 from holdfast.store.place import describe
 from holdfast.store.run_records import Claims, RunRecords
 from holdfast.store.states import Backups, ManagedStates
+from holdfast.store.steps import Step
 from holdfast.system import clock
 
 if TYPE_CHECKING:
@@ -41,19 +41,6 @@ IDENTITY = "store.json"
 FORMAT = 3
 _FOLDERS = ("states", "runs", "audit")
 """A store that was used has at least one of these."""
-
-
-class Step(StrEnum):
-    """Of a run, or of a change. Each reads several blobs."""
-
-    PLAN = "plan"
-    FIRST = "first"
-    """The plan of a stack that is not known: it may be another one under a new name."""
-    DECIDE = "decide"
-    PREPARE = "prepare"
-    """After the claim, before Terraform starts."""
-    RECORD = "record"
-    REPORT = "report"
 
 
 class StateRecord(Struct, frozen=True, kw_only=True):

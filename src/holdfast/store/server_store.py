@@ -18,9 +18,10 @@ from holdfast.kernel.errors import Refused
 from holdfast.secrets.keys import Key, PublicHalves
 from holdfast.store.approvals import Approval, Approvals
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, unreadable
-from holdfast.store.run_store import RunStore, Step
+from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ServerBlobs, ServerCipher
 from holdfast.store.stack_names import StackNames
+from holdfast.store.steps import Step
 from holdfast.system import clock
 
 RUN_KEY = "key"

@@ -7,6 +7,7 @@ sent to one host never reaches another. Requests use verified TLS; `http://` is 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -104,30 +105,23 @@ def request(
 def open_stream(
     url: str, *, environment: Environment, headers: Mapping[str, str], silence: float
 ) -> Iterator[bytes]:
-    """First the status of a response as text, then its lines as they arrive.
-
-    `silence` limits the wait for each part. Close it to disconnect.
-    """
+    """First the status as text, then the lines as they arrive; `silence` limits the wait for each."""
     import http.client  # noqa: PLC0415 - most commands send no request
 
     parts = _parts(url)
     host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-    connection = None
     try:
-        connection = _connect(parts, environment, _CONNECT_SECONDS, None)
-        connection.connect()
-        connection.sock.settimeout(silence)
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", target, headers={"User-Agent": f"holdfast/{__version__}", **headers})
-        with connection.getresponse() as response:
-            yield str(response.status).encode()
-            while line := response.readline(MAX_BYTES):
-                yield line
+        with contextlib.closing(_connect(parts, environment, _CONNECT_SECONDS, None)) as connection:
+            connection.connect()
+            connection.sock.settimeout(silence)
+            target = parts.path + (f"?{parts.query}" if parts.query else "")
+            connection.request("GET", target, headers={"User-Agent": f"holdfast/{__version__}", **headers})
+            with connection.getresponse() as response:
+                yield str(response.status).encode()
+                while line := response.readline(MAX_BYTES):
+                    yield line
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise HttpError(host, _reason(error), hint=_hint(error, parts)) from None
-    finally:
-        if connection is not None:
-            connection.close()
 
 
 def is_local_address(host: str) -> bool:

@@ -152,6 +152,15 @@ def _text(path: Path) -> str:
         return ""
 
 
+def own_id() -> int:
+    return os.getpid()
+
+
+def parent_id() -> int:
+    """1, or that of another process, once the one that started this one is gone."""
+    return os.getppid()
+
+
 def any_process_in(folder: Path) -> bool:
     """Whether another process has its working directory in the folder, or may have it there."""
     inside = os.path.realpath(folder)

@@ -369,15 +369,6 @@ def _protect_this_process() -> None:
     confine.protect_process(own_environment.read().secret_variables)
 
 
-def own_id() -> int:
-    return os.getpid()
-
-
-def parent_id() -> int:
-    """1, or that of another process, once the one that started this one is gone."""
-    return os.getppid()
-
-
 def kill_all(pids: Sequence[int]) -> None:
     """SIGKILL to each; a process that is already gone is ignored."""
     for pid in pids:

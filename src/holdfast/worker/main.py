@@ -34,7 +34,7 @@ from holdfast.store.server_runs.claiming import (
 )
 from holdfast.store.server_runs.silent import forget_old_workers, take_silent
 from holdfast.store.server_runs.wakeups import listen
-from holdfast.system import clock, confine, processes
+from holdfast.system import clock, confine, process_table
 from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 from holdfast.worker.execution import ChangeExecution
@@ -204,7 +204,7 @@ class WorkerLoop:
 
     def _beat(self) -> None:
         assert self._loop is not None  # noqa: S101 - set before the thread starts
-        if self._parent is not None and processes.parent_id() != self._parent:
+        if self._parent is not None and process_table.parent_id() != self._parent:
             self._loop.call_soon_threadsafe(self._end)
         work = {one.change.id: one for one in tuple(self._work.values())}
         beats = self._claiming.beat({id_: one.change.fence for id_, one in work.items()})

@@ -7,10 +7,10 @@ from server_made import MadeServer
 
 from holdfast.identity.roles import Role
 from holdfast.store.run_records import StoredClaim
-from holdfast.store.run_store import Step
 from holdfast.store.server_blobs import ServerBlobs
 from holdfast.store.server_store import ServerRunStore
 from holdfast.store.states import StateSnapshot
+from holdfast.store.steps import Step
 from holdfast.system import clock
 from holdfast.system.http import HttpSession
 

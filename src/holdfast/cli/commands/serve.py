@@ -37,10 +37,8 @@ def serve(
     HOLDFAST_DATABASE_URL. Its configuration is server.yaml in the data folder, or the file named with
     --config. The first start creates an admin token and a key there.
     """
-    from holdfast.config.server import FILE_NAME, default_settings, load_server_settings
-    from holdfast.database.database import URL_VARIABLE
+    from holdfast.cli.server.place import server_place
     from holdfast.database.errors import extra_missing
-    from holdfast.database.place import data_folder
 
     try:
         from holdfast.server.serve import serve as run_server
@@ -51,12 +49,7 @@ def serve(
         raise extra_missing(str(error.name)) from None
 
     environment = invocation.environment
-    if (url := environment.get(URL_VARIABLE)) is not None:
-        invocation.console.redactor.register(url)
-    folder = data_folder(environment, data)
-    file = invocation.config or folder / FILE_NAME
-    is_given = invocation.config is not None or file.exists()
-    settings = load_server_settings(file) if is_given else default_settings(folder)
+    folder, settings = server_place(invocation, data)
 
     def show_ready(server: ReadyServer) -> None:
         document = {

@@ -37,10 +37,9 @@ def worker(
     more changes; plans are made again by other workers, and an apply that is not finished in time goes on
     without it.
     """
-    from holdfast.config.server import FILE_NAME, default_settings, load_server_settings
-    from holdfast.database.database import URL_VARIABLE
+    from holdfast.cli.server.place import server_place
     from holdfast.database.errors import extra_missing
-    from holdfast.database.place import data_folder, open_running_database
+    from holdfast.database.place import open_running_database
 
     try:
         from holdfast.server.worker_processes import PARENT
@@ -51,18 +50,13 @@ def worker(
         raise extra_missing(str(error.name)) from None
 
     environment = invocation.environment
-    if (url := environment.get(URL_VARIABLE)) is not None:
-        invocation.console.redactor.register(url)
     parent = environment.get(PARENT)
     options = WorkerOptions(
         labels=_labels(label or []),
         concurrency=count("--concurrency", concurrency, default=2, least=1),
         parent=int(parent) if parent is not None else None,
     )
-    folder = data_folder(environment, data)
-    file = invocation.config or folder / FILE_NAME
-    is_given = invocation.config is not None or file.exists()
-    settings = load_server_settings(file) if is_given else default_settings(folder)
+    folder, settings = server_place(invocation, data)
 
     def show_ready(id_: str) -> None:
         document = {"version": 1, "worker": id_, "labels": options.labels}

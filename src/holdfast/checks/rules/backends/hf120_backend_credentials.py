@@ -34,7 +34,7 @@ def _check(backend: BackendView) -> Iterator[Finding]:
 
 
 def _is_reserved(backend: BackendView) -> bool:
-    """Whether nobody can own its hosts: they stand for the real ones."""
+    """Whether its hosts are reserved names, which stand for the real ones."""
     parts = (parse_address(backend.text(name) or "") for name in (*_ADDRESSES, "conn_str"))
     hosts = [one.hostname for one in parts if one is not None and one.hostname]
     return bool(hosts) and all(map(_RESERVED.search, hosts))
