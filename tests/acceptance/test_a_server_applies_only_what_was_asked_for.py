@@ -7,11 +7,13 @@ from pathlib import Path
 from program import Program
 from served import serving
 from server_runs_made import ServerRuns, server_runs, worker
+from terminal import Terminal
 
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Role
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.server_runs.contents import plan_name
+from holdfast.store.server_runs.rows import Run, RunRows
 
 CONFIGURATION = """\
 version: 1
@@ -76,6 +78,49 @@ def test_only_the_plan_that_was_shown_is_applied(holdfast: Program, tmp_path: Pa
         assert refused(runs.run_of(again, "dev").id, "HF-BUND-11")
         holdfast.write("dev/main.tf", RESOURCE % 3)
         assert outcome(runs, runs.submit("plan", "dev"), "dev") == ("done", "unchanged")
+
+
+def test_apply_on_a_terminal_applies_exactly_what_it_showed(holdfast: Program, tmp_path: Path) -> None:
+    """The digest that was shown is applied. What changed while the question was open refuses it."""
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("dev", "prod"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with (
+        serving(holdfast, data) as client,
+        server_runs(holdfast, data) as runs,
+        worker(holdfast, data),
+    ):
+        env = {name: str(value) for name, value in client.items()}
+
+        def ask() -> Terminal:
+            terminal = Terminal(holdfast, ["apply", "dev", "--server"], columns=140, env=env)
+            terminal.until("Apply 1 plan on the server, exactly as shown?")
+            return terminal
+
+        def newest(operation: str) -> Run:
+            listed = RunRows(runs.database).list("default", stack="dev")
+            return next(run for run in listed if run.operation == operation)
+
+        first = ask()
+        first.press("y\n")
+        first.until("1 applied")
+        assert first.end() == 0
+        shown, applied = newest("plan"), newest("apply")
+        assert (applied.status, applied.digest, applied.retried_from) == ("applied", shown.digest, shown.id)
+        assert shown.digest is not None
+        assert (runs.store.used(shown.digest) or {})["run"] == applied.id
+
+        holdfast.write("dev/main.tf", RESOURCE % 2)
+        late = ask()
+        runs.statuses(runs.submit("apply", "dev"))  # Another apply changes the state.
+        late.press("y\n")
+        late.until("HF-BUND-11")
+        late.until("holdfast apply dev --server")
+        assert late.end() == 3
+        stale = newest("plan")
+        assert stale.digest is not None
+        assert runs.store.used(stale.digest) is None
 
 
 def test_nothing_is_run_with_a_token_that_is_no_longer_valid(holdfast: Program, tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ class ServerRuns:
     def change(self, id_: str) -> Document:
         return self.client.send("GET", f"{_CHANGES}/{quote(id_, safe='')}")
 
+    def apply_plans(self, change: str, plans: Mapping[str, str], reason: str) -> Document:
+        """Exactly these plans of the change: digests by run."""
+        document = {"plans": dict(plans), "reason": reason}
+        return self.client.send("POST", f"{_CHANGES}/{quote(change, safe='')}/apply", document)
+
     def cancel_change(self, id_: str, reason: str) -> None:
         self.client.send("POST", f"{_CHANGES}/{quote(id_, safe='')}/cancel", {"reason": reason})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ from holdfast.system import clock
 OVERRIDE_LIFETIME: Final = timedelta(hours=24)
 _PATTERN_SIGNS: Final = "*?[:!"
 """Of a glob or a filter such as `env:prod`: only the code says which stacks it matches."""
+_APPLICABLE: Final = frozenset({"planned", "waiting", "refused"})
+"""Statuses with a plan that can be applied, perhaps after a decision."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -46,7 +49,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     source: str
     options: ChangeOptions
     reason: str
-    retried_from: str | None = None
+    retried_from: Mapping[str, str] = {}
+    """By stack: the run that this one repeats, or whose plan it applies."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -87,7 +91,8 @@ class RunRequests:
             requester=who,
             patterns=request.stacks,
             runs=tuple(
-                NewRun(stack=stack, retried_from=request.retried_from) for stack in dict.fromkeys(named)
+                NewRun(stack=stack, retried_from=request.retried_from.get(stack))
+                for stack in dict.fromkeys(named)
             )
             if len(named) == len(request.stacks)
             else (),
@@ -132,12 +137,7 @@ class RunRequests:
         if run.phase is not RunPhase.WAITING:
             raise _wrong_phase(run, "does not wait for a decision", f"holdfast runs show {run.id}")
         if run.digest != digest:
-            raise Refused(
-                "HF-RUN-25",
-                f"{run.stack}: the plan of run {run.id} is another one now",
-                hint="It was made again because the state or a dependency changed. Look at it before you "
-                f"decide: holdfast runs show {run.id} --plan",
-            )
+            raise other_plan(run)
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
         plan = {"digest": digest, "stack": run.stack, "run": self.runs.shown_plan(run) or run.id}
         require_decidable(store, who, kind, **plan)
@@ -167,23 +167,53 @@ class RunRequests:
 
     def repeat(self, caller: Caller, run: Run, operation: Operation, reason: str) -> Change:
         """A new change of one stack, with the code and options of the run."""
-        before = self.changes.of(run.change)
+        return self._submit_again(caller, run.change, (run,), operation, reason)
+
+    def apply_plans(self, caller: Caller, change: Change, plans: Mapping[str, str], reason: str) -> Change:
+        """Exactly the plans that a person saw, by run: these digests and no others."""
+        if change.operation is not Operation.PLAN:
+            hint = (
+                f"To repeat one of its runs: holdfast runs retry {change.runs[0].id}" if change.runs else ""
+            )
+            raise Refused("HF-RUN-36", f"the change {change.id} is not a plan", hint=hint)
+        runs = tuple(self._planned(change, id_, digest) for id_, digest in plans.items())
+        destroys = read_options(self.store(caller).encrypted, change.id).destroy
+        operation = Operation.DESTROY if destroys else Operation.APPLY
+        return self._submit_again(caller, change.id, runs, operation, reason)
+
+    def _planned(self, change: Change, id_: str, digest: str) -> Run:
+        run = next((run for run in change.runs if run.id == id_), None)
+        if run is None or run.status not in _APPLICABLE or run.digest is None:
+            raise Refused(
+                "HF-RUN-36",
+                f"run {id_} of change {change.id} has no plan that can be applied",
+                hint=f"What became of its runs: holdfast runs watch {change.id}",
+            )
+        if run.digest != digest:
+            raise other_plan(run)
+        return run
+
+    def _submit_again(
+        self, caller: Caller, change: str, runs: tuple[Run, ...], operation: Operation, reason: str
+    ) -> Change:
+        """With the code and the options of the change."""
+        before = self.changes.of(change)
         source = self.sources.use(caller.tenant, before.source) if before is not None else None
         if before is None or source is None:
             raise Refused(
                 "HF-RUN-27",
-                f"the code of run {run.id} is no longer stored",
+                f"the code of change {change} is no longer stored",
                 hint="Submit a new run: uploads are removed a day after their last use.",
             )
         return self.submit(
             caller,
             RunRequest(
-                stacks=(run.stack,),
+                stacks=tuple(run.stack for run in runs),
                 operation=operation,
                 source=source.id,
                 options=read_options(self.store(caller).encrypted, before.id),
                 reason=reason,
-                retried_from=run.id,
+                retried_from={run.stack: run.id for run in runs},
             ),
         )
 
@@ -212,6 +242,15 @@ def needed_for(operation: Operation) -> Permission:
 def require_operation(principal: Principal, operation: Operation) -> None:
     if not principal.may(needed_for(operation)):
         raise problem(not_permitted(principal, needed_for(operation)))
+
+
+def other_plan(run: Run) -> Refused:
+    return Refused(
+        "HF-RUN-25",
+        f"{run.stack}: the plan of run {run.id} is another one now",
+        hint="It was made again because the state or a dependency changed. Look at it before you "
+        f"decide: holdfast runs show {run.id} --plan",
+    )
 
 
 def invalid_field(path: str, message: str) -> Exception:

@@ -305,7 +305,7 @@ class ChangeExecution:
         """After which a person can apply a plan that they have seen."""
         if self.change.requester.kind == "webhook":
             return "Make a new plan: comment `holdfast plan`, read it, then comment `holdfast apply`."
-        return f"Make a new plan, and apply that: holdfast plan {stack} --server URL"
+        return f"Make a new plan, read it, and apply that: holdfast apply {stack} --server"
 
     async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
         """The plan waits for a decision, which may arrive at another worker."""

@@ -78,6 +78,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", "/api/v1/changes"): Permission.PLAN,
     ("GET", "/api/v1/changes/{change_id:str}"): Permission.READ,
     ("POST", "/api/v1/changes/{change_id:str}/cancel"): Permission.PLAN,
+    ("POST", "/api/v1/changes/{change_id:str}/apply"): Permission.RUN,
     ("GET", RUN): Permission.READ,
     ("GET", f"{RUN}/plan"): Permission.READ_PLAN,
     ("GET", f"{RUN}/log"): Permission.READ_PLAN,

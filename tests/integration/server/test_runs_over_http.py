@@ -207,6 +207,42 @@ def test_a_plan_is_approved_by_another_person(server: MadeServer, ada: str, bob:
     assert claiming.claim() is not None
 
 
+def test_the_plans_that_were_shown_are_applied(server: MadeServer, ada: str) -> None:
+    """Only these digests, and only of a change that planned."""
+    claiming, _ = made_worker(server.database)
+    run = submit(server, ada, operation="plan", variables={"x": "1"})["run"]
+    change = claiming.claim()
+    assert change is not None
+    address = f"{CHANGES}/{run['change']}/apply"
+
+    def apply(digest: str, id_: str = run["id"], to: str = address) -> tuple[int, str]:
+        answer = server.send("POST", to, {"plans": {id_: digest}, "reason": "seen"}, token=ada)
+        return answer.status, answer.document.get("code") or answer.document["id"]
+
+    assert apply(DIGEST) == (409, "HF-RUN-36")  # Its plan is not made yet.
+    claiming.set_phase(change.id, change.fence, run["id"], RunPhase.PLANNING)
+    claiming.set_phase(change.id, change.fence, run["id"], RunPhase.DONE, status="planned", digest=DIGEST)
+    claiming.finish(change.id, change.fence)
+    assert apply(OTHER_DIGEST) == (409, "HF-RUN-25")
+    assert apply(DIGEST, "another") == (409, "HF-RUN-36")
+    status, id_ = apply(DIGEST)
+    new = ChangeRows(server.database).of(id_)
+    assert status == 202
+    assert new is not None
+    assert (new.operation, new.source, new.reason, new.requester.name) == (
+        "apply",
+        change.source,
+        "seen",
+        "ada",
+    )
+    (applied,) = new.runs
+    assert RunRows(server.database).shown_plan(applied) == run["id"]
+    assert read_options(store_of(server).encrypted, new.id).variables == {"x": "1"}
+    assert apply(DIGEST, applied.id, f"{CHANGES}/{new.id}/apply") == (409, "HF-RUN-36")
+    planner = server.token(Role.PLANNER, name="pia")
+    assert server.send("POST", address, {"plans": {run["id"]: DIGEST}}, token=planner).status == 403
+
+
 def test_a_plan_is_rejected_or_overridden(server: MadeServer, ada: str, bob: str) -> None:
     claiming, _ = made_worker(server.database)
     run = submit(server, ada)["id"]

@@ -28,6 +28,7 @@ from holdfast.terraform.plan.model import Plan
 
 _MOST_STACKS = 1000
 """In one request."""
+_APPLICABLE = frozenset({Status.PLANNED, Status.WAITING, Status.REFUSED})
 
 
 class ServerChange:
@@ -66,6 +67,8 @@ class ServerChange:
             gone = ", ".join(stack.name for stack in selection.removed)
             self.console.warn(f"Removed stacks are not run on the server: {gone}")
         self._upload: str | None = None
+        self._change: str | None = None
+        """The newest that was submitted."""
 
     def plan(self, options: PlanOptions, *, detailed: bool, full: bool, reason: str | None) -> Exit:
         screen = self._screen(full=full)
@@ -73,19 +76,28 @@ class ServerChange:
         return Exit.DONE if results is None else exit_code(results, detailed=detailed)
 
     def apply(self, options: PlanOptions, *, yes: bool, allow_blocked: bool, reason: str | None) -> Exit:
-        """Without `yes`, a plan is shown first. The server makes another one for the apply."""
+        """Without `yes`, the plans are shown first, and exactly these are applied."""
         require_answer(yes=yes)
-        if not yes:
-            planned = self._run(self._screen(), "plan", options, reason, detach=False)
-            ready = [result for result in planned or () if result.status in {Status.PLANNED, Status.WAITING}]
-            if not ready:
-                return exit_code(planned or ())
-            question = f"Plan again and apply {plural(len(ready), 'stack')} on the server?"
-            if not confirm_at_once(self.console, question, yes=False):
-                return Exit.FAILED
-        results = self._run(self._screen(), "apply", options, reason)
         blocked = exit_if_blocked(allow=allow_blocked)
-        return Exit.DONE if results is None else exit_code(results, blocked=blocked)
+        if yes:
+            results = self._run(self._screen(), "apply", options, reason)
+            return Exit.DONE if results is None else exit_code(results, blocked=blocked)
+        planned = self._run(self._screen(), "plan", options, reason, detach=False) or ()
+        if not any(result.status in {Status.PLANNED, Status.WAITING} for result in planned):
+            return exit_code(planned, blocked=blocked)
+        # One that the guard refuses waits for an override, and what depends on it waits with it.
+        shown = [result for result in planned if result.status in _APPLICABLE and result.digest is not None]
+        question = f"Apply {plural(len(shown), 'plan')} on the server, exactly as shown?"
+        if not confirm_at_once(self.console, question, yes=False):
+            return Exit.FAILED
+        plans = {str(result.run): str(result.digest) for result in shown}
+        results = self._follow(
+            self._screen(),
+            self.server.apply_plans(str(self._change), plans, reason or ""),
+            detach=self.detach,
+        )
+        left_out = tuple(result for result in planned if result not in shown)
+        return Exit.DONE if results is None else exit_code((*results, *left_out), blocked=blocked)
 
     def destroy(self, confirmed: frozenset[str], reason: str | None) -> Exit:
         for name in self.names:
@@ -118,7 +130,13 @@ class ServerChange:
             self._show(screen, None, [])
             return ()
         change = self._submit(operation, options, reason)
-        if self.detach if detach is None else detach:
+        return self._follow(screen, change, detach=self.detach if detach is None else detach)
+
+    def _follow(
+        self, screen: ChangeScreen, change: dict[str, Any], *, detach: bool
+    ) -> tuple[StackResult, ...] | None:
+        self._change = change["id"]
+        if detach:
             self._show_submitted(change)
             return None
         try:

@@ -92,6 +92,12 @@ class Decision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
+class ShownPlans(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    plans: Annotated[dict[Text, Digest], Meta(min_length=1, max_length=1000)]
+    """By the id of their run: the digest of the plan that was shown."""
+    reason: Reason = ""
+
+
 class WithReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
@@ -110,9 +116,7 @@ def submit_run(
 def submit_change(
     request: AnyRequest, principal: Who, requests: Requests, data: JSONBody[NewChangeRequest]
 ) -> Response[ChangeDocument]:
-    change = _submit(requests, _caller(request, principal), data, data.stacks)
-    location = {"location": f"/api/v1/changes/{change.id}"}
-    return Response(change_document(change), status_code=HTTPStatus.ACCEPTED, headers=location)
+    return _accepted_change(_submit(requests, _caller(request, principal), data, data.stacks))
 
 
 @get("/api/v1/runs", opt=_READ, sync_to_thread=True)
@@ -171,6 +175,20 @@ def show_change(
     request: AnyRequest, principal: Who, requests: Requests, change_id: FromPath[str]
 ) -> ChangeDocument:
     return change_document(requests.change(_caller(request, principal), change_id))
+
+
+@post("/api/v1/changes/{change_id:str}/apply", opt=_RUN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
+def apply_change(
+    request: AnyRequest,
+    principal: Who,
+    requests: Requests,
+    change_id: FromPath[str],
+    data: JSONBody[ShownPlans],
+) -> Response[ChangeDocument]:
+    """A new change that applies exactly these plans of a change that planned, or refuses them."""
+    caller = _caller(request, principal)
+    shown = requests.change(caller, change_id)
+    return _accepted_change(requests.apply_plans(caller, shown, data.plans, data.reason))
 
 
 @post("/api/v1/runs/{run_id:str}/approve", opt=_APPROVE, status_code=HTTPStatus.OK, sync_to_thread=True)
@@ -246,7 +264,7 @@ def runs_router() -> Router:
     return Router(
         path="/",
         route_handlers=[
-            *(submit_run, submit_change, list_runs, show_run, show_plan, show_change),
+            *(submit_run, submit_change, list_runs, show_run, show_plan, show_change, apply_change),
             *(approve_run, reject_run, override_run, cancel_run, cancel_change, retry_run, reconcile_run),
         ],
     )
@@ -303,6 +321,11 @@ def _decide(
 ) -> RunDocument:
     requests.decide(caller, requests.run(caller, run_id), kind, data.digest, data.reason)
     return run_document(requests, caller, requests.run(caller, run_id))
+
+
+def _accepted_change(change: Change) -> Response[ChangeDocument]:
+    location = {"location": f"/api/v1/changes/{change.id}"}
+    return Response(change_document(change), status_code=HTTPStatus.ACCEPTED, headers=location)
 
 
 def _accepted_run(requests: RunRequests, caller: Caller, change: Change) -> Response[RunDocument]:
