@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from program import Program
@@ -14,6 +15,7 @@ from holdfast.identity.roles import Role
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.server_runs.contents import plan_name
 from holdfast.store.server_runs.rows import Run, RunRows
+from holdfast.system import clock
 
 CONFIGURATION = """\
 version: 1
@@ -121,6 +123,49 @@ def test_apply_on_a_terminal_applies_exactly_what_it_showed(holdfast: Program, t
         stale = newest("plan")
         assert stale.digest is not None
         assert runs.store.used(stale.digest) is None
+
+
+def test_approval_rules_of_the_server_hold_for_every_repository(holdfast: Program, tmp_path: Path) -> None:
+    """Whatever its holdfast.yaml says: who may approve, for how long, and what an admin can do instead."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "server.yaml").write_text(
+        "version: 1\napprovals:\n  - {tenant: default, environments: [prod], count: 1, group: dba}\n"
+    )
+    holdfast.write("holdfast.yaml", CONFIGURATION.replace("approvals: 1", "approvals: 0"))
+    for name in ("dev", "prod"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with serving(holdfast, data), server_runs(holdfast, data) as runs:
+        # The rules are in the database: a worker on another machine has no such file.
+        (data / "server.yaml").unlink()
+        with worker(holdfast, data):
+            ann, bob = runs.person("ann"), runs.person("bob", Role.APPROVER)
+            dan = runs.person("dan", Role.APPROVER, ("dba",))
+            assert outcome(runs, runs.submit("apply", "dev", requester=ann), "dev") == ("done", "applied")
+
+            def waits(change: str) -> Run:
+                assert outcome(runs, change, "prod") == ("waiting", "waiting")
+                return runs.run_of(change, "prod")
+
+            change = runs.submit("apply", "prod", requester=ann)
+            run = waits(change)
+            missing = "1 approval of the group dba is missing"
+            assert any(missing in line for line in runs.log(run.id))
+            fence = runs.now(change).fence
+            runs.decide(run, ApprovalKind.APPROVAL, bob)  # Not of the group.
+            past = (clock.now() - timedelta(hours=1)).isoformat()
+            runs.wait(change, lambda now: now.fence > fence and now.phase.value == "waiting")
+            runs.decide(waits(change), ApprovalKind.APPROVAL, dan, until=past)  # It expired meanwhile.
+            runs.wait(change, lambda now: now.fence > fence + 1 and now.phase.value == "waiting")
+            runs.decide(waits(change), ApprovalKind.APPROVAL, dan)
+            assert outcome(runs, change, "prod") == ("done", "applied")
+            assert runs.run_of(change, "prod").digest == run.digest
+
+            holdfast.write("prod/main.tf", RESOURCE % 2)
+            urgent = runs.submit("apply", "prod", requester=ann)
+            root = runs.person("root", Role.ADMIN)
+            runs.decide(waits(urgent), ApprovalKind.OVERRIDE, root, break_glass=True)
+            assert outcome(runs, urgent, "prod") == ("done", "applied")
 
 
 def test_nothing_is_run_with_a_token_that_is_no_longer_valid(holdfast: Program, tmp_path: Path) -> None:

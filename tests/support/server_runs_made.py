@@ -8,7 +8,9 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from msgspec.structs import replace
 from program import Program, eventually
 
 from holdfast.database.database import Database
@@ -37,10 +39,9 @@ class ServerRuns:
         self.store = store
         self.changes = ChangeRows(database)
 
-    def person(self, name: str, role: Role = Role.OPERATOR) -> Principal:
-        wanted = Principal(id="", name=name, kind="token", role=role)
-        id_ = TokenRows(self.database).create(wanted, created_by="tests").info.id
-        return Principal(id=id_, name=name, kind="token", role=role)
+    def person(self, name: str, role: Role = Role.OPERATOR, groups: tuple[str, ...] = ()) -> Principal:
+        wanted = Principal(id="", name=name, kind="token", role=role, groups=groups)
+        return replace(wanted, id=TokenRows(self.database).create(wanted, created_by="tests").info.id)
 
     def upload(self) -> str:
         """The code in the folder of the program."""
@@ -104,7 +105,7 @@ class ServerRuns:
     def log(self, run: str) -> list[str]:
         return [text for _, text in RunLog(self.store.encrypted, run).lines()]
 
-    def decide(self, run: Run, kind: ApprovalKind, by: Principal) -> None:
+    def decide(self, run: Run, kind: ApprovalKind, by: Principal, **more: Any) -> None:
         """As the routes of the server do it."""
         who = actor_of(by, "127.0.0.1").document()
         self.store.approvals.add(
@@ -116,6 +117,9 @@ class ServerRuns:
                 who=who,
                 reason="a test",
                 at=clock.now().isoformat(),
+                role=by.role.value,
+                groups=by.groups,
+                **more,
             )
         )
         assert self.changes.decide(run.id, str(run.digest), rejected=kind is ApprovalKind.REJECTION)

@@ -213,6 +213,10 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
 _COUNT: Final = Integer(0, 10)
 
 
+GROUP: Final = Text("the name of a group", r"[^\x00-\x1f\x7f]+", max_length=100)
+APPROVING_ROLES: Final = ("approver", "admin")
+
+
 class RequiredApprovals(Section, frozen=True, kw_only=True):
     count: int = key(_COUNT, "How many approvals: 0 to 10.", required=True)
     verified: bool = key(
@@ -221,6 +225,32 @@ class RequiredApprovals(Section, frozen=True, kw_only=True):
         "another rule requires.",
         default=False,
     )
+    role: str | None = key(
+        Choice(APPROVING_ROLES),
+        "Count only approvals with a [token](server-tokens.md) of this role.",
+        default=None,
+    )
+    group: str | None = key(
+        GROUP, "Count only approvals of members of this [group](server-tokens.md#groups).", default=None
+    )
+
+    @property
+    def limited(self) -> bool:
+        """Only a server knows roles and groups, and it verifies who approves."""
+        return self.role is not None or self.group is not None
+
+    def text(self, number: int, one: str | None = None) -> str:
+        """`a verified approval`, `2 approvals of the group dba`. `one`: instead of the article."""
+        kind = "verified approval" if self.verified and not self.limited else "approval"
+        article = one or ("a" if kind.startswith("verified") else "an")
+        text = f"{article} {kind}" if number == 1 else f"{number} {kind}s"
+        text += f" of the group {self.group}" if self.group is not None else ""
+        return text + (f" with the role {self.role}" if self.role is not None else "")
+
+
+_APPROVALS: Final = ScalarOrMapping(
+    _COUNT, RequiredApprovals, from_scalar=lambda count: RequiredApprovals(count=count)
+)
 
 
 class GuardRules(Section, frozen=True, kw_only=True):
@@ -291,9 +321,10 @@ class GuardRules(Section, frozen=True, kw_only=True):
         implied="warn",
     )
     max_changes: int | None = key(Integer(0, 1_000_000), "How many resources may change without an approval.")
-    approvals: RequiredApprovals | None = key(
-        ScalarOrMapping(_COUNT, RequiredApprovals, from_scalar=lambda count: RequiredApprovals(count=count)),
-        "How many approvals every plan with changes needs: 0 to 10, or a mapping.",
+    approvals: RequiredApprovals | tuple[RequiredApprovals, ...] | None = key(
+        ScalarOrMapping(ListOf(_APPROVALS, single=True), RequiredApprovals),
+        "How many approvals every plan with changes needs: 0 to 10, a mapping, or a list of both: then all "
+        "must be met.",
         implied=0,
     )
     freeze: tuple[Freeze, ...] = key(

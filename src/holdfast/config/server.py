@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from holdfast.config import yaml
 from holdfast.config.declarations import At, ListOf, Names, Section, key
+from holdfast.config.guard import APPROVING_ROLES, GROUP
 from holdfast.config.problems import Problems
 from holdfast.config.read import decode, read_content
 from holdfast.config.reader import Reader, build_fields
@@ -74,6 +75,14 @@ class OidcRule(Section, frozen=True, kw_only=True):
     states: tuple[str, ...] = key(
         ListOf(Text(), single=True), "Patterns of states.", default_doc="those of `stacks`"
     )
+    member_of: tuple[str, ...] = key(
+        ListOf(GROUP, single=True), "[Groups](server-tokens.md#groups) of the new token.", path="groups"
+    )
+    groups_claim: str | None = key(
+        Text("the name of a claim", r"[A-Za-z0-9_./:-]+"),
+        "A claim that names more groups, as a text or a list.",
+        default=None,
+    )
     lifetime: float = key(
         Duration(minimum=60.0, maximum=86400.0), "How long the new token is valid.", default="1h"
     )
@@ -111,6 +120,25 @@ class ServerLimits(Section, frozen=True, kw_only=True):
     exchanges: int = key(Integer(1, 100_000), "CI tokens exchanged in a minute per address.", default=120)
 
 
+class ServerApprovals(Section, frozen=True, kw_only=True):
+    tenant: str = key(Text(), "A pattern of tenants.", default="*")
+    environments: tuple[str, ...] = key(
+        ListOf(Text(), single=True),
+        "Patterns of environments. A stack without an environment matches each of them.",
+        default_doc="all",
+    )
+    stacks: tuple[str, ...] = key(ListOf(Text(), single=True), "Patterns of stacks.", default_doc="all")
+    count: int = key(Integer(1, 10), "How many approvals: 1 to 10.", default=1)
+    role: str | None = key(
+        Choice(APPROVING_ROLES), "Count only approvals with a token of this role.", default=None
+    )
+    group: str | None = key(
+        GROUP,
+        "Count only approvals of members of this [group](server-tokens.md#groups).",
+        default=None,
+    )
+
+
 class ServerRunSettings(Section, frozen=True, kw_only=True):
     limit: int | None = key(
         Integer(1, 100_000), "Changes that run at the same time, on all workers together.", default=None
@@ -118,6 +146,16 @@ class ServerRunSettings(Section, frozen=True, kw_only=True):
     per_environment: Mapping[str, int] = key(
         Names(Integer(1, 100_000), r"[^\x00-\x1f]+", "the name of an environment"),
         "The same for single environments, such as `prod: 1`.",
+    )
+    approval_lifetime: float = key(
+        Duration(minimum=60.0),
+        "How long an approval counts, if the plan is not applied before.",
+        default="24h",
+    )
+    waiting_limit: float = key(
+        Duration(minimum=60.0),
+        "How long a plan waits for a decision. Then its change is cancelled.",
+        default="7d",
     )
 
 
@@ -146,6 +184,11 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     )
     oidc: tuple[OidcRule, ...] = key(
         ListOf(OidcRule), "Which CI tokens are exchanged for tokens of the server, and for which."
+    )
+    approvals: tuple[ServerApprovals, ...] = key(
+        ListOf(ServerApprovals),
+        "[Approvals](runs-on-the-server.md#approvals) that every plan with changes needs, beside those of "
+        "the guard in its repository.",
     )
     backups: BackupSettings = key(BackupSettings, "How many versions of a state are kept.")
     runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from holdfast.config.guard import Effect
+from holdfast.config.guard import Effect, RequiredApprovals
 from holdfast.guard.decision import NOT_UNDERSTOOD, OTHER_REPOSITORY, Reason
 from holdfast.guard.plan_context import RuleInput, StackFinding
 from holdfast.kernel.text import plural
@@ -147,14 +147,21 @@ def approvals(given: RuleInput) -> Iterator[Reason]:
     needed = given.policy.approvals
     if needed and given.has_changes:
         where = given.context.environment or given.context.where
-        kind = "verified approval" if given.policy.verified else "approval"
-        article = "a" if given.policy.verified else "an"
+        limited = [(each.count, each) for each in given.policy.approvers]
+        general = RequiredApprovals(count=needed, verified=given.policy.verified)
         yield Reason(
             code="HF-GUARD-14",
-            message=f"changes to {where} need {f'{article} {kind}' if needed == 1 else f'{needed} {kind}s'}",
+            message=f"changes to {where} need {approvals_text(((needed, general), *limited))}",
             rule=f"approvals in {where}",
             effect=Effect.APPROVE,
         )
+
+
+def approvals_text(needed: Sequence[tuple[int, RequiredApprovals]], one: str | None = None) -> str:
+    """`2 approvals, and an approval of the group dba`. One that another covers is not named."""
+    most = max((number for number, rule in needed if rule.limited), default=0)
+    named = (rule.text(number, one) for number, rule in needed if rule.limited or number > most)
+    return ", and ".join(named)
 
 
 def policies(given: RuleInput) -> Iterator[Reason]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.config.guard import Effect
+from holdfast.config.guard import Effect, RequiredApprovals
 
 NOT_UNDERSTOOD = "HF-GUARD-0"
 OTHER_REPOSITORY = "HF-GUARD-23"
@@ -26,6 +26,7 @@ class Allow(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
     """Warnings."""
     verified: bool = False
+    approvers: tuple[RequiredApprovals, ...] = ()
 
 
 class NeedApproval(Struct, frozen=True, kw_only=True):
@@ -33,6 +34,8 @@ class NeedApproval(Struct, frozen=True, kw_only=True):
     approvals: int = 1
     verified: bool = False
     """Only approvals by verified identities count."""
+    approvers: tuple[RequiredApprovals, ...] = ()
+    """Of the approvals, those that people with a role or of a group must give. All must be met."""
 
 
 class Deny(Struct, frozen=True, kw_only=True):
@@ -40,6 +43,7 @@ class Deny(Struct, frozen=True, kw_only=True):
     approvals: int = 0
     """How many approvals the plan still needs once the denial is overridden."""
     verified: bool = False
+    approvers: tuple[RequiredApprovals, ...] = ()
 
 
 Decision = Allow | NeedApproval | Deny

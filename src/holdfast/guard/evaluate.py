@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct, structs
 
-from holdfast.config.guard import ANY, Effect
+from holdfast.config.guard import ANY, Effect, RequiredApprovals
 from holdfast.guard import change_rules, deletion_rules, freeze_rules
 from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.plan_context import PlanContext, RuleInput
@@ -48,7 +48,7 @@ RULES: tuple[tuple[Rule, tuple[int, ...]], ...] = (
     (deletion_rules.moved_out, (16,)),
 )
 """Each rule with the numbers of its codes, the most severe first: reasons are listed in this order."""
-RULES_VERSION = 7
+RULES_VERSION = 8
 """Increase it with every change of what a rule decides: it is part of the digest of every plan."""
 
 _CODES = (f"HF-GUARD-{number}" for _, numbers in RULES for number in numbers)
@@ -60,7 +60,9 @@ def evaluate_plan(plan: Plan, policy: Policy, context: PlanContext) -> Decision:
     """The decision on the plan of one stack. The budget of the whole change is in `evaluate_change`."""
     rule_input = RuleInput.of(plan, policy, context)
     reasons = (reason for rule, _ in RULES for reason in rule(rule_input))
-    return decision_from_reasons(reasons, approvals=policy.approvals, verified=policy.verified)
+    return decision_from_reasons(
+        reasons, approvals=policy.approvals, verified=policy.verified, approvers=policy.approvers
+    )
 
 
 def policy_version(policy: Policy) -> str:
@@ -70,17 +72,21 @@ def policy_version(policy: Policy) -> str:
 
 
 def decision_from_reasons(
-    reasons: Iterable[Reason], *, approvals: int = 0, verified: bool = False
+    reasons: Iterable[Reason],
+    *,
+    approvals: int = 0,
+    verified: bool = False,
+    approvers: tuple[RequiredApprovals, ...] = (),
 ) -> Decision:
     """The most severe reason decides; allowed ones are dropped."""
     kept = tuple(sorted((reason for reason in reasons if reason.effect is not Effect.ALLOW), key=_severity))
     effects = {reason.effect for reason in kept}
     needed = max(approvals, 1) if Effect.APPROVE in effects else 0
     if Effect.DENY in effects:
-        return Deny(reasons=kept, approvals=needed, verified=verified)
+        return Deny(reasons=kept, approvals=needed, verified=verified, approvers=approvers)
     if needed:
-        return NeedApproval(reasons=kept, approvals=needed, verified=verified)
-    return Allow(reasons=kept, verified=verified)
+        return NeedApproval(reasons=kept, approvals=needed, verified=verified, approvers=approvers)
+    return Allow(reasons=kept, verified=verified, approvers=approvers)
 
 
 def _severity(reason: Reason) -> tuple[int, int]:
@@ -98,6 +104,7 @@ def unite(decisions: Sequence[Decision]) -> Decision:
         strictest.values(),
         approvals=max(map(_approvals, decisions)),
         verified=any(decision.verified for decision in decisions),
+        approvers=tuple(dict.fromkeys(each for decision in decisions for each in decision.approvers)),
     )
 
 
@@ -106,14 +113,15 @@ def with_reasons(decision: Decision, more: Iterable[Reason]) -> Decision:
     return _decide_again(decision, (*decision.reasons, *more))
 
 
-def with_override(decision: Decision) -> Decision:
+def with_override(decision: Decision, *, break_glass: bool = False) -> Decision:
     """What remains once a person overrode the denial of this plan: required approvals, and warnings.
 
-    An unsupported plan cannot be overridden: it is unknown what it does.
+    `break_glass`: no approvals either. An unsupported plan cannot be overridden: it is unknown what it does.
     """
+    liftable = {Effect.DENY, Effect.APPROVE} if break_glass else {Effect.DENY}
     lifted = (
         structs.replace(reason, effect=Effect.WARN)
-        if reason.effect is Effect.DENY and reason.code != NOT_UNDERSTOOD
+        if reason.effect in liftable and reason.code != NOT_UNDERSTOOD
         else reason
         for reason in decision.reasons
     )
@@ -121,7 +129,12 @@ def with_override(decision: Decision) -> Decision:
 
 
 def _decide_again(decision: Decision, reasons: Iterable[Reason]) -> Decision:
-    return decision_from_reasons(reasons, approvals=_approvals(decision), verified=decision.verified)
+    return decision_from_reasons(
+        reasons,
+        approvals=_approvals(decision),
+        verified=decision.verified,
+        approvers=decision.approvers,
+    )
 
 
 def _approvals(decision: Decision) -> int:
@@ -189,8 +202,9 @@ def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: st
         message = f"rejected by {rejection.shown}: {rejection.reason}"
         reason = Reason(code=REJECTED, message=message, rule="rejection", effect=Effect.DENY)
         return Deny(reasons=(reason, *decision.reasons))
-    if any(approval.kind is ApprovalKind.OVERRIDE for approval in given):
-        decision = with_override(decision)
+    overrides = [approval for approval in given if approval.kind is ApprovalKind.OVERRIDE]
+    if overrides:
+        decision = with_override(decision, break_glass=any(each.break_glass for each in overrides))
     match decision:
         case NeedApproval() if not missing_approvals(decision, given, now=now):
             return _with_approvers(decision, given)
@@ -200,16 +214,28 @@ def with_approvals(decision: Decision, approvals: Iterable[Approval], *, now: st
 
 def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now: str) -> int:
     """0 if none is needed, or if more than approvals is missing."""
+    missing = missing_by_rule(decision, tuple(approvals), now=now)
+    return max((number for number, _ in missing), default=0)
+
+
+def missing_by_rule(
+    decision: Decision, approvals: Sequence[Approval], *, now: str
+) -> tuple[tuple[int, RequiredApprovals], ...]:
+    """How many approvals each rule still needs. One approval may count for several rules."""
     if not isinstance(decision, NeedApproval):
-        return 0
-    approvers = {
-        approval.by
-        for approval in approvals
-        if approval.kind is ApprovalKind.APPROVAL
-        and approval.in_force(now)
-        and (approval.verified or not decision.verified)
-    }
-    return max(0, decision.approvals - len(approvers))
+        return ()
+    given = [each for each in approvals if each.kind is ApprovalKind.APPROVAL and each.in_force(now)]
+    rules = (RequiredApprovals(count=decision.approvals, verified=decision.verified), *decision.approvers)
+    numbers = (rule.count - len({each.by for each in given if _counts(each, rule)}) for rule in rules)
+    return tuple((number, rule) for number, rule in zip(numbers, rules, strict=True) if number > 0)
+
+
+def _counts(approval: Approval, rule: RequiredApprovals) -> bool:
+    return (
+        (approval.verified or not (rule.verified or rule.limited))
+        and rule.role in {None, approval.role}
+        and (rule.group is None or rule.group in approval.groups)
+    )
 
 
 def _with_approvers(decision: NeedApproval, given: tuple[Approval, ...]) -> Decision:

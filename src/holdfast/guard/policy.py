@@ -10,7 +10,17 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.config.guard import ANY, NONE, Budget, Effect, Freeze, GuardRules, GuardSettings, strictest
+from holdfast.config.guard import (
+    ANY,
+    NONE,
+    Budget,
+    Effect,
+    Freeze,
+    GuardRules,
+    GuardSettings,
+    RequiredApprovals,
+    strictest,
+)
 
 _T = TypeVar("_T")
 
@@ -46,6 +56,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     approvals: int = 0
     verified: bool = False
     """Only approvals by verified identities count."""
+    approvers: tuple[RequiredApprovals, ...] = ()
+    """Of the approvals, those that people with a role or of a group must give."""
     freeze: tuple[Freeze, ...] = ()
 
 
@@ -71,7 +83,8 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
     built_in = IN_PRODUCTION if production else ELSEWHERE
     general = settings.rules
     own = (settings.environments.get(environment) if environment is not None else None) or GuardRules()
-    approvals = own.approvals or general.approvals
+    approvals = own.approvals or general.approvals or ()
+    required = (approvals,) if isinstance(approvals, RequiredApprovals) else approvals
 
     def effect(name: str) -> Effect:
         own_effect: Effect | None = getattr(own, name)
@@ -94,8 +107,9 @@ def policy_for(settings: GuardSettings, *, environment: str | None, production: 
         except_types=own.except_types,
         tags=_union(general.tags, own.tags),
         max_changes=own.max_changes if own.max_changes is not None else general.max_changes,
-        approvals=approvals.count if approvals is not None else built_in.approvals,
-        verified=approvals is not None and approvals.verified,
+        approvals=max((each.count for each in required), default=built_in.approvals),
+        verified=any(each.verified or each.limited for each in required),
+        approvers=tuple(each for each in required if each.limited and each.count),
         freeze=_union(general.freeze, own.freeze),
         **{name: effect(name) for name in _EFFECTS},
     )

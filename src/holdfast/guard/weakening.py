@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from holdfast.config.guard import Budget, Effect, GuardRules, strictest
+from holdfast.config.guard import Budget, Effect, GuardRules, RequiredApprovals, strictest
 from holdfast.guard.policy import Policy
 from holdfast.store.applied import AppliedAs
 
@@ -28,6 +28,16 @@ def weaker_settings(before: Policy, after: Policy) -> Iterator[Weakening]:
             yield Weakening(field, f"{declared.path} {change}")
     if before.verified and not after.verified:
         yield Weakening("approvals", "approvals verified → unverified")
+    yield from (
+        Weakening("approvals", f"approvals without {rule.text(rule.count)}")
+        for rule in before.approvers
+        if not any(_covers(other, rule) for other in after.approvers)
+    )
+
+
+def _covers(rule: RequiredApprovals, other: RequiredApprovals) -> bool:
+    """Whether the rule asks for as much as the other, of the same people."""
+    return (rule.role, rule.group) == (other.role, other.group) and rule.count >= other.count
 
 
 def _weaker(field: str, before: object, after: object) -> Iterator[str]:
@@ -82,6 +92,7 @@ def _lowered(then: AppliedAs, now: AppliedAs) -> Iterator[str]:
         yield f"approvals {then.approvals} → {now.approvals}"
     if then.verified and not now.verified:
         yield "approvals verified → unverified"
+    yield from (f"approvals without {text}" for text in then.approvers if text not in now.approvers)
     for name in ("addresses", "types", "tags"):
         kept = getattr(now, name)
         yield from (

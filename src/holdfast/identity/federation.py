@@ -47,12 +47,22 @@ class FederationRule(Struct, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     stacks: tuple[str, ...] = ("*",)
     states: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ()
+    groups_claim: str | None = None
+    """A claim that lists more of them."""
     lifetime: float = 3600.0
 
     def matches(self, claims: Mapping[str, object]) -> bool:
         return bool(self.claims) and all(
             _matches(name, pattern, claims.get(name)) for name, pattern in self.claims.items()
         )
+
+    def groups_of(self, claims: Mapping[str, object]) -> tuple[str, ...]:
+        """Those of the rule, and those that the issuer says: a text, or a list of texts."""
+        said = claims.get(self.groups_claim) if self.groups_claim is not None else None
+        named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+        valid = (name for name in named if isinstance(name, str) and name and name.isprintable())
+        return tuple(dict.fromkeys((*self.groups, *valid)))
 
 
 class Federated(Struct, frozen=True, kw_only=True):
@@ -119,6 +129,7 @@ class Federation:
             stacks=rule.stacks,
             states=rule.states,
             claims={name: value for name, value in claims.items() if isinstance(value, str)},
+            groups=rule.groups_of(claims),
         )
         return Federated(
             principal=principal,

@@ -33,6 +33,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     """States that a run may read beside its own."""
     claims: Mapping[str, str] = field(default_factory=dict)
     """What the issuer of a CI token, or a signed webhook, says."""
+    groups: tuple[str, ...] = ()
+    """Rules about approvals name them; they permit nothing by themselves."""
 
     @property
     def subject(self) -> str:

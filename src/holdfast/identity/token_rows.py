@@ -20,7 +20,7 @@ _USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 """The last use is a hint for people, and not worth a write with every request."""
 _NAMES: Final = (
     "id", "tenant", "name", "kind", "role", "stacks", "states", "reads", "claims", "created", "created_by",
-    "expires", "last_used", "revoked",
+    "expires", "last_used", "revoked", "groups",
 )  # fmt: skip
 _COLUMNS: Final = ", ".join(_NAMES)
 _REVOKE: Final = """
@@ -60,6 +60,7 @@ class TokenInfo(Struct, frozen=True, kw_only=True):
     expires: datetime | None
     last_used: datetime | None
     revoked: datetime | None
+    groups: tuple[str, ...] = ()
 
     def active(self, now: datetime) -> bool:
         return self.revoked is None and (self.expires is None or now < self.expires)
@@ -112,7 +113,8 @@ class TokenRows:
         with self._database.transaction(single=True) as connection:
             row = connection.execute(
                 "insert into tokens (id, tenant, digest, name, kind, role, stacks, states, reads, claims,"  # noqa: S608 - our own column names
-                " created_by, parent, expires) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
+                " groups, created_by, parent, expires)"
+                " values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
                 " least(%s::timestamptz, (select expires from tokens where id = %s)))"
                 f" on conflict (id) do update set digest = excluded.digest returning {_COLUMNS}",
                 (
@@ -126,6 +128,7 @@ class TokenRows:
                     list(principal.states),
                     list(principal.reads),
                     _json(dict(principal.claims)),
+                    list(principal.groups),
                     created_by,
                     parent.id if parent is not None else None,
                     expires,
@@ -292,7 +295,8 @@ def _json(document: dict[str, str]) -> object:
 
 
 def _info(row: tuple[Any, ...]) -> TokenInfo:
-    id_, tenant, name, kind, role, stacks, states, _, _, created, created_by, expires, used, revoked = row
+    id_, tenant, name, kind, role, stacks, states, _, _, *others = row
+    created, created_by, expires, used, revoked, groups = others
     return TokenInfo(
         id=id_,
         tenant=tenant,
@@ -306,6 +310,7 @@ def _info(row: tuple[Any, ...]) -> TokenInfo:
         expires=expires,
         last_used=used,
         revoked=revoked,
+        groups=tuple(groups),
     )
 
 
@@ -321,4 +326,5 @@ def _principal(row: tuple[Any, ...]) -> Principal:
         states=tuple(states),
         reads=tuple(reads),
         claims=claims,
+        groups=tuple(row[-1]),
     )

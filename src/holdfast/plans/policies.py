@@ -115,6 +115,7 @@ def applied_as(config: Config, stack: Stack) -> AppliedAs:
         owner=stack.target.owner.value if stack.target is not None else None,
         approvals=policy.approvals,
         verified=policy.verified,
+        approvers=tuple(rule.text(rule.count) for rule in policy.approvers),
         addresses=policy.addresses,
         types=policy.types,
         except_types=policy.except_types,

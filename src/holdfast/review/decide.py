@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 
+from holdfast.config.guard import Effect
+from holdfast.guard.change_rules import approvals_text
 from holdfast.guard.decision import NOT_UNDERSTOOD, OTHER_REPOSITORY, Decision, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import (
     REJECTED,
     StackDeletions,
+    decision_from_reasons,
     evaluate_change,
     evaluate_plan,
-    missing_approvals,
+    missing_by_rule,
     stack_deletions,
     unite,
     with_approvals,
@@ -21,10 +24,9 @@ from holdfast.guard.plan_context import PlanContext, StackFinding
 from holdfast.guard.policy import Policy
 from holdfast.kernel.errors import Problem
 from holdfast.kernel.patterns import pattern
-from holdfast.kernel.text import plural
 from holdfast.plans.context import Project
 from holdfast.plans.plan_file import PlanFile
-from holdfast.plans.policies import lowered_rules, policies_of, policy_of
+from holdfast.plans.policies import applied_before, lowered_rules, policies_of, policy_of
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.stacks.reads.outputs import named_outputs
 from holdfast.stacks.stack import Stack
@@ -103,8 +105,34 @@ async def decide(
     for judged, policy in _by_base(project, stack, checks=findings.base is not None):
         base_context = plan_context(project, judged, plan_file, findings.base or findings.own)
         decisions.append(evaluate_plan(plan_file.plan, policy, base_context))
+    if store.approval_rules and (plan_file.plan.has_changes or plan_file.gone):
+        decisions.extend(await asyncio.to_thread(_by_server, project, store, stack, plan_file))
     decision = with_reasons(unite(decisions), more) if more else unite(decisions)
     return with_approvals(decision, approvals, now=clock.now().isoformat())
+
+
+def _by_server(project: Project, store: RunStore, stack: Stack, plan_file: PlanFile) -> tuple[Decision, ...]:
+    """What the server requires, also of a stack that was in another environment before."""
+    applied = applied_before(project, store, stack, plan_file.prior.lineage)
+    environments = {stack.environment, *(before.environment for before in applied)}
+    environments.update(judged.environment for judged, _ in _by_base(project, stack, checks=False))
+    rules = [rule.required for rule in store.approval_rules if rule.covers(stack.name, environments)]
+    return tuple(
+        decision_from_reasons(
+            (
+                Reason(
+                    code="HF-GUARD-14",
+                    message=f"the server requires {rule.text(rule.count)} for {stack.name}",
+                    rule="approvals required by the server",
+                    effect=Effect.APPROVE,
+                ),
+            ),
+            approvals=rule.count,
+            verified=True,
+            approvers=(rule,) if rule.limited else (),
+        )
+        for rule in rules
+    )
 
 
 def _by_base(project: Project, stack: Stack, *, checks: bool) -> Iterator[tuple[Stack, Policy]]:
@@ -180,9 +208,9 @@ def refusal_error(
     code, message = decision.reasons[0].code, f"{stack}: {decision.reasons[0].message}"
     if isinstance(decision, Deny):
         return Problem(code=code, message=message, hint=_override_hint(asked, run, code, digest, saved, out))
-    missing = missing_approvals(decision, approvals, now=clock.now().isoformat())
-    verified = "verified " if decision.verified else ""
-    message += f"; {plural(missing, f'{verified}approval is', f'{verified}approvals are')} missing"
+    missing = missing_by_rule(decision, approvals, now=clock.now().isoformat())
+    text = approvals_text(missing, one="1")
+    message += f"; {text} {'is' if text.startswith('1 ') and ', and' not in text else 'are'} missing"
     hint = _approval_hint(asked, run, saved, out)
     if mocks:
         hint = (

@@ -107,7 +107,7 @@ class ServerRuns:
             yield from page["lines"]
             cursor = page["next"]
 
-    def act(self, id_: str, action: str, **document: str) -> Document:
+    def act(self, id_: str, action: str, **document: object) -> Document:
         """`approve`, `reject` and `override` take a digest; `cancel`, `retry` and `reconcile` do not."""
         return dict(self.client.send("POST", _path(id_, action), document)["run"])
 

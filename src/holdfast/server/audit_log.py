@@ -12,6 +12,7 @@ from holdfast.database.database import Database
 from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
+from holdfast.store.approval_rules import ServerRules, read_rules
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore
 
@@ -42,6 +43,10 @@ class TenantStores:
         if not store.rotating:  # Otherwise the old key would count after it is retired.
             self._stores[tenant] = store
         return store
+
+    def rules(self, tenant: str) -> ServerRules:
+        """As the server that started last wrote them."""
+        return read_rules(self.of(DEFAULT_TENANT).encrypted, _home(tenant))
 
     @contextmanager
     def transaction(self, tenant: str) -> Iterator[RunStore]:

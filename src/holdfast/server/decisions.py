@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final, NamedTuple
+
 from holdfast.audit.actor import Actor
+from holdfast.identity.principal import Principal
 from holdfast.kernel.errors import Refused
 from holdfast.server.exceptions import problem
 from holdfast.server.problems import Denial
+from holdfast.store.approval_rules import ServerRules
 from holdfast.store.approvals import Approval, ApprovalKind, is_author
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
 
+OVERRIDE_LIFETIME: Final = timedelta(hours=24)
 
-def require_decidable(
-    store: RunStore, who: Actor, kind: ApprovalKind, *, digest: str, stack: str, run: str
-) -> None:
+
+class DecidedPlan(NamedTuple):
+    digest: str
+    stack: str
+    run: str
+    """That saved it."""
+
+
+def require_decidable(store: RunStore, who: Actor, kind: ApprovalKind, plan: DecidedPlan) -> None:
     """Raises if the run did not save this plan. A plan is not approved by the person who made it."""
+    digest, stack, run = plan
     author = store.approvals.author(digest)
     if author is None or not store.approvals.is_recorded(digest, stack=stack, run=run):
         raise Refused(
@@ -33,27 +46,39 @@ def require_decidable(
         )
 
 
+def expiry_of(kind: ApprovalKind, rules: ServerRules) -> str | None:
+    """Of a decision that is made now. A rejection never expires."""
+    match kind:
+        case ApprovalKind.REJECTION:
+            return None
+        case ApprovalKind.OVERRIDE:
+            return (clock.now() + OVERRIDE_LIFETIME).isoformat()
+        case ApprovalKind.APPROVAL:
+            return (clock.now() + timedelta(seconds=rules.approval_lifetime)).isoformat()
+
+
 def add_decision(
     store: RunStore,
+    principal: Principal,
     who: Actor,
     kind: ApprovalKind,
+    plan: DecidedPlan,
     *,
-    digest: str,
-    stack: str,
-    run: str,
     reason: str,
     until: str | None,
+    break_glass: bool = False,
 ) -> None:
     """Durable when this returns."""
     store.approvals.add(
         Approval(
             kind=kind,
-            digest=digest,
-            stack=stack,
-            run=run,
+            **plan._asdict(),
             who=who.document(),
             reason=reason,
             at=clock.now().isoformat(),
             until=until,
+            role=principal.role.value,
+            groups=principal.groups,
+            break_glass=break_glass,
         )
     )

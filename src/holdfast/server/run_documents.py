@@ -82,8 +82,11 @@ def run_info(run: Run) -> RunInfo:
 
 def run_document(requests: RunRequests, caller: Caller, run: Run) -> RunDocument:
     result = requests.result(caller, run) if run.phase.has_status else None
-    change = requests.changes.of(run.change) if result is None and run.phase is RunPhase.DONE else None
-    known = result or {"error": change.error if change is not None else None}
+    known = result or {}
+    if run.phase is RunPhase.DONE and (result is None or run.status == "cancelled"):
+        change = requests.changes.of(run.change)
+        error = change.error if change is not None else None
+        known = {**known, "error": error or known.get("error")}
     details = RunDetails(
         **asdict(run_info(run)),
         engine=known.get("engine"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,7 @@ from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import Refused
 from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
-from holdfast.server.decisions import add_decision, require_decidable
+from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
@@ -34,9 +33,7 @@ from holdfast.store.server_runs.rows import (
     RunRows,
 )
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
-from holdfast.system import clock
 
-OVERRIDE_LIFETIME: Final = timedelta(hours=24)
 _PATTERN_SIGNS: Final = "*?[:!"
 """Of a glob or a filter such as `env:prod`: only the code says which stacks it matches."""
 _APPLICABLE: Final = frozenset({"planned", "waiting", "refused"})
@@ -132,23 +129,46 @@ class RunRequests:
         blob = self.store(caller).encrypted.read(result_name(run.id))
         return None if blob is None else msgspec.json.decode(blob.data, type=dict[str, Any])
 
-    def decide(self, caller: Caller, run: Run, kind: ApprovalKind, digest: str, reason: str) -> None:
-        """Of the plan that was shown. The audit log comes first: what cannot be logged does not count."""
+    def decide(
+        self,
+        caller: Caller,
+        run: Run,
+        kind: ApprovalKind,
+        digest: str,
+        reason: str,
+        *,
+        break_glass: bool = False,
+    ) -> None:
+        """Of the plan that was shown. The audit log comes first: what cannot be logged does not count.
+
+        `break_glass`: an admin's override, also of the approvals that are missing.
+        """
+        if break_glass and not caller.principal.may(Permission.ADMINISTER):
+            raise problem(not_permitted(caller.principal, Permission.ADMINISTER))
         if run.phase is not RunPhase.WAITING:
             raise _wrong_phase(run, "does not wait for a decision", f"holdfast runs show {run.id}")
         if run.digest != digest:
             raise other_plan(run)
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
-        plan = {"digest": digest, "stack": run.stack, "run": self.runs.shown_plan(run) or run.id}
-        require_decidable(store, who, kind, **plan)
-        until = None
-        if kind is ApprovalKind.OVERRIDE:
-            until = (clock.now() + OVERRIDE_LIFETIME).isoformat()
+        plan = DecidedPlan(digest, run.stack, self.runs.shown_plan(run) or run.id)
+        require_decidable(store, who, kind, plan)
+        until = expiry_of(kind, self._stores.rules(caller.tenant))
         entry = Entry(
-            what=kind.value, digest=digest, stack=run.stack, run=run.id, reason=reason or None, until=until
+            what=kind.value,
+            digest=digest,
+            stack=run.stack,
+            run=run.id,
+            reason=reason or None,
+            until=until,
+            details={"lifts": "denial and approvals"} if break_glass else {},
         )
         self.audit.record(caller.tenant, caller.principal, entry, address=caller.address)
-        add_decision(store, who, kind, **plan, reason=reason, until=until)
+        add_decision(
+            *(store, caller.principal, who, kind, plan),
+            reason=reason,
+            until=until,
+            break_glass=break_glass,
+        )
         if not self.changes.decide(run.id, digest, rejected=kind is ApprovalKind.REJECTION):
             raise _wrong_phase(run, "was changed at the same moment", f"holdfast runs show {run.id}")
 

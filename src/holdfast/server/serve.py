@@ -20,6 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from holdfast import __version__
 from holdfast.audit.actor import current_actor
+from holdfast.audit.log import Audit
 from holdfast.config.server import ServerSettings
 from holdfast.database.database import Database
 from holdfast.database.migrations import migrate, schema_status
@@ -32,6 +33,7 @@ from holdfast.identity.token_rows import TokenRows
 from holdfast.identity.tokens import NewToken, new_token, read_token
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.keys import KEY_SIZE, Key
+from holdfast.secrets.redact import Redactor
 from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
@@ -45,6 +47,7 @@ from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.server.worker_processes import hold_workers
+from holdfast.store.approval_rules import rules_from_settings, write_rules
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_runs.rows import ChangeRows
@@ -99,12 +102,13 @@ def serve(
             lambda app: _uvicorn_config(app, settings),
             log,
         )
-        rotation = ServerRotation(
-            database=database, key=key, older=older_keys, who=current_actor(environment), log=log
-        )
+        who = current_actor(environment)
+        rotation = ServerRotation(database=database, key=key, older=older_keys, who=who, log=log)
         rotation.begin()
         # Records the id of the key with the first start.
-        RunStore(DatabaseBlobs(database, DEFAULT_TENANT), lambda: key, older_keys=older_keys).id()
+        store = RunStore(DatabaseBlobs(database, DEFAULT_TENANT), lambda: key, older_keys=older_keys)
+        store.id()
+        write_rules(store.encrypted, rules_from_settings(settings))
         token_file = _admin_token(data, TokenRows(database), notice)
         parts = ServerParts(
             database=database,
@@ -125,6 +129,7 @@ def serve(
             log.info("started", version=__version__, url=started.url, listen=address, schema=schema)
             ready(started)
 
+        stores = TenantStores(database, key, older_keys)
         server = _Server(server_config(parts), on_ready=on_ready)
         upkeep = Upkeep(
             rows=StateRows(database, StateCipher([key, *older_keys])),
@@ -132,12 +137,14 @@ def serve(
             backups=settings.backups,
             log=log,
             rotation=rotation,
+            waiting_limit=settings.runs.waiting_limit,
+            audit=lambda tenant: Audit(stores.of(tenant), who, redactor=Redactor()),
         )
         webhooks = WebhookWork(
             rows=WebhookRows(database),
             changes=ChangeRows(database),
             sources=SourceRows(database),
-            stores=TenantStores(database, key, older_keys),
+            stores=stores,
             environment=environment,
             log=log,
         )
@@ -268,6 +275,8 @@ def _rules(settings: ServerSettings) -> tuple[FederationRule, ...]:
             tenant=rule.tenant,
             stacks=stacks,
             states=states,
+            groups=rule.member_of,
+            groups_claim=rule.groups_claim,
             lifetime=rule.lifetime,
         )
         for rule in settings.oidc

@@ -13,13 +13,15 @@ from functools import partial
 
 from msgspec import Struct
 
+from holdfast.audit.entry import Entry
+from holdfast.audit.log import Audit
 from holdfast.config.settings import BackupSettings
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
-from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes
+from holdfast.store.server_runs.retention import end_undecided, remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import VersionPlace
 from holdfast.store.server_states.rows import StateRows
@@ -37,6 +39,10 @@ class Upkeep(Struct, frozen=True, kw_only=True):
     backups: BackupSettings
     log: Log
     rotation: ServerRotation | None = None
+    waiting_limit: float | None = None
+    """Seconds that a plan waits for a decision."""
+    audit: Callable[[str], Audit] | None = None
+    """The audit log of a tenant."""
 
     def run(self) -> dict[str, int]:
         """What was done, by step. A step that fails does not stop the others."""
@@ -45,6 +51,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             "blobs_encrypted_again": self.rotation.finish if self.rotation is not None else lambda: 0,
             "versions_encrypted_again": self._renew,
             "versions_removed": lambda: StateVersions(self.rows).prune_all(self.backups),
+            "runs_without_decision": self._end_undecided,
             "tokens_removed": self.tokens.remove_expired,
             "changes_removed": lambda: remove_old_changes(self.rows.database),
             "uploads_removed": lambda: remove_expired_uploads(self.rows.database),
@@ -63,6 +70,15 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             return 1
 
         return sum(self._try("versions_scanned", partial(scan, place)) for place in versions.unscanned())
+
+    def _end_undecided(self) -> int:
+        if self.waiting_limit is None or self.audit is None:
+            return 0
+        ended = end_undecided(self.rows.database, self.waiting_limit)
+        for run in ended:
+            entry = Entry(what="cancel", stack=run.stack, run=run.id, reason="no decision in time")
+            self.audit(run.tenant).record(entry)
+        return len(ended)
 
     def _renew(self) -> int:
         def report(place: VersionPlace, error: HoldfastError) -> None:

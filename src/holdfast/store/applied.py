@@ -18,6 +18,8 @@ class AppliedAs(Struct, frozen=True, kw_only=True):
     approvals: int = 0
     verified: bool = False
     """Only approvals by verified identities counted."""
+    approvers: tuple[str, ...] = ()
+    """`2 approvals of the group dba`."""
     addresses: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     except_types: tuple[str, ...] = ()

@@ -33,6 +33,11 @@ class Approval(Struct, frozen=True, kw_only=True):
     at: str
     until: str | None = None
     """When it expires; None: with the plan."""
+    role: str = ""
+    groups: tuple[str, ...] = ()
+    """Of the token that the person used: only a server knows them."""
+    break_glass: bool = False
+    """An admin's override that also stands for the approvals that are missing."""
 
     @property
     def by(self) -> str:

@@ -29,6 +29,7 @@ from holdfast.system import clock
 
 if TYPE_CHECKING:
     from holdfast.store.applied import AppliedRecords
+    from holdfast.store.approval_rules import ApprovalRule
     from holdfast.store.approvals import Approvals
     from holdfast.store.changes import ChangeRecords
     from holdfast.store.due_hooks import DueHooks
@@ -150,6 +151,11 @@ class RunStore:
 
     on_server = False
     """Whether a server encrypts, verifies who acts, and writes approvals and the audit log."""
+
+    @property
+    def approval_rules(self) -> tuple[ApprovalRule, ...]:
+        """Of a server."""
+        return ()
 
     def __init__(
         self,

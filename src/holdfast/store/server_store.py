@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.kernel.errors import Refused
 from holdfast.secrets.keys import Key, PublicHalves
+from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import Approval, Approvals
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, unreadable
 from holdfast.store.run_store import RunStore
@@ -102,6 +103,10 @@ class ServerRunStore(RunStore):
 
     def server_actor(self) -> dict[str, object]:
         return dict(self.session["who"])
+
+    @property
+    def approval_rules(self) -> tuple[ApprovalRule, ...]:
+        return msgspec.convert(self.session.get("approval_rules", ()), tuple[ApprovalRule, ...])
 
     @property
     def is_ci(self) -> bool:

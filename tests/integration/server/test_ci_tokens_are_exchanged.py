@@ -32,6 +32,8 @@ def server(database: Database, issuer: MadeIssuer) -> Iterator[MadeServer]:
         audience=AUDIENCE,
         claims={"sub": "repo:acme/infra:*", "repository": "acme/infra"},
         states=("prod/*",),
+        groups=("ci",),
+        groups_claim="groups_direct",
         lifetime=600.0,
     )
     with made_server(
@@ -70,6 +72,19 @@ def test_a_token_is_exchanged_once(server: MadeServer, issuer: MadeIssuer) -> No
     assert (entry["what"], entry["who"]["verified"]) == ("token-exchange", True)
     assert (entry["who"]["name"], entry["who"]["claims"]["actor"]) == (SUBJECT, "ada")
     assert token.rpartition(".")[2] not in str(entry)
+
+
+@pytest.mark.parametrize(
+    ("claim", "groups"),
+    [(["dba", "net", 7, ""], ["ci", "dba", "net"]), ("dba", ["ci", "dba"]), (None, ["ci"]), (5, ["ci"])],
+)
+def test_groups_come_from_the_rule_and_from_a_claim(
+    server: MadeServer, issuer: MadeIssuer, claim: object, groups: list[str]
+) -> None:
+    created = exchange(server, issuer.token(groups_direct=claim, groups=["root"]))
+    assert created.document["groups"] == groups
+    token = created.document["token"]
+    assert server.send("GET", "/api/v1/tokens/current", token=token).document["groups"] == groups
 
 
 _NOW = clock.now().timestamp()

@@ -8,20 +8,32 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 import pytest
 from runs_made import made_worker
 from server_made import MadeServer, made_server
 
+from holdfast.audit.actor import current_actor
+from holdfast.audit.log import Audit
+from holdfast.config.settings import BackupSettings
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
+from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.server.upkeep import Upkeep
+from holdfast.store.approval_rules import ServerRules, write_rules
+from holdfast.store.approvals import ApprovalKind
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import RunLog, read_options, result_name, upload_name
 from holdfast.store.server_runs.phases import RunPhase
 from holdfast.store.server_runs.rows import Change, ChangeRows, RunRows
+from holdfast.store.server_states.cipher import StateCipher
+from holdfast.store.server_states.rows import StateRows
+from holdfast.system import clock
+from holdfast.system.environment import read as read_environment
 
 RUNS, CHANGES, UPLOADS = "/api/v1/runs", "/api/v1/changes", "/api/v1/uploads"
 REPOSITORIES = "/api/v1/repositories"
@@ -241,6 +253,75 @@ def test_the_plans_that_were_shown_are_applied(server: MadeServer, ada: str) -> 
     assert apply(DIGEST, applied.id, f"{CHANGES}/{new.id}/apply") == (409, "HF-RUN-36")
     planner = server.token(Role.PLANNER, name="pia")
     assert server.send("POST", address, {"plans": {run["id"]: DIGEST}}, token=planner).status == 403
+
+
+def test_an_approval_says_with_which_role_and_groups_and_expires(server: MadeServer, ada: str) -> None:
+    """What rules of the server and of a repository ask for."""
+    write_rules(store_of(server).encrypted, ServerRules(approval_lifetime=7200.0))
+    dan = server.token(Role.APPROVER, name="dan", groups=("dba", "net"))
+    claiming, _ = made_worker(server.database)
+    run = submit(server, ada)["run"]
+    to_waiting(server, claiming)
+    decision = {"digest": DIGEST, "reason": "fine"}
+    assert server.send("POST", f"{RUNS}/{run['id']}/approve", decision, token=dan).status == 200
+    (given,) = store_of(server).approvals.of(DIGEST)
+    assert (given.role, given.groups, given.verified) == ("approver", ("dba", "net"), True)
+    lasts = datetime.fromisoformat(str(given.until)) - datetime.fromisoformat(given.at)
+    assert abs(lasts.total_seconds() - 7200) < 60
+    assert not given.in_force((clock.now() + timedelta(hours=3)).isoformat())
+
+
+def test_only_an_admin_breaks_the_glass_and_says_why(server: MadeServer, bob: str) -> None:
+    """It stands for the approvals that are missing, also of their own plan, and is in the audit log."""
+    root = server.token(Role.ADMIN, name="root2")
+    claiming, _ = made_worker(server.database)
+    run = submit(server, root)["run"]
+    to_waiting(server, claiming)
+    address, glass = f"{RUNS}/{run['id']}/override", {"digest": DIGEST, "break_glass": True}
+    assert server.send("POST", f"{RUNS}/{run['id']}/approve", {"digest": DIGEST}, token=root).status == 403
+    assert server.send("POST", address, {**glass, "reason": "fire"}, token=bob).status == 403
+    assert server.send("POST", address, glass, token=root).status == 422  # Without a reason.
+    assert store_of(server).approvals.of(DIGEST) == ()
+    assert server.send("POST", address, {**glass, "reason": "fire"}, token=root).status == 200
+    (given,) = store_of(server).approvals.of(DIGEST)
+    assert (given.kind, given.break_glass, given.reason) == (ApprovalKind.OVERRIDE, True, "fire")
+    entries = server.send("GET", "/api/v1/audit").document["entries"]
+    entry = next(entry for entry in entries if entry["what"] == "override")
+    assert (entry["break_glass"], entry["reason"]) == (True, "fire")
+    assert entry["details"] == {"lifts": "denial and approvals"}
+
+
+def test_a_plan_does_not_wait_for_ever(server: MadeServer, ada: str, bob: str) -> None:
+    """Its run is cancelled, says why, and can be repeated. One that waits for less time stays."""
+    claiming, _ = made_worker(server.database)
+    old, new = submit(server, ada)["run"], submit(server, ada, "other")["run"]
+    to_waiting(server, claiming)
+    to_waiting(server, claiming, OTHER_DIGEST)
+    with server.database.transaction() as connection:
+        connection.execute("update runs set since = now() - interval '8 days' where id = %s", (old["id"],))
+    store = store_of(server)
+    upkeep = Upkeep(
+        rows=StateRows(server.database, StateCipher([server.parts.key])),
+        tokens=server.tokens,
+        backups=BackupSettings(),
+        log=server.log,
+        waiting_limit=7 * 86400.0,
+        audit=lambda _: Audit(store, current_actor(read_environment()), redactor=Redactor()),
+    )
+    assert upkeep.run() == {"runs_without_decision": 1}
+    shown = server.send("GET", f"{RUNS}/{old['id']}", token=ada).document
+    assert (shown["phase"], shown["status"]) == ("done", "cancelled")
+    assert (shown["run"]["error"]["code"], "within 7d" in shown["run"]["error"]["message"]) == (
+        "HF-RUN-37",
+        True,
+    )
+    decision = {"digest": DIGEST, "reason": "late"}
+    assert server.send("POST", f"{RUNS}/{old['id']}/approve", decision, token=bob).status == 409
+    assert server.send("GET", f"{RUNS}/{new['id']}", token=ada).document["phase"] == "waiting"
+    (entry,) = server.send("GET", "/api/v1/audit").document["entries"]
+    assert (entry["what"], entry["run"], entry["reason"]) == ("cancel", old["id"], "no decision in time")
+    assert server.send("POST", f"{RUNS}/{old['id']}/retry", {}, token=ada).status == 202
+    assert upkeep.run() == {}
 
 
 def test_a_plan_is_rejected_or_overridden(server: MadeServer, ada: str, bob: str) -> None:

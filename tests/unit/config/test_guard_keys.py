@@ -12,6 +12,7 @@ import yaml
 import config_documents as documents
 from holdfast.config.guard import ANY, Budget, Effect, Freeze, GuardRules, GuardSettings, RequiredApprovals
 from holdfast.config.read import parse
+from holdfast.guard.policy import policy_for
 from holdfast.kernel.errors import ConfigError
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(documents.schema()))
@@ -62,7 +63,7 @@ def test_the_whole_key_is_believed_as_written() -> None:
         destroy=Effect.APPROVE,
         target=Effect.WARN,
         max_changes=100,
-        approvals=RequiredApprovals(count=1),
+        approvals=(RequiredApprovals(count=1),),
         freeze=(
             Freeze(
                 start=4 * 1440 + 960,
@@ -167,3 +168,19 @@ def test_an_editor_accepts_what_the_reader_accepts() -> None:
     read(yaml.safe_dump(document))
     for wrong in ({"deletions": {"per_stack": "5 %"}}, {"target": "no"}, {"freeze": [{"from": "sat"}]}):
         assert not VALIDATOR.is_valid({"version": 1, "guard": wrong})
+
+
+def test_approvals_are_a_number_a_mapping_or_a_list() -> None:
+    """Of a list all must be met: the policy has the largest number, and who must be among them."""
+    two, dba = RequiredApprovals(count=2), RequiredApprovals(count=1, group="dba")
+    for text, expected in (
+        ("2", (two,)),
+        ("{ count: 2 }", two),
+        ("[2, { count: 1, group: dba }]", (two, dba)),
+        ("{ count: 1, role: approver }", RequiredApprovals(count=1, role="approver")),
+    ):
+        assert read(f"version: 1\nguard:\n  approvals: {text}\n").rules.approvals == expected
+    policy = policy_for(
+        GuardSettings(rules=GuardRules(approvals=(two, dba))), environment="dev", production=False
+    )
+    assert (policy.approvals, policy.verified, policy.approvers) == (2, True, (dba,))

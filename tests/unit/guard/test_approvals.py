@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from holdfast.config.guard import Effect
+from holdfast.config.guard import Effect, RequiredApprovals
 from holdfast.guard.decision import (
     NOT_UNDERSTOOD,
     Allow,
@@ -18,6 +18,8 @@ from holdfast.guard.evaluate import (
     REJECTED,
     decision_from_reasons,
     missing_approvals,
+    missing_by_rule,
+    unite,
     with_approvals,
     with_reasons,
 )
@@ -141,3 +143,63 @@ def test_a_rejection_ends_it_whatever_else_is_said(decision: Decision) -> None:
         assert left.reasons[1:] == decision.reasons
         more = with_reasons(left, [reason("HF-GUARD-5", Effect.DENY)])
         assert more.reasons[0].code == REJECTED
+
+
+DBA = RequiredApprovals(count=1, group="dba")
+
+
+def of(by: str, role: str = "approver", *groups: str) -> Approval:
+    return structs.replace(word("approve", by, verified=True), role=role, groups=groups)
+
+
+def needs(*rules: RequiredApprovals, approvals: int = 1) -> Decision:
+    return decision_from_reasons(WAITING.reasons, approvals=approvals, verified=True, approvers=rules)
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "missing"),
+    [
+        (DBA, [of("ada")], 1),
+        (DBA, [of("ada", "approver", "net", "dba")], 0),
+        (RequiredApprovals(count=2, group="dba"), [of("ada", "approver", "dba"), of("bob")], 1),
+        (RequiredApprovals(count=2, group="dba"), [of("ada", "approver", "dba")] * 2, 1),
+        (RequiredApprovals(count=1, role="approver"), [of("ada", "admin", "dba")], 1),
+        (RequiredApprovals(count=1, role="approver"), [of("ada")], 0),
+        (RequiredApprovals(count=1, role="approver", group="dba"), [of("ada"), of("b", "admin", "dba")], 1),
+        (RequiredApprovals(count=1, role="approver", group="dba"), [of("ada", "approver", "dba")], 0),
+    ],
+)
+def test_only_approvals_of_the_right_people_count(
+    rule: RequiredApprovals, given: list[Approval], missing: int
+) -> None:
+    """A group or a role, each person once. Who says so themselves, without a server, does not count."""
+    decision = needs(rule)
+    assert missing_approvals(decision, given, now=NOW) == missing
+    assert isinstance(with_approvals(decision, given, now=NOW), NeedApproval if missing else Allow)
+    unverified = [structs.replace(each, who={**each.who, "verified": False}) for each in given]
+    expired = [structs.replace(each, until=NOW) for each in given]
+    for others in (unverified, expired):
+        assert missing_approvals(decision, others, now=NOW) == rule.count
+
+
+def test_one_approval_counts_for_several_rules_and_all_must_be_met() -> None:
+    """Also those that another policy adds: the stricter of both."""
+    decision = unite([needs(approvals=2), needs(DBA)])
+    dba, other = of("ada", "approver", "dba"), of("bob")
+    assert isinstance(with_approvals(decision, [dba, other], now=NOW), Allow)
+    assert missing_by_rule(decision, [other, of("eve")], now=NOW) == ((1, DBA),)
+    assert missing_approvals(decision, [dba], now=NOW) == 1
+    later = with_reasons(needs(DBA), [reason("HF-GUARD-12", Effect.APPROVE)])
+    assert missing_approvals(later, [other], now=NOW) == 1
+
+
+def test_break_glass_lifts_the_approvals_too_while_it_lasts() -> None:
+    """But no rejection, and nothing that is not understood."""
+    glass = structs.replace(word("override", verified=True), break_glass=True)
+    for decision in (BOTH, WAITING, needs(DBA, approvals=2)):
+        assert isinstance(with_approvals(decision, [glass], now=NOW), Allow)
+        expired = structs.replace(glass, until=NOW)
+        assert with_approvals(decision, [expired], now=NOW) == decision
+        assert isinstance(with_approvals(decision, [glass, word("reject")], now=NOW), Deny)
+    unknown = decision_from_reasons([reason(NOT_UNDERSTOOD, Effect.DENY)])
+    assert with_approvals(unknown, [glass], now=NOW) == unknown

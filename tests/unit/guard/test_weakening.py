@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdfast.config.guard import ANY, Budget, Effect, Freeze
+from holdfast.config.guard import ANY, Budget, Effect, Freeze, RequiredApprovals
 from holdfast.guard.decision import Allow, Deny, NeedApproval, Reason
 from holdfast.guard.evaluate import unite
 from holdfast.guard.policy import Policy
@@ -76,3 +76,17 @@ def test_of_two_decisions_the_stricter_one_counts() -> None:
     assert unite([NeedApproval(reasons=(asked,), approvals=2), verified]) == NeedApproval(
         reasons=(asked,), approvals=2, verified=True
     )
+
+
+def test_fewer_of_the_right_people_are_weaker() -> None:
+    """Another group is another rule."""
+    dba, two = RequiredApprovals(count=1, group="dba"), RequiredApprovals(count=2, group="dba")
+    before = Policy(approvals=1, verified=True, approvers=(dba,))
+
+    def weaker(*after: RequiredApprovals) -> list[str]:
+        policy = Policy(approvals=1, verified=True, approvers=after)
+        return [change.text for change in weaker_settings(before, policy)]
+
+    assert weaker(dba) == weaker(two) == []
+    assert weaker() == ["approvals without an approval of the group dba"]
+    assert weaker(RequiredApprovals(count=1, group="net")) == weaker()

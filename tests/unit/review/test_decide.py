@@ -25,6 +25,8 @@ from holdfast.plans.plan_file import PlanFile
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.review import decide
 from holdfast.review.plan_checks import PlanFindings
+from holdfast.store.applied import AppliedAs
+from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
@@ -155,6 +157,28 @@ def test_an_override_counts_for_its_digest_until_its_end(opened: ChangeContext) 
     assert isinstance(decided(opened, LOST, saved=True), Deny)
     say(opened, ApprovalKind.OVERRIDE, hours=1)
     assert isinstance(decided(opened, LOST, saved=True), Allow)
+
+
+def test_what_the_server_requires_is_added(opened: ChangeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the repository says, for a plan with changes, also of a stack that was elsewhere before."""
+    rules = (ApprovalRule(environments=("live",), group="dba"), ApprovalRule(stacks=("other",), count=3))
+    monkeypatch.setattr(type(opened.store), "approval_rules", rules)
+    elsewhere = structs.replace(NET, environment="dev", production=False)
+
+    def needed() -> Any:
+        checks = cast("Any", Checks())
+        return asyncio.run(decide.decide(opened.project, opened.store, checks, elsewhere, ready(CREATED)))
+
+    assert needed() == Allow()
+    before = AppliedAs(environment="live", production=False, owner=None)
+    opened.store.applied.record("net", None, "", before)
+    decision = needed()
+    assert isinstance(decision, NeedApproval)
+    assert (decision.approvals, decision.verified) == (1, True)
+    assert decision.approvers == (rules[0].required,)
+    assert decision.reasons[0].message == "the server requires an approval of the group dba for net"
+    error = decide.refusal_error("net", decision, (), run="r", digest=DIGEST, saved=None, asked="net")
+    assert error.message.endswith("; 1 approval of the group dba is missing")
 
 
 def test_a_rejected_plan_stays_so_when_nothing_else_speaks_against_it(opened: ChangeContext) -> None:

@@ -168,15 +168,23 @@ def reject(
     return _decide(invocation, run, bundle, "reject", reason, server)
 
 
-def override(invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None) -> Exit:
+def override(
+    invocation: Invocation,
+    run: OneRun,
+    reason: Reason = None,
+    break_glass: Annotated[
+        bool,
+        Option("--break-glass", help="Also apply it without the approvals that are missing; admins only."),
+    ] = False,
+    server: Server = None,
+) -> Exit:
     """On a server: override the guard's denial of a plan, for a day."""
     from holdfast.cli.server.connection import open_current_server
     from holdfast.cli.server.runs import run_decide
 
-    on_server = open_current_server(invocation, server)
-    return run_decide(
-        invocation, on_server, on_server.show(on_server.find(run)), "override", _why("override", reason)
-    )
+    on_server, why = open_current_server(invocation, server), _why("override", reason)
+    shown = on_server.show(on_server.find(run))
+    return run_decide(invocation, on_server, shown, "override", why, break_glass=break_glass)
 
 
 def cancel(invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None) -> Exit:

@@ -36,6 +36,10 @@ def create(
         list[str] | None,
         Option("--state", metavar="PATTERN", help="Only these states. Can be repeated. Default: as --stack."),
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        Option("--group", metavar="NAME", help="A group that rules about approvals name. Can be repeated."),
+    ] = None,
     expires: Annotated[
         str | None,
         Option("--expires", metavar="WHEN", help="A duration such as 90d, or a time. Default: never."),
@@ -49,7 +53,8 @@ def create(
             hint=f"Write days, for example --expires {expires}d.",
         )
     wanted = {
-        "role": role, "name": name, "tenant": tenant, "stacks": stack, "states": state, "expires": expires,
+        "role": role, "name": name, "tenant": tenant, "stacks": stack, "states": state, "groups": group,
+        "expires": expires,
     }  # fmt: skip
     given = {key: value for key, value in wanted.items() if value}
     created = _client(invocation).send("POST", _PATH, given)
@@ -107,6 +112,8 @@ def _line(token: dict[str, Any]) -> str:
 
     parts = [f"{token['role']} in {'all tenants' if token['tenant'] == '*' else token['tenant']}"]
     parts += [f"{key} {' '.join(token[key])}" for key in ("stacks", "states") if token[key] != ["*"]]
+    if token.get("groups"):
+        parts.append(f"groups {' '.join(token['groups'])}")
     if token["expires"]:
         is_over = clock.seconds_since(token["expires"]) >= 0
         parts.append(f"{'expired' if is_over else 'until'} {moment(token['expires'])}")

@@ -54,11 +54,18 @@ def run_log(invocation: Invocation, server: ServerRuns, wanted: str, *, follow: 
 
 
 def run_decide(
-    invocation: Invocation, server: ServerRuns, run: Mapping[str, Any], action: str, why: str
+    invocation: Invocation,
+    server: ServerRuns,
+    run: Mapping[str, Any],
+    action: str,
+    why: str,
+    *,
+    break_glass: bool = False,
 ) -> Exit:
     """About the plan that the run has now; another one is refused by the server."""
     digest = require_digest(run, action)
-    now = server.act(run["id"], action, digest=digest, reason=why)
+    more = {"break_glass": True} if break_glass else {}
+    now = server.act(run["id"], action, digest=digest, reason=why, **more)
     changes = {name: number for name, number in (run["changes"] or {}).items() if number}
     given = {
         "run": run["id"],

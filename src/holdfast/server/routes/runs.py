@@ -92,6 +92,11 @@ class Decision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
+class Override(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    break_glass: bool = False
+    """Also of the approvals that are missing; only by an admin."""
+
+
 class ShownPlans(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     plans: Annotated[dict[Text, Digest], Meta(min_length=1, max_length=1000)]
     """By the id of their run: the digest of the plan that was shown."""
@@ -207,12 +212,13 @@ def reject_run(
 
 @post("/api/v1/runs/{run_id:str}/override", opt=_APPROVE, status_code=HTTPStatus.OK, sync_to_thread=True)
 def override_run(
-    request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[Decision]
+    request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[Override]
 ) -> RunDocument:
     """Of the guard's denial, for a day."""
     if not data.reason.strip():
         raise invalid_field("/reason", "an override needs a reason")
-    return _decide(_caller(request, principal), requests, run_id, ApprovalKind.OVERRIDE, data)
+    caller = _caller(request, principal)
+    return _decide(caller, requests, run_id, ApprovalKind.OVERRIDE, data, break_glass=data.break_glass)
 
 
 @post("/api/v1/runs/{run_id:str}/cancel", opt=_PLAN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
@@ -317,9 +323,16 @@ def _source(requests: RunRequests, caller: Caller, source: CodeSource) -> str:
 
 
 def _decide(
-    caller: Caller, requests: RunRequests, run_id: str, kind: ApprovalKind, data: Decision
+    caller: Caller,
+    requests: RunRequests,
+    run_id: str,
+    kind: ApprovalKind,
+    data: Decision,
+    *,
+    break_glass: bool = False,
 ) -> RunDocument:
-    requests.decide(caller, requests.run(caller, run_id), kind, data.digest, data.reason)
+    run = requests.run(caller, run_id)
+    requests.decide(caller, run, kind, data.digest, data.reason, break_glass=break_glass)
     return run_document(requests, caller, requests.run(caller, run_id))
 
 

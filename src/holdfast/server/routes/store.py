@@ -24,13 +24,14 @@ from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
 from holdfast.server.audit_log import TenantStores, actor_of
 from holdfast.server.claims import no_claim
-from holdfast.server.decisions import add_decision, require_decidable
+from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
 from holdfast.server.routes.store_audit import append_audit
 from holdfast.server.routes.store_blobs import blobs_router
 from holdfast.server.store_access import StoreAccess
+from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import ApprovalKind, is_same_person
 from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD
 from holdfast.store.server_states.changes import StateKey
@@ -65,6 +66,8 @@ class Session(Struct, frozen=True, kw_only=True):
     can_apply: bool
     can_read_states: bool
     who: dict[str, Any]
+    approval_rules: tuple[ApprovalRule, ...] = ()
+    """Those of the tenant: a client applies nothing that does not meet them."""
 
 
 class NewGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,6 +141,7 @@ def session(request: AnyRequest, principal: Who, stores: Stores) -> Session:
         can_apply=principal.may(Permission.RUN),
         can_read_states=principal.may(Permission.READ_STATE),
         who=actor_of(principal, address_of(request.scope)).document(),
+        approval_rules=stores.rules(principal.tenant).approvals,
     )
 
 
@@ -204,9 +208,10 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
     """Of the verified caller, now. A plan is not approved by the person who made it."""
     who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
-    plan = {"digest": data.digest, "stack": data.stack, "run": data.run}
-    require_decidable(store, who, data.kind, **plan)
-    add_decision(store, who, data.kind, **plan, reason=data.reason, until=data.until)
+    plan = DecidedPlan(data.digest, data.stack, data.run)
+    require_decidable(store, who, data.kind, plan)
+    until = expiry_of(data.kind, stores.rules(principal.tenant))
+    add_decision(store, principal, who, data.kind, plan, reason=data.reason, until=until)
 
 
 @post("/authors", opt={"permission": Permission.PLAN}, sync_to_thread=True)

@@ -51,6 +51,8 @@ class NewToken(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stacks: Patterns | None = None
     states: Patterns | None = None
     """One of both limits stacks and states; without any the token covers all."""
+    groups: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    """That rules about approvals name."""
     expires: Annotated[str, Meta(max_length=40)] | Annotated[int, Meta(ge=1)] | None = None
     """A time (RFC 3339), a duration such as `90d`, or seconds; at the latest when the creator's expires."""
 
@@ -93,6 +95,7 @@ class CurrentToken(Struct, frozen=True, kw_only=True):
     tenant: str
     stacks: tuple[str, ...]
     states: tuple[str, ...]
+    groups: tuple[str, ...] = ()
     expires: datetime | None = None
 
 
@@ -111,6 +114,7 @@ def create_token(
         tenant=data.tenant or principal.home_tenant,
         stacks=stacks,
         states=states,
+        groups=data.groups,
     )
     if not wanted.is_within(principal):
         raise problem(
@@ -280,6 +284,7 @@ def _record(
         "tenant": info.tenant,
         "stacks": " ".join(info.stacks),
         "states": " ".join(info.states),
+        **({"groups": ", ".join(info.groups)} if info.groups else {}),
     }
     entry = Entry(what=what, outcome="done", run=run, details=details, until=_iso(info.expires))
     audit.record(info.tenant, principal, entry, address=address_of(request.scope))

@@ -114,6 +114,7 @@ where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 
 _SET_PHASE: Final = f"""
 with mine as ({_MINE})
 update runs set phase = %(phase)s, status = %(status)s, digest = coalesce(%(digest)s, digest),
+  since = clock_timestamp(),
   started = case when %(phase)s = 'queued' then null else coalesce(started, clock_timestamp()) end,
   ended = case when %(phase)s = 'done' then clock_timestamp() end
 from mine where runs.id = %(run)s and runs.change = mine.id and runs.phase = any(%(before)s)

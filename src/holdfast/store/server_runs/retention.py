@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.config.shapes import duration_text
 from holdfast.store.retention import KEEP_RUNS, MAX_RUN_AGE
 from holdfast.store.server_runs.contents import FOLDER
+from holdfast.store.server_runs.rows import RUN, to_jsonb
 from holdfast.store.server_states.changes import run as execute
 
 if TYPE_CHECKING:
@@ -62,6 +64,44 @@ _UNUSED: Final = (
       and not exists (select from changes where '{FOLDER}/options/' || id = blobs.name)
     """,  # noqa: S608 - our own names
 )
+
+
+# A change with several plans waits as long as the newest of them.
+_UNDECIDED: Final = """
+with undecided as (
+  select id from changes c where phase = 'waiting' and not exists (
+    select from runs where change = c.id and phase = 'waiting'
+      and coalesce(since, started, created) > clock_timestamp() - make_interval(secs => %(limit)s))
+  for update skip locked
+), ended as (
+  update changes set phase = 'done', ended = clock_timestamp(), cancel = clock_timestamp(),
+    cancelled_by = 'holdfast serve', error = %(error)s
+  from undecided where changes.id = undecided.id
+)
+update runs set phase = 'done', status = 'cancelled', ended = clock_timestamp(), since = clock_timestamp()
+from undecided where runs.change = undecided.id and runs.phase <> 'done'
+returning runs.id, runs.tenant, runs.stack
+"""
+
+
+class EndedRun(NamedTuple):
+    id: str
+    tenant: str
+    stack: str
+
+
+def end_undecided(database: Database, limit: float) -> tuple[EndedRun, ...]:
+    """Changes whose plans waited for a decision for more than these seconds: their runs are cancelled."""
+    error = {
+        "code": "HF-RUN-37",
+        "message": f"no decision about the plan arrived within {duration_text(limit)}",
+        "hint": "Submit the change again, or make a new plan: holdfast runs retry RUN",
+    }
+    with database.transaction() as connection:
+        rows = execute(connection, _UNDECIDED, limit=limit, error=to_jsonb(error))
+        for row in rows:
+            execute(connection, "select pg_notify(%(channel)s, %(run)s)", channel=RUN, run=row["id"])
+    return tuple(EndedRun(**row) for row in rows)
 
 
 def remove_old_changes(database: Database, *, keep: int = KEEP_RUNS, max_age: float = MAX_RUN_AGE) -> int:
