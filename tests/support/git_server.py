@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,10 @@ class GitHost:
 
 
 @contextmanager
-def git_host(folder: Path, user: str | None = None) -> Iterator[GitHost]:
+def git_host(
+    folder: Path, user: str | None = None, *, certificate: tuple[Path, Path] | None = None
+) -> Iterator[GitHost]:
+    """`certificate`: with this one and its key, over https."""
     host = GitHost(folder, user)
 
     class Handler(BaseHTTPRequestHandler):
@@ -74,9 +78,13 @@ def git_host(folder: Path, user: str | None = None) -> Iterator[GitHost]:
         do_POST = do_GET  # noqa: N815 - a name of the library
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
-    host.url = f"http://127.0.0.1:{server.server_port}"
+    host.url = f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
     try:
         yield host
     finally:

@@ -66,16 +66,20 @@ async def plan_change(
     options: PlanOptions,
     *,
     out: Path | None = None,
+    saved: str | None = None,
     update_lock_files: bool = False,
     on_checks: OnChecks | None = None,
 ) -> Results:
-    """Plan every stack. With `out`, write a bundle for each one that has a plan."""
+    """Plan every stack. With `out`, write a bundle for each one that has a plan.
+
+    `saved`: where people find it, if that is not `out`.
+    """
     context.identity.audit.require_whole()
     stacks = _with_variables(context, stacks, options)
     require_homes(context, stacks)
     if out is not None:
         saved_plan.prepare_folder(out)
-    saved = str(out) if out is not None else None
+    saved = saved or (str(out) if out is not None else None)
     runs = _open_runs(context, stacks, "plan", code=not options.destroy, saved=saved, on_checks=on_checks)
 
     async def plan(run: RunExecutor) -> None:

@@ -44,11 +44,13 @@ def change_report(
     weakened: tuple[str, ...] = (),
     elsewhere: tuple[OtherRequest, ...] = (),
     saved_in: str | None = None,
+    on_server: bool = False,
 ) -> ChangeReport:
     """`clean` redacts, `clean_field` a value with its name; `headline` says what was selected.
 
     `checked` has the findings of the checks, `weakened` rules that are weaker in the change than in its base,
-    `elsewhere` other pull requests that change the same stacks; `saved_in` is the folder of the bundle.
+    `elsewhere` other pull requests that change the same stacks; `saved_in` is the folder of the bundle, and
+    `on_server` says that a server has the plans instead.
     """
     plain = _plain(clean)
     by_name = clean_field or (lambda _, text: clean(text))
@@ -76,6 +78,7 @@ def change_report(
         planned_later=planned_later(results),
         elsewhere=elsewhere,
         saved_in=plain(saved_in) if saved_in is not None else None,
+        on_server=on_server,
     )
 
 

@@ -155,6 +155,8 @@ def _next_step(report: ChangeReport, stacks: Sequence[StackReport]) -> str | Non
     if not denied:
         return None
     waiting = denied[0].status == "waiting"
+    if report.on_server:
+        return _server_step(report, denied, waiting=waiting)
     folder = shlex.quote(report.saved_in) if report.saved_in else "DIR"
     ids = {
         stack.name: str(stack.run) if waiting else _short(report, stack.digest)
@@ -171,6 +173,26 @@ def _next_step(report: ChangeReport, stacks: Sequence[StackReport]) -> str | Non
     listed = f"<br>{argument}: {first_names(each, _MAX_NAMED)}" if each else ""
     typed = code(f'holdfast {command} --reason "why"')
     return f"- {intent}: {saved}{typed}{listed}"
+
+
+def _server_step(report: ChangeReport, stacks: Sequence[StackReport], *, waiting: bool) -> str:
+    """The plans are on a server: people apply them with comments, and decide with commands."""
+    named = [code(stack.name, NAME_WIDTH) for stack in stacks]
+    if report.operation == "plan" and waiting:
+        step = f"comment {code('holdfast apply')}. The apply then waits for an approval."
+        return f"- To apply {first_names(named, _MAX_NAMED)}: {step}"
+    runs = {stack.name: str(stack.run) for stack in stacks if stack.run}
+    argument = next(iter(runs.values())) if len(runs) == len(stacks) == 1 else "RUN"
+    decide = f'holdfast runs {"approve" if waiting else "override"} {argument} --reason "why" --server'
+    if waiting:
+        listed = [f"{code(name, NAME_WIDTH)} {code(run)}" for name, run in runs.items()]
+        each = f"<br>RUN: {first_names(listed, _MAX_NAMED)}" if argument == "RUN" and listed else ""
+        return f"- To approve: {code(decide)}{each}"
+    if report.operation != "plan":
+        return f"- If this is intentional: {code(decide)}"
+    apply = code(f"holdfast apply {stacks[0].name if len(stacks) == 1 else 'STACK'} --server")
+    decide = code('holdfast runs override RUN --reason "why" --server')
+    return f"- If this is intentional: {apply}, and for the run that then waits: {decide}"
 
 
 def _short(report: ChangeReport, digest: str | None) -> str:

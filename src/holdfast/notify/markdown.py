@@ -50,13 +50,15 @@ class Frame(Struct, frozen=True, kw_only=True):
     """`commit … · run …`"""
     in_full: str = ""
     """Where the full report is: a link, the name of an artifact."""
+    next_step: str = ""
+    """What people can do with the plan, such as a comment that applies it."""
     end: str = ""
     """The last line: an invisible marker."""
 
 
 def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame | None = None) -> str:
     frame = frame or Frame()
-    page = Page(budget, budget.measure(frame.end) + _FOOTER_SIZE)
+    page = Page(budget, budget.measure(frame.next_step + frame.end) + _FOOTER_SIZE)
     page.add(f"## {verdict_line(report)}")
     omitted = _weakened(page, report)
     page.add(_context(report, frame))
@@ -69,7 +71,7 @@ def markdown(report: ChangeReport, budget: SizeBudget = UNLIMITED, frame: Frame 
     missing_plans = _plans(page, report)
     missing_warnings = _warnings(page, report)
     footer = _omission_note(items, missing_rows, missing_plans, missing_warnings, frame.in_full)
-    return "\n\n".join(part for part in (page.text(), footer, frame.end) if part) + "\n"
+    return "\n\n".join(part for part in (page.text(), footer, frame.next_step, frame.end) if part) + "\n"
 
 
 def _context(report: ChangeReport, frame: Frame) -> str:

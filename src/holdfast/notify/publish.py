@@ -39,6 +39,8 @@ class Publication(Struct, frozen=True, kw_only=True):
     environment: Environment
     prefix: str = ""
     """The path from the workspace to the folder that file names are relative to."""
+    next_step: str = ""
+    """In the comment: what people can do with the plan. Trusted Markdown."""
     clean: Callable[[str], str] = str
     """The redactor, for answers of the host."""
 
@@ -146,7 +148,12 @@ def comment_body(publication: Publication) -> str:
     run, host = publication.run, publication.host
     places = [f"[{host.full_report.removeprefix('the ')}]({run.link})"] if run.link else [host.full_report]
     places += [f"the artifact {code(run.artifact, 100)}"] if run.artifact else []
-    frame = Frame(where=_where(run), in_full=" and ".join(places), end=marker(run.name, run.age))
+    frame = Frame(
+        where=_where(run),
+        in_full=" and ".join(places),
+        next_step=publication.next_step,
+        end=marker(run.name, run.age),
+    )
     return markdown(publication.report, host.budget, frame).rstrip("\n")
 
 

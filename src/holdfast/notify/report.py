@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.kernel.text import plural
 from holdfast.kernel.values import MaskedStruct
@@ -153,6 +154,8 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
     elsewhere: tuple[OtherRequest, ...] = ()
     saved_in: str | None = None
     """The folder of the bundle, as the user named it."""
+    on_server: bool = False
+    """A server has the plans, and people apply them with comments."""
 
     @property
     def ordered(self) -> list[StackReport]:
@@ -169,6 +172,21 @@ class ChangeReport(Struct, frozen=True, kw_only=True):
         for stack in self.stacks:
             total.update(stack.counts)
         return {name: total[name] for name, _, _ in _COUNTED}
+
+
+def with_earlier_stacks(report: ChangeReport, before: ChangeReport | None) -> ChangeReport:
+    """What an earlier pass over the same change said of other stacks and their code stays."""
+    if before is None:
+        return report
+    named = {stack.name for stack in report.stacks}
+    return replace(
+        report,
+        headline=report.headline or before.headline,
+        stacks=(*(stack for stack in before.stacks if stack.name not in named), *report.stacks),
+        findings=tuple(dict.fromkeys((*report.findings, *before.findings))),
+        warnings=tuple(dict.fromkeys((*report.warnings, *before.warnings))),
+        checks_summary=report.checks_summary or before.checks_summary,
+    )
 
 
 def severity(status: str) -> int:

@@ -55,6 +55,9 @@ class Project(Struct, frozen=True, kw_only=True):
     verified_ci: Callable[[], bool] | None = None
     """Whether a server verified that this is CI; None without one, which leaves only the environment."""
 
+    run_store: str | None = None
+    """The address of the run store of a worker, whatever the configuration names."""
+
     @property
     def in_ci(self) -> bool:
         return self.verified_ci() if self.verified_ci is not None else self.environment.ci

@@ -187,6 +187,8 @@ def has_change_budget(project: Project, stacks: tuple[Stack, ...]) -> bool:
 
 ON_SERVER = "a server"
 """In place of a bundle's folder: the plan is saved on a server, which applies it after a decision."""
+PLANNED_ON_SERVER = "a plan on a server"
+"""The same for a plan that no apply waits for yet: an apply of it waits for the decision."""
 
 
 def refusal_error(
@@ -223,6 +225,8 @@ def refusal_error(
 def _approval_hint(asked: str, run: str, saved: str | None, out: str) -> str:
     if saved == ON_SERVER:
         return f"To approve and apply it: holdfast runs approve {run} --reason TEXT"
+    if saved == PLANNED_ON_SERVER:
+        return f"Apply it, then it waits for an approval: holdfast apply {asked} --server"
     if saved is None:
         return (
             f"Save the plan: holdfast plan {asked} --out {out}; get it approved: holdfast runs approve "
@@ -235,13 +239,19 @@ def _override_hint(asked: str, run: str, code: str, digest: str, saved: str | No
     if code == NOT_UNDERSTOOD:
         return "This cannot be overridden: use a version of Holdfast that supports it."
     if code == REJECTED:
-        return f"A rejection is final. Make a new plan: holdfast plan {asked} --out {out}"
+        place = "--server" if saved in {ON_SERVER, PLANNED_ON_SERVER} else f"--out {out}"
+        return f"A rejection is final. Make a new plan: holdfast plan {asked} {place}"
     elsewhere, intentional = "", "this is intentional"
     if code == OTHER_REPOSITORY:
         elsewhere = "Use one tenant of the server, or one run store, per repository, or another stack name. "
         intentional = "it is the same repository under a new address"
     if saved == ON_SERVER:
         return f"{elsewhere}If {intentional}: holdfast runs override {run} --reason TEXT"
+    if saved == PLANNED_ON_SERVER:
+        return (
+            f"{elsewhere}If {intentional}: holdfast apply {asked} --server, which waits for: "
+            "holdfast runs override RUN --reason TEXT"
+        )
     if saved is None:
         return (
             f"{elsewhere}If {intentional}: holdfast plan {asked} --out {out}, and then: "

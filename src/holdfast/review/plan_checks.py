@@ -315,8 +315,11 @@ class PlanChecks:
 
     @functools.cached_property
     def _checkout(self) -> Checkout:
+        config = self._project.config
+        if self._project.run_store is not None:
+            config = structs.replace(config, store=self._project.run_store)
         checkout = build_checkout(
-            self._project.config,
+            config,
             self._project.code,
             stacks=self._stacks,
             all_stacks=tuple(self._project.stacks.values()),

@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from holdfast.checks.formats.json import document as report_document
 from holdfast.checks.model.report import Report
 from holdfast.guard.decision import NAMES
 from holdfast.kernel.errors import Problem
 from holdfast.plans.result import NOT_STARTED, StackResult
 from holdfast.plans.status import RESULTS
+from holdfast.runs.checks_document import checks_document
 from holdfast.terraform.addresses import address_order
 from holdfast.terraform.engine.interface import EngineId
 from holdfast.terraform.plan.actions import ChangeKind
@@ -193,9 +193,7 @@ def change_document(
 
     `left` are the stacks that `apply --continue` would apply.
     """
-    checks = report_document(report) if report is not None else None
-    if checks is not None:
-        checks.pop("version")
+    checks = checks_document(report, results) if report is not None else None
     return stacks_document(
         [result_document(result) for result in results],
         change=change,

@@ -98,7 +98,12 @@ class ServerRuns:
             if error.problem.code != _NO_PLAN:
                 raise
             return None
-        return {name: value for name, value in document.items() if name not in {"version", "stack"}}
+        return {name: value for name, value in document.items() if name not in {"version", "stack", "checks"}}
+
+    def checks(self, change: str) -> Document | None:
+        """The findings of all its stacks; None if nothing was checked."""
+        checks = self.client.send("GET", f"{_CHANGES}/{quote(change, safe='')}/checks")["checks"]
+        return dict(checks) if checks is not None else None
 
     def log(self, id_: str) -> Iterator[str]:
         cursor: str | None = "0"

@@ -20,7 +20,13 @@ from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.run_store import RunStore
-from holdfast.store.server_runs.contents import ChangeOptions, read_options, result_name, write_options
+from holdfast.store.server_runs.contents import (
+    ChangeOptions,
+    read_checks,
+    read_options,
+    result_name,
+    write_options,
+)
 from holdfast.store.server_runs.phases import Operation, RunPhase
 from holdfast.store.server_runs.rows import (
     APPLY_PRIORITY,
@@ -128,6 +134,10 @@ class RunRequests:
         """What the worker stored of it: as `holdfast plan --json` prints it for one stack, masked."""
         blob = self.store(caller).encrypted.read(result_name(run.id))
         return None if blob is None else msgspec.json.decode(blob.data, type=dict[str, Any])
+
+    def checks(self, caller: Caller, change: str) -> dict[str, Any] | None:
+        """The findings of its stacks; None: its worker checked nothing yet."""
+        return read_checks(self.store(caller).encrypted, change)
 
     def decide(
         self,

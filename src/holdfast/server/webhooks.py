@@ -21,14 +21,7 @@ from holdfast.notify.comment import write_comment
 from holdfast.notify.hosts.client import HostError, RetriesExhaustedError, RetryLimits
 from holdfast.notify.hosts.interface import CiRun, PullRequest
 from holdfast.notify.publish import Publication, comment_body
-from holdfast.notify.report import (
-    ChangeReport,
-    StackReport,
-    Trouble,
-    Verdict,
-    verdict_line,
-    verdict_of,
-)
+from holdfast.notify.report import ChangeReport
 from holdfast.notify.webhooks.catalogue import webhook_host
 from holdfast.notify.webhooks.decide import (
     Action,
@@ -53,6 +46,8 @@ from holdfast.notify.webhooks.interface import (
 )
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Log
+from holdfast.server.webhook_reports import current_report, next_step, status_of
+from holdfast.store.server_runs.contents import report_name
 from holdfast.store.server_runs.phases import ChangePhase, Operation
 from holdfast.store.server_runs.rows import (
     APPLY_PRIORITY,
@@ -68,7 +63,6 @@ from holdfast.store.server_runs.webhooks import (
     RequestChange,
     TakenEvent,
     WebhookRows,
-    report_name,
     settings_name,
 )
 from holdfast.system.environment import Environment
@@ -80,7 +74,6 @@ _SECONDS: Final = 30.0
 """For all requests about one event or report."""
 _STOP_SECONDS: Final = 5.0
 _WORKING: Final = frozenset({ChangePhase.QUEUED.value, ChangePhase.RUNNING.value})
-_GOOD: Final = frozenset({Verdict.CAREFUL, Verdict.READY, Verdict.APPLIED, Verdict.NOTHING})
 
 
 def read_settings(stores: TenantStores, repository: Repository) -> WebhookSettings | None:
@@ -276,31 +269,19 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
             run=run,
             exit_code=0,
             environment=self.environment,
+            next_step=next_step(report, settings.apply),
         )
         write_comment(api, due.number, comment_body(publication), name=run.name, age=run.age)
         self.rows.finish_report(due)
-        state = "success" if verdict_of(report) in _GOOD else "failure"
-        api.set_status(due.head, "pending" if change.phase is ChangePhase.WAITING else state, _text(report))
+        state, text = status_of(change, report)
+        api.set_status(due.head, state, text)
         return state
 
     def _report_of(self, change: Change) -> ChangeReport:
-        """What its worker wrote; if it could not, what its rows say."""
+        """What its worker wrote, as far as its rows agree: a worker that died may have written it."""
         blob = self.stores.of(change.tenant).encrypted.read(report_name(change.id))
-        if blob is not None:
-            return msgspec.json.decode(blob.data, type=ChangeReport)
-        error = change.error or {}
-        trouble = Trouble(
-            code=str(error.get("code", "")), message=str(error.get("message", "")), hint=error.get("hint")
-        )
-        return ChangeReport(
-            operation=change.operation.value,
-            headline="",
-            stacks=tuple(
-                StackReport(name=run.stack, status=run.status or "unknown", digest=run.digest, run=run.id)
-                for run in change.runs
-            ),
-            troubles=(trouble,) if change.error is not None else (),
-        )
+        stored = msgspec.json.decode(blob.data, type=ChangeReport) if blob is not None else None
+        return current_report(change, stored)
 
     def _api(self, settings: WebhookSettings, number: int) -> RequestApi:
         run = _ci_run(settings, number, name="")
@@ -309,11 +290,6 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
 
 def _applies(change: Change) -> bool:
     return change.operation is not Operation.PLAN
-
-
-def _text(report: ChangeReport) -> str:
-    """Without the sign at its beginning."""
-    return verdict_line(report).partition(" ")[2]
 
 
 def _ci_run(

@@ -33,6 +33,7 @@ _PASSED: Final = frozenset(
 _SECONDS: Final = 600.0
 _DEPTHS: Final = (50, 1000, 2**31 - 1)
 """Of history, until two commits have a common one."""
+_UNAUTHORIZED: Final = (b"could not read Username", b"Authentication failed", b"Permission denied (publickey")
 _SETTINGS: Final = """
 [core]
   hooksPath = /dev/null
@@ -206,6 +207,8 @@ class GitMirror:
         return f'[http "{parts.scheme}://{parts.netloc}/"]\n  extraHeader = Authorization: Basic {value}\n'
 
     def _error(self, what: str, answer: processes.Finished) -> Failed:
+        if any(sign in answer.err for sign in _UNAUTHORIZED):
+            return self._unauthorized()
         lines = answer.err.decode(errors="replace").strip().splitlines()
         why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "git gave no reason")
         return Failed(
@@ -213,6 +216,20 @@ class GitMirror:
             f"{self._url}: {what}: {why.partition(':')[2].strip() or why}",
             hint="Check its address and credentials: holdfast repository list. Redirects are not followed.",
         )
+
+    def _unauthorized(self) -> Failed:
+        if self._protocol == "ssh":
+            message, hint = "the host did not accept the SSH key", "Check the SSH agent of the worker."
+        elif self._credentials is None:
+            message = "the host asks for credentials, and none are registered"
+            hint = (
+                "Register the repository with them: holdfast repository add NAME URL --credentials REFERENCE"
+            )
+        else:
+            message = "the host did not accept the credentials"
+            hint = "Check the secret that `holdfast repository list` names: it is USER:PASSWORD or a token, "
+            hint += "which may have expired or have no access to this repository."
+        return Failed("HF-SRC-6", f"{self._url}: {message}", hint=hint)
 
 
 def _fetch(depth: int) -> tuple[str, ...]:

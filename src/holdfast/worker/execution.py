@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from holdfast.changes.bundles import record_reads, restore_bundle, write_bundles
 from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.preconditions import require_disk_space, require_no_dependents
+from holdfast.changes.readers import with_readers
 from holdfast.changes.repository import Repository
 from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import HoldfastError, Refused, internal_error
@@ -29,7 +30,7 @@ from holdfast.plans.events import Event, StackFinished, Stopping
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
-from holdfast.review.decide import ON_SERVER
+from holdfast.review.decide import ON_SERVER, PLANNED_ON_SERVER
 from holdfast.runs.document import error_document, result_document
 from holdfast.runs.executor import RunExecutor
 from holdfast.secrets.reader import SecretReader
@@ -42,6 +43,7 @@ from holdfast.store.server_store import ServerRunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions, VariableOption
 from holdfast.terraform.engine.interface import Stop
+from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents
 from holdfast.worker.run_output import RunOutput
@@ -70,6 +72,7 @@ class ChangeExecution:
         self._redactor = Redactor()
         self._store: ServerRunStore = services.store_of(change)
         self._contents = RunContents(services.stores.of(change.tenant).encrypted)
+        self._reporter = ChangeReporter(self._contents)
         self._output: RunOutput | None = None
         self._saved: set[str] = set()
         """Stacks whose new plan waits for a decision."""
@@ -152,6 +155,7 @@ class ChangeExecution:
         return SelectedStacks(
             repository=repository,
             runs={run.stack: run for run in self.change.runs if run.stack in repository.by_name},
+            selection=selection,
             base=selection.base if selection is not None else None,
         )
 
@@ -184,6 +188,7 @@ class ChangeExecution:
             stacks=repository.by_name,
             base=selected.base,
             verified_ci=lambda: store.is_ci,
+            run_store=store.blobs.shown,
         )
         identity = Identity(
             *(store, project.environment, self._redactor),
@@ -221,7 +226,14 @@ class ChangeExecution:
             if not await self._set_phase(run, RunPhase.PLANNING):
                 return
         stacks = selected.stacks(run.stack for run in pending)
-        results = await plan_change(context, stacks, self._options(), out=out)
+        results = await plan_change(
+            *(context, stacks, self._options()),
+            out=out,
+            saved=PLANNED_ON_SERVER,
+            on_checks=self._reporter.take_checks,
+        )
+        results = with_readers(results, selected.repository.code, selected.repository.stacks)
+        await self._report(selected, context, results)
         for result in results:
             run, saved = selected.runs[result.stack.name], out / result.stack.name
             if saved.is_dir() and await self._has_change():
@@ -257,7 +269,10 @@ class ChangeExecution:
             plan=partial(self._plan_or_restore, selected, context, options, folder),
             reason=self.change.reason or None,
             saved=ON_SERVER,
+            on_checks=self._reporter.take_checks,
         )
+        results = with_readers(results, selected.repository.code, selected.repository.stacks)
+        await self._report(selected, context, (*results, *blocked.values()))
         held = {result.stack.name for result in results if self._is_held(result)}
         for result in results:  # In dependency order: a stack that waits holds those that need it.
             if result.status is Status.BLOCKED and result.blocked_by in held:
@@ -345,6 +360,19 @@ class ChangeExecution:
         if self._output is not None:  # Who follows the log stops at the end of the run.
             await self._output.flush()
         await self._set_phase(run, phase, status=status.value, digest=result.digest)
+
+    async def _report(
+        self, selected: SelectedStacks, context: ChangeContext, results: tuple[StackResult, ...]
+    ) -> None:
+        """Before the results: who waits for those reads it then. It never fails the change."""
+        if self._stale or not await self._has_change():
+            return
+        try:
+            await self._reporter.save(self.change, selected, context, results)
+        except Exception as error:  # noqa: BLE001 - see above
+            self._services.log.error(  # noqa: TRY400 - the text of an exception may quote a plan
+                "report failed", change=self.change.id, reason=type(error).__name__
+            )
 
     async def _has_change(self) -> bool:
         """What lies beside the rows is written only then."""

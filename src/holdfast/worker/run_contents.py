@@ -1,17 +1,25 @@
-"""What a worker stores of a run beside its row: its saved plan and its result, encrypted."""
+"""What a worker stores beside rows, encrypted: saved plans and results; findings and reports of changes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from holdfast.notify.report import ChangeReport
 from holdfast.plans import saved_plan
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.secrets.keys import Key
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.server_runs.contents import plan_name, result_name
+from holdfast.store.server_runs.contents import (
+    checks_name,
+    plan_name,
+    read_checks,
+    report_name,
+    result_name,
+)
 from holdfast.system import files
 
 
@@ -38,3 +46,16 @@ class RunContents:
 
     def save_result(self, run: str, document: Mapping[str, object]) -> None:
         self.blobs.write(result_name(run), msgspec.json.encode(document))
+
+    def read_checks(self, change: str) -> dict[str, Any] | None:
+        return read_checks(self.blobs, change)
+
+    def save_checks(self, change: str, document: Mapping[str, object]) -> None:
+        self.blobs.write(checks_name(change), msgspec.json.encode(document))
+
+    def read_report(self, change: str) -> ChangeReport | None:
+        blob = self.blobs.read(report_name(change))
+        return msgspec.json.decode(blob.data, type=ChangeReport) if blob is not None else None
+
+    def save_report(self, change: str, report: ChangeReport) -> None:
+        self.blobs.write(report_name(change), msgspec.json.encode(report))

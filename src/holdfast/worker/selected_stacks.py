@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.changes.dependencies import blocked_result, needs, reversed_dependencies
 from holdfast.changes.repository import Repository
+from holdfast.changes.selection import Selection
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
@@ -26,6 +27,8 @@ class SelectedStacks(Struct, frozen=True, kw_only=True):
     repository: Repository
     runs: dict[str, Run]
     """By stack, in their order."""
+    selection: Selection | None = None
+    """None: the runs say what is selected."""
     base: BaseRules | None = None
     bundles: dict[str, SavedPlan | None] = {}
     """None: the saved plan is gone."""

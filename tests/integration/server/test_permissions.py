@@ -77,6 +77,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/api/v1/runs"): Permission.READ,
     ("POST", "/api/v1/changes"): Permission.PLAN,
     ("GET", "/api/v1/changes/{change_id:str}"): Permission.READ,
+    ("GET", "/api/v1/changes/{change_id:str}/checks"): Permission.READ_PLAN,
     ("POST", "/api/v1/changes/{change_id:str}/cancel"): Permission.PLAN,
     ("POST", "/api/v1/changes/{change_id:str}/apply"): Permission.RUN,
     ("GET", RUN): Permission.READ,

@@ -27,12 +27,36 @@ from holdfast.runs.stored_plan import write_plan
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import TenantStores, actor_of
 from holdfast.store.server_runs.claiming import Claiming
-from holdfast.store.server_runs.contents import RunLog, read_options, result_name, upload_name
+from holdfast.store.server_runs.contents import (
+    RunLog,
+    checks_name,
+    read_options,
+    result_name,
+    upload_name,
+)
 from holdfast.store.server_runs.phases import RunPhase
 from holdfast.store.server_runs.rows import RUN, Change, ChangeRows, RunRows
 from holdfast.system.source_archive import unpack
 
 DIGEST = "d" * 64
+FINDING = {
+    **dict.fromkeys(("hint", "file", "line", "end_line", "column", "address", "novelty", "waiver")),
+    "rule": "HF999",
+    "severity": "error",
+    "title": "A rule",
+    "stack": "app",
+    "stacks": ["app"],
+    "waived": False,
+    "also": [],
+}
+CHECKS = {
+    "findings": [
+        {**FINDING, "message": "found by the worker", "guard": False},
+        {**FINDING, "message": "said by the guard", "guard": True},
+    ],
+    "skipped": [],
+    "summary": {"rules": 70, "files": 1, "modules": 1, "stacks": 2, "baseline": None},
+}
 PLAN = plan([planned("terraform_data.app", "create", after={"input": "hello"})])
 
 
@@ -96,6 +120,7 @@ class Worker:
             write_plan(self.store, run.id, PLAN, Redactor())
             who = actor_of(change.requester, "worker").document()
             self.store.approvals.record_author(DIGEST, who, stack=run.stack, run=run.id)
+        self.store.encrypted.write(checks_name(change.id), json.dumps(CHECKS).encode())
         self.phase(change, phase, status, digest=DIGEST)
         self.claiming.finish(change.id, change.fence)
 
@@ -129,6 +154,7 @@ def test_a_plan_is_uploaded_followed_and_shown(repository: Program, worker: Work
     assert document["summary"]["planned"] == 2
     assert document["stacks"][0].keys() == result_document(result(stack("app"), Status.PLANNED)).keys()
     assert document["summary"]["changes"]["create"] == 2
+    assert document["checks"] == CHECKS
     assert "app: planning" in err
     assert "Git ignores them: code/terraform.tfvars" in err
     assert read_options(worker.store.encrypted, change.id).variables == {"size": "3"}
@@ -147,6 +173,9 @@ def test_a_plan_is_uploaded_followed_and_shown(repository: Program, worker: Work
     assert "+ terraform_data.app" in out
     assert 'input   "hello"' in out
     assert "1 ready" in out
+    assert "Found by the worker" in out
+    assert "Said by the guard" not in out
+    assert "checks: 2 errors" in out
 
 
 def test_a_waiting_run_is_approved_by_another_person(

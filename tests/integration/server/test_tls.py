@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import http.server
 import socket
 import threading
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from certificates import write_certificate
 from msgspec.structs import replace
 from server_made import made_server
 
@@ -24,36 +19,14 @@ from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
 from holdfast.server.listening import url_of
 from holdfast.system.environment import Environment
 
-NAMES = [
-    x509.DNSName("*.example.com"),
-    x509.DNSName("holdfast.example.com"),
-    x509.IPAddress(ip_address("127.0.0.1")),
-]
 
-
-def write_certificate(folder: Path) -> TlsFiles:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(tz=dt.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(NAMES), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "server.key").write_bytes(private)
-    (folder / "server.key").chmod(0o600)
-    return TlsFiles(certificate="server.pem", key_file="server.key")
+def tls_files(folder: Path) -> TlsFiles:
+    certificate, key = write_certificate(folder)
+    return TlsFiles(certificate=certificate.name, key_file=key.name)
 
 
 def test_https(database: Database, tmp_path: Path) -> None:
-    settings = replace(default_settings(tmp_path), tls=write_certificate(tmp_path))
+    settings = replace(default_settings(tmp_path), tls=tls_files(tmp_path))
     with made_server(database, settings=settings) as server:
         login = ServerLogin(url=server.url.replace("http:", "https:"), token=server.admin)
         trusting = Environment(variables={"SSL_CERT_FILE": str(tmp_path / "server.pem")})
@@ -91,7 +64,7 @@ def test_a_refused_token_is_named(database: Database) -> None:
 
 
 def test_a_key_that_others_can_read_is_refused(database: Database, tmp_path: Path) -> None:
-    settings = replace(default_settings(tmp_path), tls=write_certificate(tmp_path))
+    settings = replace(default_settings(tmp_path), tls=tls_files(tmp_path))
     (tmp_path / "server.key").chmod(0o640)
     with pytest.raises(UsageError, match="other users can read"), made_server(database, settings=settings):
         pass
@@ -103,7 +76,7 @@ def test_the_address_of_a_server_on_all_addresses_has_a_name(tmp_path: Path) -> 
         listening.bind(("", 0))
         port = listening.getsockname()[1]
         assert url_of(listening, settings) == f"http://{socket.gethostname()}:{port}"
-        settings = replace(settings, tls=write_certificate(tmp_path))
+        settings = replace(settings, tls=tls_files(tmp_path))
         assert url_of(listening, settings) == f"https://holdfast.example.com:{port}"
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

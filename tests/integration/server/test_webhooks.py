@@ -21,10 +21,11 @@ from holdfast.notify.report import ChangeReport, StackReport
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.store.server_runs.contents import report_name
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, ChangeRows, NewRun
 from holdfast.store.server_runs.sources import Repository, RepositoryRows, SourceRows
-from holdfast.store.server_runs.webhooks import WebhookRows, report_name
+from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 

@@ -100,7 +100,7 @@ def test_credentials_are_sent_and_found_nowhere(tmp_path: Path, origin: Origin) 
         folders(tmp_path).open_commit("S", wanted)
         for credentials in (None, Secret("wrong"), Secret("user:wrong")):
             wrong = Commit(repository="R2", url=url, revision="main", credentials=credentials)
-            with pytest.raises(Failed, match="HF-SRC-5") as raised:
+            with pytest.raises(Failed, match="HF-SRC-6") as raised:
                 folders(tmp_path).open_commit("S", wrong)
             assert "wrong" not in str(raised.value)
     stored = [path.read_bytes() for path in (tmp_path / "repositories").rglob("*") if path.is_file()]

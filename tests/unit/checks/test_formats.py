@@ -171,7 +171,7 @@ def test_json_is_the_document_of_the_design() -> None:
     assert document["findings"][1]["waived"] is False
     assert document["findings"][-1]["file"] is None
     assert document["skipped"] == [
-        {"rule": "HF702", "reason": "no plan is at hand", "file": None, "stack": "prod/x"}
+        {"rule": "HF702", "reason": "no plan is at hand", "file": None, "stack": "prod/x", "expected": False}
     ]
     assert document["summary"] == {
         "error": 1,

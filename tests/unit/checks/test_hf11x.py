@@ -77,8 +77,9 @@ def test_a_state_that_is_shared_needs_a_backend() -> None:
 
 def test_a_run_store_that_is_shared_is_enough() -> None:
     """The state is in it; and a backend, whichever it is, is not missing."""
-    shared = one_stack("prod", store="s3://acme-runs/holdfast")
-    assert messages(check(MISSING, NO_BACKEND, config=shared), MISSING) == []
+    for store in ("s3://acme-runs/holdfast", "https://holdfast.example.com"):
+        shared = one_stack("prod", store=store)
+        assert messages(check(MISSING, NO_BACKEND, config=shared), MISSING) == []
     for code in ('terraform {\n  backend "s3" {}\n}\n', "terraform {\n  cloud {}\n}\n"):
         assert messages(check(MISSING, {"main.tf": code}, config=one_stack("prod")), MISSING) == []
     configured = entry("backend: { type: s3 }")

@@ -58,6 +58,7 @@ def _finding(finding: ReportedFinding) -> dict[str, object]:
         "line": finding.line,
         "end_line": finding.end_line,
         "stack": finding.stack,
+        "stacks": list(finding.stacks),
         "address": finding.address,
         "waived": finding.waived,
         "column": finding.column,
@@ -76,4 +77,5 @@ def _finding(finding: ReportedFinding) -> dict[str, object]:
 
 
 def _skipped(skip: NotEvaluated) -> dict[str, object]:
-    return {"rule": skip.rule, "reason": skip.reason, "file": skip.file, "stack": skip.stack}
+    fields = ("rule", "reason", "file", "stack", "expected")
+    return {name: getattr(skip, name) for name in fields}

@@ -14,6 +14,7 @@ from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
 from holdfast.plans.result import StackResult, awaiting_approval
 from holdfast.plans.status import Status
+from holdfast.runs.checks_document import repeated_by_guard
 from holdfast.runs.document import change_document
 from holdfast.system import clock
 from holdfast.terraform.workdirs.gc import GcResult
@@ -42,6 +43,12 @@ class ChangeScreen:
         self._started = clock.monotonic()
         self._shown_findings: set[ReportedFinding] = set()
         self._shown_notes: dict[str, tuple[str, ...]] = {}
+
+    def take_findings(self, report: Report) -> None:
+        """From a document, in which findings are marked that the guard repeats."""
+        self.findings = report
+        if not self.invocation.verbose:
+            self._shown_findings |= repeated_by_guard(report)
 
     def show_plan(self, result: StackResult) -> None:
         """The plan of a stack that is applied without a question."""

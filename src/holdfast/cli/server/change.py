@@ -18,9 +18,10 @@ from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.server.upload import pack_repository
 from holdfast.kernel.errors import Exit, Failed, Refused, UsageError
 from holdfast.kernel.text import plural
-from holdfast.plans.result import StackResult, exit_code
+from holdfast.plans.result import StackResult, exit_code, planned_later
 from holdfast.plans.status import Status
 from holdfast.plans.variables import variable_values
+from holdfast.runs.checks_document import report_from_document
 from holdfast.runs.document import stacks_document
 from holdfast.runs.read_document import result_from_document, unfinished_document
 from holdfast.terraform.argv import PlanOptions
@@ -203,9 +204,16 @@ class ServerChange:
             result_from_document(document, plan=self._plan(run, document))
             for document, run in zip(current, runs, strict=True)
         )
+        checks = self.server.checks(change) if change is not None else None
+        later = planned_later(results)
         if self.invocation.as_json:
-            self.invocation.document(stacks_document(current, change=change))
+            self.invocation.document(
+                stacks_document(current, change=change, checks=checks, planned_later=later)
+            )
             return results
+        screen.planned_later = later
+        if checks is not None:
+            screen.take_findings(report_from_document(checks))
         for result in results:
             if result.status is Status.APPLIED:  # Its results alone do not show what it did.
                 screen.show_plan(replace(result, status=Status.PLANNED, outcomes={}, outputs={}))

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, convert, field
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import UsageError
+from holdfast.runs.checks_document import checks_of_stack
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of
 from holdfast.server.problems import Denial
@@ -47,6 +48,7 @@ Revision = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\
 Limit = Annotated[int, QueryParameter(ge=1, le=200)]
 Cursor = Annotated[int, QueryParameter(ge=1, le=2**62)]
 _READ: Final = {"permission": Permission.READ}
+_READ_PLAN: Final = {"permission": Permission.READ_PLAN}
 _PLAN: Final = {"permission": Permission.PLAN}
 _RUN: Final = {"permission": Permission.RUN}
 _APPROVE: Final = {"permission": Permission.APPROVE}
@@ -155,7 +157,7 @@ def show_run(request: AnyRequest, principal: Who, requests: Requests, run_id: Fr
     return run_document(requests, caller, requests.run(caller, run_id))
 
 
-@get("/api/v1/runs/{run_id:str}/plan", opt={"permission": Permission.READ_PLAN}, sync_to_thread=True)
+@get("/api/v1/runs/{run_id:str}/plan", opt=_READ_PLAN, sync_to_thread=True)
 def show_plan(
     request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str]
 ) -> dict[str, Any]:
@@ -172,7 +174,9 @@ def show_plan(
                 hint=f"It is {run.status or run.phase}. Its log says why: holdfast runs log {run.id}",
             )
         )
-    return {"version": 1, "run": run.id, "stack": run.stack, **result}
+    checks = requests.checks(caller, run.change)
+    own = checks_of_stack(checks, run.stack) if checks is not None else None
+    return {"version": 1, "run": run.id, "stack": run.stack, **result, "checks": own}
 
 
 @get("/api/v1/changes/{change_id:str}", opt=_READ, sync_to_thread=True)
@@ -194,6 +198,16 @@ def apply_change(
     caller = _caller(request, principal)
     shown = requests.change(caller, change_id)
     return _accepted_change(requests.apply_plans(caller, shown, data.plans, data.reason))
+
+
+@get("/api/v1/changes/{change_id:str}/checks", opt=_READ_PLAN, sync_to_thread=True)
+def show_checks(
+    request: AnyRequest, principal: Who, requests: Requests, change_id: FromPath[str]
+) -> dict[str, Any]:
+    """The findings of all its stacks, as `checks` of `holdfast plan --json`; null if nothing was checked."""
+    caller = _caller(request, principal)
+    change = requests.change(caller, change_id)
+    return {"version": 1, "change": change.id, "checks": requests.checks(caller, change.id)}
 
 
 @post("/api/v1/runs/{run_id:str}/approve", opt=_APPROVE, status_code=HTTPStatus.OK, sync_to_thread=True)
@@ -270,7 +284,8 @@ def runs_router() -> Router:
     return Router(
         path="/",
         route_handlers=[
-            *(submit_run, submit_change, list_runs, show_run, show_plan, show_change, apply_change),
+            *(submit_run, submit_change, list_runs, show_run, show_plan, show_change, show_checks),
+            apply_change,
             *(approve_run, reject_run, override_run, cancel_run, cancel_change, retry_run, reconcile_run),
         ],
     )

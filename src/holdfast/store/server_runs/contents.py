@@ -49,6 +49,21 @@ def result_name(run: str) -> str:
     return f"{FOLDER}/results/{run}"
 
 
+def checks_name(change: str) -> str:
+    """The findings of the checks of all its stacks, as `holdfast plan --json` prints them."""
+    return f"{FOLDER}/checks/{change}"
+
+
+def report_name(change: str) -> str:
+    """The report of a change, for a comment on a pull request."""
+    return f"{FOLDER}/reports/{change}"
+
+
+def read_checks(blobs: EncryptedBlobs, change: str) -> dict[str, Any] | None:
+    blob = blobs.read(checks_name(change))
+    return None if blob is None else msgspec.json.decode(blob.data, type=dict[str, Any])
+
+
 def write_options(blobs: EncryptedBlobs, change: str, options: ChangeOptions) -> None:
     """Before the change is submitted."""
     blobs.write(options_name(change), msgspec.json.encode(options))

@@ -31,7 +31,8 @@ _REMOVE: Final = (
     """,  # noqa: S608 - our own names
     f"""
     delete from blobs using changes where changes.id = any(%(old)s) and blobs.tenant = changes.tenant
-      and blobs.name = '{FOLDER}/options/' || changes.id
+      and blobs.name in ('{FOLDER}/options/' || changes.id, '{FOLDER}/checks/' || changes.id,
+        '{FOLDER}/reports/' || changes.id)
     """,  # noqa: S608 - our own names
     "delete from runs where change = any(%(old)s)",
     "delete from changes where id = any(%(old)s)",

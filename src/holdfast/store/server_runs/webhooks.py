@@ -121,11 +121,6 @@ def settings_name(repository: str) -> str:
     return f"{FOLDER}/webhooks/{repository}"
 
 
-def report_name(change: str) -> str:
-    """The report of a change, for a comment."""
-    return f"{FOLDER}/reports/{change}"
-
-
 class WebhookRows:
     def __init__(self, database: Database) -> None:
         self._database = database

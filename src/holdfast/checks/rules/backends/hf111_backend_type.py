@@ -19,7 +19,7 @@ from holdfast.config.settings import Owner
 
 def _check_missing(stack: CheckedStack) -> Iterator[Finding]:
     why, store = why_shared(stack), stack.checkout.config.store
-    if stack.backend.type != MANAGED or why is None or store.startswith("s3://"):
+    if stack.backend.type != MANAGED or why is None or "://" in store:
         return
     target = stack.stack.target
     lost = target is not None and target.owner is Owner.CI
