@@ -12,6 +12,7 @@ from terminal import Terminal
 
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Role
+from holdfast.identity.token_rows import TokenRows
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.server_runs.contents import plan_name
 from holdfast.store.server_runs.rows import Run, RunRows
@@ -168,15 +169,18 @@ def test_approval_rules_of_the_server_hold_for_every_repository(holdfast: Progra
             assert outcome(runs, urgent, "prod") == ("done", "applied")
 
 
-def test_nothing_is_run_with_a_token_that_is_no_longer_valid(holdfast: Program, tmp_path: Path) -> None:
+def test_a_revoked_token_starts_nothing_and_one_that_expired_takes_nothing_back(
+    holdfast: Program, tmp_path: Path
+) -> None:
+    """Whether its change was queued or waited. An expired one can still be revoked."""
     data = tmp_path / "data"
     holdfast.write("holdfast.yaml", CONFIGURATION)
     for name in ("dev", "prod"):
         holdfast.write(f"{name}/main.tf", RESOURCE % 1)
     with serving(holdfast, data), server_runs(holdfast, data) as runs:
-        ann, ben, cleo = (runs.person(name) for name in ("ann", "ben", "cleo"))
+        ann, ben, cleo, dora = (runs.person(name) for name in ("ann", "ben", "cleo", "dora"))
         queued = runs.submit("apply", "dev", requester=ann)
-        runs.execute("update tokens set expires = now() where id = %s", ann.id)
+        runs.execute("update tokens set revoked = now(), expires = now() where id = %s", ann.id)
         gone = runs.submit("apply", "dev", requester=cleo)
         runs.execute("delete from tokens where id = %s", cleo.id)
         with worker(holdfast, data):
@@ -193,3 +197,12 @@ def test_nothing_is_run_with_a_token_that_is_no_longer_valid(holdfast: Program, 
             for stack in ("dev", "prod"):
                 change = runs.submit("plan", stack)
                 assert runs.wait(change).runs[0].status in {"planned", "waiting"}  # Nothing was created.
+            late = runs.submit("apply", "prod", requester=dora)
+            assert outcome(runs, late, "prod") == ("waiting", "waiting")
+            # As a token of CI, long ago: its row stays for the change.
+            expired = "update tokens set expires = now() - interval '2 hours', kind = 'oidc' where id = %s"
+            runs.execute(expired, dora.id)
+            TokenRows(runs.database).remove_expired()
+            runs.decide(runs.run_of(late, "prod"), ApprovalKind.APPROVAL, runs.person("bob", Role.APPROVER))
+            assert outcome(runs, late, "prod") == ("done", "applied")
+            assert TokenRows(runs.database).remove_expired() == 1

@@ -205,16 +205,15 @@ class TokenRows:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal
 
-    def is_valid(self, id_: str) -> bool:
-        """Neither revoked, with one above it, nor expired. What is no longer stored was one of the two."""
+    def was_withdrawn(self, id_: str) -> bool:
+        """Revoked, or one above it, or removed. One that has only expired was not."""
         statement = """
             with recursive creators as (
               select parent, revoked from tokens where id = %(id)s
               union select t.parent, t.revoked from tokens t join creators c on t.id = c.parent)
-            select 1 from tokens where id = %(id)s and (expires is null or expires > now())
-              and not exists (select from creators where revoked is not null)"""
+            select 1 from creators having count(*) > 0 and count(revoked) = 0"""
         with self._database.transaction(single=True) as connection:
-            return connection.execute(statement, {"id": id_}).fetchone() is not None
+            return connection.execute(statement, {"id": id_}).fetchone() is None
 
     def expires(self, id_: str) -> datetime | None:
         with self._database.transaction() as connection:
@@ -275,11 +274,16 @@ class TokenRows:
             )
 
     def remove_expired(self) -> int:
-        """Those that expired or were revoked a month ago, and those of runs at once."""
+        """Those that expired or were revoked a month ago, and those of CI and of runs at once.
+
+        Not while a change that was submitted with it is unfinished: it can still be revoked.
+        """
         with self._database.transaction() as connection:
             return connection.execute(
                 "delete from tokens where coalesce(revoked, expires) <"
                 " now() - case kind when 'token' then interval '30 days' else interval '1 hour' end"
+                " and not exists (select from changes where phase <> 'done'"
+                " and requester ->> 'id' = tokens.id)"
             ).rowcount
 
 

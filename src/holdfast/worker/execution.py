@@ -119,7 +119,7 @@ class ChangeExecution:
 
     async def _execute(self) -> None:
         services = self._services
-        await asyncio.to_thread(services.require_valid_requester, self.change.requester)
+        await asyncio.to_thread(services.require_requester, self.change.requester)
         source, repository = await services.open_repository(self.change, self._store)
         repository.tune(self._redactor)
         selected = await self._select(repository, source.base)

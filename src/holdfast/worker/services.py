@@ -71,12 +71,15 @@ class WorkerServices:
         own = self._environment
         return store_of_change(self._routes, change, own.home, host=own.host, address=self._address)
 
-    def require_valid_requester(self, requester: Principal) -> None:
-        """Also when a plan of theirs was approved. A code host has no token: its event was verified."""
-        if requester.kind != "webhook" and not TokenRows(self.database).is_valid(requester.id):
+    def require_requester(self, requester: Principal) -> None:
+        """Also when a plan of theirs was approved. A code host has no token: its event was verified.
+
+        The token was valid when the change was submitted: that it expires meanwhile takes nothing back.
+        """
+        if requester.kind != "webhook" and TokenRows(self.database).was_withdrawn(requester.id):
             raise Refused(
                 "HF-RUN-31",
-                f"the token of {requester.name} was revoked or has expired, so nothing is run for it",
+                f"the token of {requester.name} was revoked, so nothing is run for it",
                 hint="Submit the change again with a valid token.",
             )
 
