@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import statistics
+import subprocess
 import tarfile
 import time
 from collections.abc import Callable
@@ -70,10 +71,14 @@ def hundred(bench: Bench, prepare: Prepare) -> tuple[float, float]:
     with running(bench, bench.place / "hundred", _serve(bench.place / "hundred", workers=2)) as server:
 
         def through_the_server() -> Callable[[], None]:
+            """In a new tenant: the states of another round would leave nothing to apply."""
             folder = bench.fresh("server-runs", prepare)
             words = [str(HOLDFAST), "apply", "--yes", "--quiet", "--server", server.url]
-            home = str(bench.place / "home")
-            return lambda: bench.run(words, folder, HOLDFAST_HOME=home, HOLDFAST_TOKEN=server.token)
+            variables = {"HOLDFAST_HOME": str(bench.place / "home"), "HOLDFAST_URL": server.url}
+            create = [str(HOLDFAST), "token", "create", "--role", "operator", "--tenant", folder.name]
+            admin = {**bench.environment, **variables, "HOLDFAST_TOKEN": server.token}
+            token = subprocess.run(create, env=admin, capture_output=True, text=True, check=True).stdout
+            return lambda: bench.run(words, folder, **variables, HOLDFAST_TOKEN=token.strip())
 
         def alone() -> Callable[[], None]:
             folder = bench.fresh("own-runs", prepare)

@@ -74,9 +74,10 @@ def apply(  # noqa: PLR0917 - one parameter per option
     detach: Detach = False,
 ) -> Exit:
     """Plan stacks, ask, and apply exactly those plans. Dependencies are applied first."""
-    from holdfast.terraform.engine.worker_start import start_spares
+    if server is None:
+        from holdfast.terraform.engine.worker_start import start_spares
 
-    start_spares()
+        start_spares()
     from holdfast.cli.changes.change import Change, plan_options
 
     selects = any(

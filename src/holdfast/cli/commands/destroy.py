@@ -28,9 +28,10 @@ def destroy(
 
     If the guard refuses: plan --destroy --out DIR, then apply --plan DIR --override DIGEST --reason TEXT.
     """
-    from holdfast.terraform.engine.worker_start import start_spares
+    if server is None:
+        from holdfast.terraform.engine.worker_start import start_spares
 
-    start_spares()
+        start_spares()
     from holdfast.cli.changes.change import Change
 
     if not stacks:

@@ -74,9 +74,10 @@ def plan(  # noqa: PLR0917 - one parameter per option
     reason: Reason = None,
 ) -> Exit:
     """Plan stacks: all, the named ones, or those a change affects."""
-    from holdfast.terraform.engine.worker_start import start_spares
+    if server is None:
+        from holdfast.terraform.engine.worker_start import start_spares
 
-    start_spares()
+        start_spares()
     from holdfast.cli.changes.change import Change, plan_options
 
     if lockfile not in (None, "update"):
