@@ -33,14 +33,14 @@ Document = dict[str, Any]
 
 class RunEvent(NamedTuple):
     kind: str
-    """`line`, `status` or `end`; `lost` and `found`: the connection."""
+    """`line`, `status` or `end`, of a change also `change`; `lost` and `found`: the connection."""
     text: str
     number: int = 0
     """Of a line."""
 
     @property
     def state(self) -> Document:
-        """Of `status` and `end`: phase and status."""
+        """Of `status`, `change` and `end`: the phase, and the status of a run."""
         return dict(json.loads(self.text))
 
 
@@ -105,6 +105,11 @@ class ServerRuns:
         checks = self.client.send("GET", f"{_CHANGES}/{quote(change, safe='')}/checks")["checks"]
         return dict(checks) if checks is not None else None
 
+    def results(self, change: str) -> dict[str, Document | None]:
+        """Of all runs of the change, by run."""
+        path = f"{_CHANGES}/{quote(change, safe='')}/results"
+        return {found["run"]: found["result"] for found in self.client.pages(path, "results")}
+
     def log(self, id_: str) -> Iterator[str]:
         cursor: str | None = "0"
         while cursor is not None:
@@ -118,10 +123,26 @@ class ServerRuns:
 
     def follow(self, id_: str, *, stopped: Callable[[], bool] = lambda: False) -> Iterator[RunEvent]:
         """Events until the run is done. After a lost connection it continues with the next line."""
+        return self._follow(_path(id_, "log"), id_, stopped)
+
+    def follow_change(self, id_: str) -> Iterator[RunEvent]:
+        """Of all its runs, until it is done. Each line comes once, also after a lost connection."""
+        shown: dict[str, int] = {}
+        for event in self._follow(f"{_CHANGES}/{quote(id_, safe='')}/log", id_):
+            if event.kind == "line":
+                line = event.state
+                if line["number"] <= shown.get(line["run"], 0):
+                    continue
+                shown[line["run"]] = line["number"]
+                yield RunEvent("line", line["text"], line["number"])
+            else:
+                yield event
+
+    def _follow(self, path: str, id_: str, stopped: Callable[[], bool] = lambda: False) -> Iterator[RunEvent]:
         after, failures = 0, 0
         while not stopped():
             try:
-                for event in self._stream(id_, after):
+                for event in self._stream(path, after):
                     if failures:
                         yield RunEvent("found", "")
                     failures, after = 0, max(after, event.number)
@@ -143,15 +164,15 @@ class ServerRuns:
                     yield RunEvent("lost", error.reason)
                 clock.pause(_PAUSES[min(failures, len(_PAUSES)) - 1])
 
-    def _stream(self, id_: str, after: int) -> Iterator[RunEvent]:
+    def _stream(self, path: str, after: int) -> Iterator[RunEvent]:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
-        lines = self.client.stream(_path(id_, "log"), headers, silence=_SILENCE)
+        lines = self.client.stream(path, headers, silence=_SILENCE)
         status = next(lines)
         if status.startswith(b"5") or status == b"429":
             raise HttpError(self.client.url, f"the server answered with the status {status.decode()}")
         if status != _OK:
             # The problem document says why; an ordinary request reads it.
-            self.client.send("GET", f"{_path(id_, 'log')}?cursor={after}")
+            self.client.send("GET", f"{path}?cursor={after}")
             raise HttpError(self.client.url, f"the server answered with the status {status.decode()}")
         yield from events(lines)
 

@@ -29,6 +29,7 @@ from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
 from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
+from holdfast.server.routes.change_log import change_log, change_results
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
 from holdfast.server.routes.run_log import run_log
@@ -107,6 +108,8 @@ def create_api(parts: ServerParts) -> Litestar:
             webhooks_router(),
             runs_router(),
             run_log,
+            change_log,
+            change_results,
             sources_router(largest=limits.upload_size),
             list_workers,
             _state_mount(parts, rows, authenticator, audit, on_fault),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,7 @@ from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.store.approvals import ApprovalKind
+from holdfast.store.database_blobs import read_several
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.contents import (
     ChangeOptions,
@@ -134,6 +135,12 @@ class RunRequests:
         """What the worker stored of it: as `holdfast plan --json` prints it for one stack, masked."""
         blob = self.store(caller).encrypted.read(result_name(run.id))
         return None if blob is None else msgspec.json.decode(blob.data, type=dict[str, Any])
+
+    def results(self, caller: Caller, runs: Sequence[Run]) -> dict[str, msgspec.Raw]:
+        """The same of several, by run, without reading them; of a run without one, nothing."""
+        names = {result_name(run.id): run.id for run in runs}
+        blobs = read_several(self.store(caller).encrypted, names)
+        return {names[name]: msgspec.Raw(blob.data) for name, blob in blobs.items()}
 
     def checks(self, caller: Caller, change: str) -> dict[str, Any] | None:
         """The findings of its stacks; None: its worker checked nothing yet."""

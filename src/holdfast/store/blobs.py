@@ -80,8 +80,9 @@ class EncryptedBlobs:
 
     def read(self, name: str) -> StoredBlob | None:
         blob = self.blobs.read(name)
-        if blob is None:
-            return None
+        return self.decrypt(name, blob) if blob is not None else None
+
+    def decrypt(self, name: str, blob: StoredBlob) -> StoredBlob:
         what = f"{name} in the run store {self.blobs.shown}"
         try:
             data, signed = self.cipher.decrypt(name, blob.data, what=what)

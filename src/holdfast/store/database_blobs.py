@@ -7,14 +7,14 @@ here (`EncryptedBlobs`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
-from holdfast.store.blobs import StoredBlob
+from holdfast.store.blobs import EncryptedBlobs, StoredBlob
 from holdfast.store.run_store import IDENTITY
 from holdfast.system import clock
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 
 _READ = "select data, tag from blobs where tenant = %s and name = %s"
+_READ_SEVERAL = "select name, data, tag from blobs where tenant = %s and name = any(%s)"
 _CREATE = """
 insert into blobs (tenant, name, data, tag) values (%(tenant)s, %(name)s, %(data)b, %(tag)s)
 on conflict (tenant, name) do nothing
@@ -85,6 +86,14 @@ class DatabaseBlobs:
             row = connection.execute(_READ, (self._tenant, name), binary=True).fetchone()
         return StoredBlob(data=row[0], tag=row[1]) if row is not None else None
 
+    def read_several(self, names: Collection[str]) -> dict[str, StoredBlob]:
+        """Those that exist, in one statement."""
+        if not names:
+            return {}
+        with self._transaction(single=True) as connection:
+            rows = connection.execute(_READ_SEVERAL, (self._tenant, list(names)), binary=True).fetchall()
+        return {name: StoredBlob(data=data, tag=tag) for name, data, tag in rows}
+
     def create(self, name: str, data: bytes) -> bool:
         return self._put(_CREATE, name, data) is not None
 
@@ -137,6 +146,14 @@ class DatabaseBlobs:
             else:
                 return (row[0] if row is not None else None), attempt
         raise AssertionError
+
+
+def read_several(encrypted: EncryptedBlobs, names: Collection[str]) -> dict[str, StoredBlob]:
+    """Those that exist, of a store in the database."""
+    if not isinstance(encrypted.blobs, DatabaseBlobs):
+        raise TypeError(encrypted.blobs)
+    found = encrypted.blobs.read_several(names)
+    return {name: encrypted.decrypt(name, blob) for name, blob in found.items()}
 
 
 class RenewedBlobs(DatabaseBlobs):

@@ -78,6 +78,8 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", "/api/v1/changes"): Permission.PLAN,
     ("GET", "/api/v1/changes/{change_id:str}"): Permission.READ,
     ("GET", "/api/v1/changes/{change_id:str}/checks"): Permission.READ_PLAN,
+    ("GET", "/api/v1/changes/{change_id:str}/log"): Permission.READ_PLAN,
+    ("GET", "/api/v1/changes/{change_id:str}/results"): Permission.READ_PLAN,
     ("POST", "/api/v1/changes/{change_id:str}/cancel"): Permission.PLAN,
     ("POST", "/api/v1/changes/{change_id:str}/apply"): Permission.RUN,
     ("GET", RUN): Permission.READ,

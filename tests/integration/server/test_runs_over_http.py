@@ -29,7 +29,7 @@ from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import RunLog, read_options, result_name, upload_name
 from holdfast.store.server_runs.phases import RunPhase
-from holdfast.store.server_runs.rows import Change, ChangeRows, RunRows
+from holdfast.store.server_runs.rows import Change, ChangeRows, NewRun, RunRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock
@@ -187,7 +187,9 @@ def test_what_a_token_does_not_cover_does_not_exist(server: MadeServer, ada: str
     elsewhere = server.token(Role.ADMIN, name="eve", tenant="other")
     for token in (narrow, elsewhere):
         assert server.send("GET", RUNS, token=token).document["runs"] == []
-        for path in (f"{RUNS}/{run}", f"{RUNS}/{run}/plan", f"{RUNS}/{run}/log", f"{CHANGES}/{change}"):
+        of_run = (f"{RUNS}/{run}", f"{RUNS}/{run}/plan", f"{RUNS}/{run}/log")
+        of_change = (f"{CHANGES}/{change}", f"{CHANGES}/{change}/log", f"{CHANGES}/{change}/results")
+        for path in (*of_run, *of_change):
             assert server.send("GET", path, token=token).status == 404
         body = {"digest": DIGEST, "reason": "x"}
         for act in ("approve", "reject", "override"):
@@ -499,6 +501,67 @@ def test_a_log_is_followed_live_and_resumed(server: MadeServer, ada: str) -> Non
         assert stream.rest() == b""
 
 
+def test_all_runs_of_a_change_are_followed_in_one_stream(server: MadeServer, ada: str) -> None:
+    """Each line with its run and its number; what happens to each run and to the change; and the end."""
+    wanted = {"operation": "plan", "stacks": ["dev/a", "dev/b"], "source": uploaded(server, ada)}
+    change = server.send("POST", CHANGES, wanted, token=ada).document
+    first, second = (run["id"] for run in change["runs"])
+    blobs, claiming = store_of(server).encrypted, made_worker(server.database)[0]
+    RunLog(blobs, second).append(1, ["one", "two"])
+    RunLog(blobs, second).append(3, ["three"])
+    with _Stream(server, f"{CHANGES}/{change['id']}/log", ada) as stream:
+        for number, text in enumerate(("one", "two", "three"), 1):
+            assert stream.document() == ("line", {"run": second, "number": number, "text": text})
+        for run in (first, second):
+            assert stream.document() == ("status", {"run": run, "phase": "queued", "status": None})
+        assert stream.document() == ("change", {"phase": "queued"})
+        claimed = claiming.claim()
+        assert claimed is not None
+        claiming.set_phase(claimed.id, 1, first, RunPhase.PLANNING)
+        assert stream.document() == ("status", {"run": first, "phase": "planning", "status": None})
+        assert stream.document() == ("change", {"phase": "running"})
+        RunLog(blobs, first).append(1, ["the last line"])
+        for run in (first, second):
+            claiming.set_phase(claimed.id, 1, run, RunPhase.DONE, status="planned")
+        claiming.finish(claimed.id, 1)
+        rest = [stream.document() for _ in range(3)]
+        assert rest[0] == ("line", {"run": first, "number": 1, "text": "the last line"})
+        assert {event for event, _ in rest[1:]} == {"status"}
+        assert stream.document() == ("end", {"phase": "done"})
+        assert stream.rest() == b""
+
+
+def test_who_does_not_cover_all_stacks_hears_no_more(server: MadeServer, ada: str) -> None:
+    """A worker selects the stacks of a pattern after someone began to follow."""
+    wanted = {"operation": "plan", "stacks": ["*"], "source": uploaded(server, ada)}
+    change = server.send("POST", CHANGES, wanted, token=ada).document
+    narrow = server.token(Role.OPERATOR, name="nan", stacks=("dev/*",))
+    with _Stream(server, f"{CHANGES}/{change['id']}/log", narrow) as stream:
+        assert stream.document() == ("change", {"phase": "queued"})
+        claiming = made_worker(server.database)[0]
+        claimed = claiming.claim()
+        assert claimed is not None
+        assert claiming.add_runs(claimed.id, 1, [NewRun(stack="prod/db")]) is not None
+        assert stream.rest() == b""
+
+
+def test_the_results_of_a_change_come_in_pages(server: MadeServer, ada: str) -> None:
+    stacks = ["dev/a", "dev/b", "dev/c"]
+    wanted = {"operation": "plan", "stacks": stacks, "source": uploaded(server, ada)}
+    change = server.send("POST", CHANGES, wanted, token=ada).document
+    runs = [run["id"] for run in change["runs"]]
+    store_of(server).encrypted.write(result_name(runs[1]), b'{"name":"dev/b"}')
+    path = f"{CHANGES}/{change['id']}/results?limit=2"
+    page = server.send("GET", path, token=ada).document
+    assert page["results"] == [
+        {"run": runs[0], "result": None},
+        {"run": runs[1], "result": {"name": "dev/b"}},
+    ]
+    rest = server.send("GET", f"{path}&cursor={page['next']}", token=ada).document
+    assert rest == {"version": 1, "results": [{"run": runs[2], "result": None}], "next": None}
+    assert server.send("GET", path, token=server.token(Role.VIEWER)).status == 403
+
+
 def _notify(server: MadeServer, run: str) -> None:
     with server.database.transaction() as connection:
         connection.execute("select pg_notify('holdfast_run', %s)", (run,))
@@ -508,11 +571,13 @@ class _Stream:
     """A client of server-sent events that reads one event at a time."""
 
     def __init__(self, server: MadeServer, run: str, token: str, last: str | None = None) -> None:
+        """`run`: its id, or the path of another stream."""
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         headers = {"authorization": f"Bearer {token}", "accept": "text/event-stream"}
         if last is not None:
             headers["last-event-id"] = last
-        self._connection.request("GET", f"{RUNS}/{run}/log", headers=headers)
+        path = run if run.startswith("/") else f"{RUNS}/{run}/log"
+        self._connection.request("GET", path, headers=headers)
         self._response = self._connection.getresponse()
         assert self._response.headers["content-type"].startswith("text/event-stream")
 
@@ -528,6 +593,10 @@ class _Stream:
             name, _, value = line.partition(": ")
             fields[name] = value
         return fields["event"], fields["id"], fields["data"]
+
+    def document(self) -> tuple[str, object]:
+        event, _, data = self.next()
+        return event, json.loads(data)
 
     def rest(self) -> bytes:
         return self._response.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -64,6 +65,23 @@ def test_a_lost_connection_is_continued_after_the_last_line() -> None:
     assert [event.text for event in got if event.kind == "line"] == ["line 1", "line 2", "line 3"]
     assert [event.kind for event in got] == ["line", "line", "lost", "found", "line", "end"]
     assert client.continued == [None, "2", "2", "3"]
+
+
+def test_a_change_is_followed_again_without_repeating_lines() -> None:
+    """The server sends all lines once more: each has its run and its number."""
+
+    def line(run: str, number: int) -> list[bytes]:
+        data = json.dumps({"run": run, "number": number, "text": f"{run} {number}"}).encode()
+        return [b"event: line\n", b"data: " + data + b"\n", b"\n"]
+
+    lost = HttpError("host", "connection reset")
+    client = Client(
+        [b"200", *line("a", 1), *line("b", 1), lost],
+        [b"200", *line("a", 1), *line("a", 2), *line("b", 1), *END],
+    )
+    got = list(ServerRuns(cast("ServerClient", client)).follow_change("CHANGE"))
+    assert [event.text for event in got if event.kind == "line"] == ["a 1", "b 1", "a 2"]
+    assert [event.kind for event in got] == ["line", "line", "lost", "found", "line", "end"]
 
 
 def test_a_server_that_stays_away_is_an_error_with_the_next_command() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from holdfast.cli.changes.change import exit_if_blocked, require_answer
 from holdfast.cli.changes.screen import ChangeScreen
 from holdfast.cli.command import Invocation
 from holdfast.cli.confirmation import confirm_at_once
-from holdfast.cli.server.connection import open_server, stored_plan
+from holdfast.cli.server.connection import StoredPlans, open_server
 from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.server.upload import pack_repository
 from holdfast.kernel.errors import Exit, Failed, Refused, UsageError
@@ -195,13 +195,15 @@ class ServerChange:
         runs: list[dict[str, Any]],
         error: Mapping[str, Any] | None = None,
     ) -> tuple[StackResult, ...]:
-        documents = [self.server.result(run["id"]) or unfinished_document(run, error) for run in runs]
+        stored = self.server.results(change) if change is not None else {}
+        documents = [stored.get(run["id"]) or unfinished_document(run, error) for run in runs]
         # What the run is now: a worker that lost it may have written the result.
         current = [
             {**document, "status": run["status"]} for document, run in zip(documents, runs, strict=True)
         ]
+        plans = self._plans(run for document, run in zip(current, runs, strict=True) if document["resources"])
         results = tuple(
-            result_from_document(document, plan=self._plan(run, document))
+            result_from_document(document, plan=plans.get(run["id"]))
             for document, run in zip(current, runs, strict=True)
         )
         checks = self.server.checks(change) if change is not None else None
@@ -226,15 +228,12 @@ class ServerChange:
                 )
         return results
 
-    def _plan(self, run: Mapping[str, Any], document: Mapping[str, Any]) -> Plan | None:
-        """Only to show it: a document needs none."""
-        if self.invocation.as_json or not document["resources"]:
-            return None
-        operation = "apply" if run["status"] == Status.APPLIED else "plan"
-        try:
-            return stored_plan(self.invocation, self.server, run, operation).plan
-        except UsageError:
-            return None
+    def _plans(self, runs: Iterable[Mapping[str, Any]]) -> dict[str, Plan]:
+        """Only to show them: a document needs none."""
+        if self.invocation.as_json:
+            return {}
+        plans = StoredPlans(self.invocation, self.server)
+        return {run: stored.plan for run, stored in plans.several(runs)}
 
 
 def refuse_options(**given: object) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from holdfast.changes.repository import open_repository
 from holdfast.cli.command import Invocation
@@ -15,9 +16,13 @@ from holdfast.plans.status import Status
 from holdfast.runs.run import Run
 from holdfast.runs.server_runs import ServerRuns
 from holdfast.runs.stored_plan import read_stored_plan
+from holdfast.store.blob_cipher import PLAN
 from holdfast.store.server_blobs import ServerBlobs
 from holdfast.store.server_store import ServerRunStore
 from holdfast.terraform.plan.masked_plan import MaskedPlan
+
+_AT_ONCE: Final = 20
+"""Blobs that one request reads."""
 
 
 def open_server(invocation: Invocation, address: str | None) -> ServerRuns:
@@ -55,12 +60,25 @@ def open_current_server(invocation: Invocation, address: str | None) -> ServerRu
     return named or store_server(invocation) or open_server(invocation, None)
 
 
-def stored_plan(
-    invocation: Invocation, server: ServerRuns, run: Mapping[str, Any], operation: str
-) -> MaskedPlan:
-    """As the run stored it, with all that a person is shown: more than its document has."""
-    login = server.client.login
-    variables = invocation.environment.variables
-    store = ServerRunStore(ServerBlobs(login.url, lambda: login.token, variables, source=login.source))
-    known = Run(id=run["id"], stack=run["stack"], operation=operation, status=Status(run["status"]))
-    return read_stored_plan(store, known)
+class StoredPlans:
+    """As runs stored them, with all that a person is shown: more than their documents have."""
+
+    def __init__(self, invocation: Invocation, server: ServerRuns) -> None:
+        login, variables = server.client.login, invocation.environment.variables
+        self._blobs = ServerBlobs(login.url, lambda: login.token, variables, source=login.source)
+        self._store = ServerRunStore(self._blobs)
+
+    def of(self, run: Mapping[str, Any]) -> MaskedPlan:
+        operation = "apply" if run["status"] == Status.APPLIED else "plan"
+        known = Run(id=run["id"], stack=run["stack"], operation=operation, status=Status(run["status"]))
+        return read_stored_plan(self._store, known)
+
+    def several(self, runs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, MaskedPlan]]:
+        """Those that are stored, by run, with few requests."""
+        left = list(runs)
+        while left:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            self._blobs.read_ahead([f"runs/{run['id']}/{PLAN}" for run in some])
+            for run in some:
+                with contextlib.suppress(UsageError):
+                    yield run["id"], self.of(run)

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
-from holdfast.cli.server.connection import stored_plan
+from holdfast.cli.server.connection import StoredPlans
 from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.views.plan_diff import FULL, show_plan
 from holdfast.cli.views.state import moment, show_rows
@@ -34,8 +34,7 @@ def run_show_plan(invocation: Invocation, server: ServerRuns, wanted: str) -> Ex
 
     def show() -> None:
         invocation.console.line(f" {_headline(run)}")
-        operation = "apply" if run["status"] == Status.APPLIED else "plan"
-        stored = stored_plan(invocation, server, {**run, "status": run["status"] or "unknown"}, operation)
+        stored = StoredPlans(invocation, server).of({**run, "status": run["status"] or "unknown"})
         show_plan(invocation.console, stored.plan, FULL, more="")
 
     plan = {"version": 1, "run": run["id"], "stack": run["stack"], **(document or {})}

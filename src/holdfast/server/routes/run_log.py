@@ -27,9 +27,9 @@ from holdfast.system import clock
 
 _LINES: Final = 5000
 """Of one document."""
-_QUIET: Final = 15.0
+QUIET: Final = 15.0
 """Seconds after which a stream without news sends a comment: proxies close silent connections."""
-_LONGEST: Final = 900.0
+LONGEST: Final = 900.0
 """Seconds of one stream: then the client connects again, and its token is checked again."""
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
@@ -85,7 +85,7 @@ async def _stream(
     requests: RunRequests, events: RunEvents, run_id: str, log: RunLog, after: int
 ) -> AsyncIterator[ServerSentEventMessage]:
     """The state is read before the lines: when it is done, no lines follow."""
-    until, shown = clock.monotonic() + _LONGEST, None
+    until, shown = clock.monotonic() + LONGEST, None
     read: Callable[[int], list[tuple[int, str]]] = log.lines
     async with events.subscribe(run_id) as news:
         while clock.monotonic() < until and not events.ended:
@@ -106,7 +106,7 @@ async def _stream(
                 shown = state
                 yield ServerSentEventMessage(data=state, event="status")
             try:
-                async with asyncio.timeout(_QUIET):
+                async with asyncio.timeout(QUIET):
                     await news.wait()
             except TimeoutError:
                 yield ServerSentEventMessage(data=None, comment="nothing new")

@@ -108,6 +108,7 @@ from mine where changes.id = mine.id;
 update changes c set phase = 'queued', worker = null
 where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
   and not ({_ELIGIBLE});
+select pg_notify('{RUN}', %(change)s);
 select {CHANGE_COLUMNS} from changes
 where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
 """  # noqa: S608 - our own column names
@@ -118,7 +119,7 @@ update runs set phase = %(phase)s, status = %(status)s, digest = coalesce(%(dige
   started = case when %(phase)s = 'queued' then null else coalesce(started, clock_timestamp()) end,
   ended = case when %(phase)s = 'done' then clock_timestamp() end
 from mine where runs.id = %(run)s and runs.change = mine.id and runs.phase = any(%(before)s)
-returning pg_notify('{RUN}', runs.id)
+returning pg_notify('{RUN}', runs.id), pg_notify('{RUN}', runs.change)
 """  # noqa: S608 - our own names
 _END_RUNS: Final = """
 update runs set phase = 'done', status = %(status)s, ended = clock_timestamp()

@@ -5,7 +5,7 @@ They begin with `server/`; the server and its workers use them, and clients only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import field
 
 from holdfast.kernel.values import MaskedStruct
 from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.database_blobs import read_several
 
 FOLDER: Final = "server"
 _LOG: Final = f"{FOLDER}/log"
@@ -79,11 +80,11 @@ class RunLog:
 
     def __init__(self, blobs: EncryptedBlobs, run: str) -> None:
         self._blobs = blobs
-        self._folder = f"{_LOG}/{run}"
+        self._run = run
 
     def append(self, first: int, lines: Sequence[str]) -> bool:
         """From this line on. False: another worker wrote these lines."""
-        return self._blobs.create(f"{self._folder}/{first:010d}", msgspec.json.encode(list(lines)))
+        return self._blobs.create(_chunk(self._run, first), msgspec.json.encode(list(lines)))
 
     def end(self) -> int:
         """The number of the next line."""
@@ -111,8 +112,33 @@ class RunLog:
         return found
 
     def _chunks(self) -> list[int]:
-        return sorted(int(name.rpartition("/")[2]) for name in self._blobs.names(self._folder))
+        return sorted(int(name.rpartition("/")[2]) for name in self._blobs.names(f"{_LOG}/{self._run}"))
 
     def _read(self, first: int) -> list[str]:
-        blob = self._blobs.read(f"{self._folder}/{first:010d}")
+        blob = self._blobs.read(_chunk(self._run, first))
         return _STRINGS.decode(blob.data) if blob is not None else []
+
+
+class FollowedLogs:
+    """The logs of several runs, for a reader that gets every line once."""
+
+    def __init__(self, blobs: EncryptedBlobs) -> None:
+        self._blobs = blobs
+        self._after: dict[str, int] = {}
+
+    def news(self, runs: Iterable[str]) -> list[tuple[str, int, str]]:
+        """Lines of these runs that are new, each with its run and its number."""
+        found: list[tuple[str, int, str]] = []
+        while names := {_chunk(run, self._after.get(run, 0) + 1): run for run in runs}:
+            chunks = read_several(self._blobs, names)
+            for name, blob in sorted(chunks.items()):
+                run, lines = names[name], _STRINGS.decode(blob.data)
+                first = self._after.get(run, 0) + 1
+                found += [(run, number, text) for number, text in enumerate(lines, first)]
+                self._after[run] = first + len(lines) - 1
+            runs = [names[name] for name in chunks]
+        return found
+
+
+def _chunk(run: str, first: int) -> str:
+    return f"{_LOG}/{run}/{first:010d}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WORK: Final = "holdfast_work"
 """The channel that workers listen to. The payload: the id of the change."""
 RUN: Final = "holdfast_run"
-"""The channel of log lines and phases. The payload: the id of the run."""
+"""The channel of log lines and phases. The payload: the id of the run, or of its change."""
 APPLY_PRIORITY: Final = 20
 PLAN_PRIORITY: Final = 10
 _LOCK: Final = "select pg_advisory_xact_lock(7276454121340);"
@@ -38,7 +38,14 @@ CHANGE_COLUMNS: Final = (
     "id, tenant, number, operation, source, requester, reason, patterns, phase, environments, targets,"
     " priority, worker, fence, beat, cancel, cancelled_by, error, created, started, ended"
 )
-NOTIFY_RUNS: Final = f"select pg_notify('{RUN}', id) from runs where change = %(change)s"  # noqa: S608
+NOTIFY_RUNS: Final = f"""
+select pg_notify('{RUN}', id) from runs where change = %(change)s
+union all select pg_notify('{RUN}', %(change)s)
+"""  # noqa: S608 - our own names
+_PHASES: Final = """
+select c.phase as change_phase, r.id, r.stack, r.phase, r.status
+from changes c left join runs r on r.change = c.id where c.id = %s order by r.number
+"""
 _SUBMIT: Final = f"""
 with change as (
   insert into changes (id, tenant, operation, source, requester, reason, patterns, priority)
@@ -101,6 +108,11 @@ with decided as (
   from decided where changes.id = decided.id returning changes.id
 )
 select pg_notify('{WORK}', id) from woken
+"""  # noqa: S608 - our own names
+
+
+_NOTIFY_RUN: Final = f"""
+select pg_notify('{RUN}', id), pg_notify('{RUN}', change) from runs where id = %(run)s
 """  # noqa: S608 - our own names
 
 
@@ -176,6 +188,17 @@ class Change(Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...] = ()
 
 
+class RunState(NamedTuple):
+    stack: str
+    phase: str
+    status: str | None
+
+
+class ChangePhases(NamedTuple):
+    phase: str
+    runs: dict[str, RunState]
+
+
 class ChangeRows:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -200,6 +223,15 @@ class ChangeRows:
             rows = execute(connection, _CHANGE, id=change)
             runs = execute(connection, _RUNS_OF, ids=[change])
         return change_from_row(rows[0], runs) if rows else None
+
+    def phases(self, change: str) -> ChangePhases | None:
+        """What a follower of the change asks for often."""
+        with self._database.transaction(single=True) as connection:
+            rows = connection.execute(_PHASES, (change,)).fetchall()
+        if not rows:
+            return None
+        runs = {row[1]: RunState(*row[2:]) for row in rows if row[1] is not None}
+        return ChangePhases(rows[0][0], runs)
 
     def list(
         self,
@@ -230,7 +262,7 @@ class ChangeRows:
         """
         with self._database.transaction() as connection:
             woken = execute(connection, _DECIDE, run=run, digest=digest, rejected=rejected)
-            execute(connection, f"select pg_notify('{RUN}', %(run)s)", run=run)
+            execute(connection, _NOTIFY_RUN, run=run)
         return bool(woken)
 
 
