@@ -74,7 +74,10 @@ def hundred(bench: Bench, prepare: Prepare) -> tuple[float, float]:
             """In a new tenant: the states of another round would leave nothing to apply."""
             folder = bench.fresh("server-runs", prepare)
             words = [str(HOLDFAST), "apply", "--yes", "--quiet", "--server", server.url]
-            variables = {"HOLDFAST_HOME": str(bench.place / "home"), "HOLDFAST_URL": server.url}
+            variables: dict[str, Any] = {
+                "HOLDFAST_HOME": str(bench.place / "home"),
+                "HOLDFAST_URL": server.url,
+            }
             create = [str(HOLDFAST), "token", "create", "--role", "operator", "--tenant", folder.name]
             admin = {**bench.environment, **variables, "HOLDFAST_TOKEN": server.token}
             token = subprocess.run(create, env=admin, capture_output=True, text=True, check=True).stdout
