@@ -153,3 +153,17 @@ def test_a_working_directory_and_what_ignores_it(folder: str, ignored: str, hint
     files = {"main.tf": "", f"{folder}/a/b.txt": "x", ".gitignore": ignored}
     (found,) = of(check(the("HF203"), files), the("HF203"))
     assert found.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"main.tf": 'locals {\n  ES_PASS = "shared/logging/es_pass"\n}\n'}, []),
+        ({"main.tf": 'locals {\n  ES_PASS = "Shared9/logging!"\n}\n'}, [WARNING]),
+        ({"main.tf": "", "crypto.js.tpl": "this.setPassword=function(h){this.p=h}\n"}, []),
+    ],
+)
+def test_a_path_of_a_secret_and_a_function_are_no_passwords(
+    files: dict[str, str], expected: list[Severity]
+) -> None:
+    assert levels("HF209", files) == expected

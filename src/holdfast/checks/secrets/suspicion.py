@@ -158,7 +158,8 @@ def names_a_secret(text: str) -> bool:
     """The name of a secret, also with that of one key in it (`acme-db:password`), or a sentence."""
     store, _, key = text.rpartition(":")
     name = key if _STORE.fullmatch(store) else text
-    return " " in text or (_IDENTIFIER.fullmatch(name) is not None and is_secret_name(name))
+    names = is_secret_name(name) or ("/" in name and ends_as_password(name))
+    return " " in text or (names and _IDENTIFIER.fullmatch(name) is not None)
 
 
 def without_sealed(text: str) -> str:

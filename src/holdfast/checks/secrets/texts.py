@@ -382,9 +382,9 @@ def _all(text: str) -> Iterator[InlinePassword]:
 
 
 def _is_variable(text: str, match: re.Match[str]) -> bool:
-    """`connect(password=entered)`, `password=settings["password"]`: a variable of a program."""
+    """`connect(password=entered)`, `password=settings["password"]`, `password=read()`: code of a program."""
     start, end = match.span("secret")
-    is_argument = match["secret"].endswith(",") or text.startswith(")", end)
+    is_argument = match["secret"].endswith(",") or text.startswith((")", "("), end)
     if text[start - 1] in "\"'":
         return False
     return match["secret"].endswith("[") or (is_argument and match["secret"].rstrip(",").isidentifier())
