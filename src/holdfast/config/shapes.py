@@ -266,6 +266,8 @@ TYPE_GLOB: Final = MAX_EIGHT_STARS + r"[A-Za-z_*][A-Za-z0-9_*-]*"
 INSIDE: Final = r"(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\\\x00-\x1f]+"
 INSIDE_EXPECTED: Final = "a path inside the repository, relative to holdfast.yaml, without `..`"
 FILLED: Final = Text(fill=True)
+LABEL: Final = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,62}"
+"""Name and value of a label of a worker."""
 
 
 def path_text(expected: str = INSIDE_EXPECTED, pattern: str = INSIDE, *, fill: bool = False) -> Text:

@@ -22,6 +22,7 @@ from holdfast.config.shapes import (
     FILLED,
     INSIDE,
     INSIDE_EXPECTED,
+    LABEL,
     AnyValue,
     Choice,
     Duration,
@@ -280,6 +281,11 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         Names(Generate, FILE_NAME, FILE_NAME_EXPECTED),
         "A mapping of files that the work directory gets beside the code, each from a "
         "[template](configuration.md#generated-files).",
+    )
+    worker: Mapping[str, str] = key(
+        Names(Text("the value of a label", LABEL), LABEL, "the name of a label"),
+        "Labels that a [worker](runs-on-the-server.md#labels) of a server needs to run the stack, such as "
+        "`network: internal`.",
     )
     reads: tuple[str, ...] = key(
         GLOBS,

@@ -28,6 +28,8 @@ from holdfast.system import clock, process_table
 from holdfast.system.process_table import Liveness
 
 BEAT_SECONDS = 10.0
+LANE_WAIT = "waiting: "
+"""Begins the note of a change that waits for a lane."""
 _FOLDER = "leases/lanes"
 _MINUTE, _HOUR = 60, 3600
 
@@ -85,7 +87,7 @@ class HeldLanes:
                 raise lane_busy(self._store, lane, got)
             if reported != got.holder.change:
                 reported = got.holder.change
-                self._control.tell(Note(stack=None, text=f"waiting: {_holder_text(lane, got)}"))
+                self._control.tell(Note(stack=None, text=f"{LANE_WAIT}{_holder_text(lane, got)}"))
             await asyncio.sleep(POLL_SECONDS)
 
     async def keep(self, beat: float) -> None:

@@ -44,7 +44,7 @@ from holdfast.server.run_events import RunEvents
 from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
-from holdfast.store.server_runs.claiming import WorkerRows
+from holdfast.store.server_runs.claiming import WorkerRows, limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import StateCipher
@@ -89,7 +89,7 @@ def create_api(parts: ServerParts) -> Litestar:
     audit = ServerAudit(stores, Redactor())
     events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
-    known["requests"] = RunRequests(parts.database, stores, audit)
+    known["requests"] = RunRequests(parts.database, stores, audit, limits_of(parts.settings.runs))
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""

@@ -36,6 +36,8 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 class RunDetails(RunInfo, frozen=True, kw_only=True):
     """As in `holdfast runs show`."""
 
+    waiting_for: str | None = None
+    """Why it does not go on, while it is in the queue or waits for a decision."""
     engine: Any = None
     changes: dict[str, int] | None = None
     error: dict[str, Any] | None = None
@@ -73,6 +75,8 @@ class ChangeDocument(Struct, frozen=True, kw_only=True):
     error: dict[str, Any] | None
     stacks: tuple[str, ...] | None
     """As they were asked for, until a worker has selected them; then null."""
+    waiting_for: str | None
+    """Why it does not go on, while it is in the queue or waits for a decision."""
     runs: tuple[RunInfo, ...]
 
 
@@ -82,13 +86,13 @@ def run_info(run: Run) -> RunInfo:
 
 def run_document(requests: RunRequests, caller: Caller, run: Run) -> RunDocument:
     result = requests.result(caller, run) if run.phase.has_status else None
-    known = result or {}
-    if run.phase is RunPhase.DONE and (result is None or run.status == "cancelled"):
-        change = requests.changes.of(run.change)
-        error = change.error if change is not None else None
-        known = {**known, "error": error or known.get("error")}
+    known, change = result or {}, requests.changes.of(run.change)
+    if change is not None and run.phase is RunPhase.DONE and (result is None or run.status == "cancelled"):
+        known = {**known, "error": change.error or known.get("error")}
+    waits = change is not None and run.phase in {RunPhase.QUEUED, RunPhase.WAITING}
     details = RunDetails(
         **asdict(run_info(run)),
+        waiting_for=requests.waiting_for(caller, change, run) if change is not None and waits else None,
         engine=known.get("engine"),
         changes=known.get("changes"),
         error=known.get("error"),
@@ -97,11 +101,12 @@ def run_document(requests: RunRequests, caller: Caller, run: Run) -> RunDocument
     return RunDocument(id=run.id, phase=run.phase, status=run.status, run=details)
 
 
-def change_document(change: Change) -> ChangeDocument:
+def change_document(requests: RunRequests, caller: Caller, change: Change) -> ChangeDocument:
     copied = (*("id", "operation", "phase", "reason", "created", "started", "ended"), "cancelled_by", "error")
     return ChangeDocument(
         **{name: getattr(change, name) for name in copied},
         who=change.requester.name,
         stacks=change.patterns,
+        waiting_for=requests.waiting_for(caller, change),
         runs=tuple(map(run_info, change.runs)),
     )

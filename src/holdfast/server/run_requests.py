@@ -13,6 +13,7 @@ from holdfast.database.database import Database
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import Refused
+from holdfast.runs.lanes import LANE_WAIT
 from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
 from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
 from holdfast.server.exceptions import problem, standard_denial
@@ -21,8 +22,10 @@ from holdfast.server.problems import Denial, FieldProblem
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.database_blobs import read_several
 from holdfast.store.run_store import RunStore
+from holdfast.store.server_runs.claiming import ClaimLimits
 from holdfast.store.server_runs.contents import (
     ChangeOptions,
+    RunLog,
     read_checks,
     read_options,
     result_name,
@@ -40,6 +43,7 @@ from holdfast.store.server_runs.rows import (
     RunRows,
 )
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
+from holdfast.store.server_runs.waiting import waiting_for
 
 _PATTERN_SIGNS: Final = "*?[:!"
 """Of a glob or a filter such as `env:prod`: only the code says which stacks it matches."""
@@ -67,7 +71,16 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class RunRequests:
-    def __init__(self, database: Database, stores: TenantStores, audit: ServerAudit) -> None:
+    def __init__(
+        self,
+        database: Database,
+        stores: TenantStores,
+        audit: ServerAudit,
+        limits: ClaimLimits | None = None,
+    ) -> None:
+        """`limits`: to say what a run waits for."""
+        self._database = database
+        self._limits = limits or ClaimLimits()
         self.changes = ChangeRows(database)
         self.runs = RunRows(database)
         self.sources = SourceRows(database)
@@ -130,6 +143,17 @@ class RunRequests:
         ):
             raise problem(Denial(status=404, code="HF-RUN-24", message=f"there is no change {id_}"))
         return change
+
+    def waiting_for(self, caller: Caller, change: Change, run: Run | None = None) -> str | None:
+        """Of the change, or of one of its runs that has not begun."""
+        reason = waiting_for(self._database, change, self._limits)
+        if run is None or reason is not None or run.phase is not RunPhase.QUEUED:
+            return reason
+        # Its worker waits for a lane, which it says in the log, or does the others first.
+        lines = [text for _, text in RunLog(self.store(caller).encrypted, run.id).lines()]
+        if lines and lines[-1].startswith(LANE_WAIT):
+            return f"its lane: {lines[-1].removeprefix(LANE_WAIT)}"
+        return f"the other stacks of change {change.id}"
 
     def result(self, caller: Caller, run: Run) -> dict[str, Any] | None:
         """What the worker stored of it: as `holdfast plan --json` prints it for one stack, masked."""

@@ -104,8 +104,7 @@ class _Discovery:
         self._config = config
         self._tree = tree
         self._files = VariablesFiles(read_values, tree)
-        self._code_backend = code_backend
-        self._read_content = read_content
+        self._code_backend, self._read_content = code_backend, read_content
         self._derive = derive
         self._problems = Problems()
         # Without defaults, which are in the stack itself.
@@ -212,6 +211,7 @@ class _Discovery:
             workspace=self._try(scope, "workspace", lambda: scope.fill(rule.workspace or DEFAULT_WORKSPACE))
             or DEFAULT_WORKSPACE,
             hooks=(self._try(scope, "hooks", lambda: _hooks(scope)) if rule.hooks else None) or (),
+            worker=rule.worker,
             generate=self._generated(scope) if rule.generate else _NONE,
             engine=rule.engine,
             reads=self._globs(scope, "reads"),

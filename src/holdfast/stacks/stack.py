@@ -79,6 +79,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Names of existing stacks, those that follow from what it reads included."""
     derived: tuple[Derived, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    worker: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the workers that may run it."""
     generate: Mapping[str, GeneratedFile] = field(default_factory=dict)
     """By name in the module."""
     engine: EnginePin | None = None

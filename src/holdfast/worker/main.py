@@ -31,6 +31,7 @@ from holdfast.store.server_runs.claiming import (
     ClaimLimits,
     NewWorker,
     WorkerRows,
+    limits_of,
 )
 from holdfast.store.server_runs.silent import forget_old_workers, take_silent
 from holdfast.store.server_runs.wakeups import listen
@@ -93,8 +94,7 @@ def run_worker(
         worker = NewWorker(
             host=environment.host, slot=slot.number, version=__version__, labels=options.labels
         )
-        limits = ClaimLimits(overall=settings.runs.limit, per_environment=dict(settings.runs.per_environment))
-        loop = WorkerLoop(services, worker, limits, options)
+        loop = WorkerLoop(services, worker, limits_of(settings.runs), options)
         asyncio.run(loop.run(ready))
 
 

@@ -46,7 +46,8 @@ class SelectedStacks(Struct, frozen=True, kw_only=True):
 
 def new_run(stack: Stack) -> NewRun:
     target = stack.target.name if stack.target is not None else None
-    return NewRun(stack=stack.name, environment=stack.environment, target=target)
+    labels = tuple(f"{name}={value}" for name, value in stack.worker.items())
+    return NewRun(stack=stack.name, environment=stack.environment, target=target, labels=labels)
 
 
 def ready_stacks(selected: SelectedStacks, *, destroy: bool) -> tuple[set[str], dict[str, StackResult]]:

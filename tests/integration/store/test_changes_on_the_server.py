@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from holdfast.store.server_runs.rows import (
     RunRows,
 )
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
+from holdfast.store.server_runs.waiting import waiting_for
 from holdfast.store.server_runs.wakeups import listen
 
 DIGEST = "d" * 64
@@ -181,6 +183,70 @@ def test_workers_with_labels_take_only_what_fits(database: Database) -> None:
     taken = anything.claim()
     assert taken is not None
     assert taken.id == mixed.id
+
+
+def test_stacks_require_labels_and_others_do_not_matter(database: Database) -> None:
+    """And the change says which worker it waits for."""
+    plain, _ = made_worker(database)
+    inside, _ = made_worker(database, labels={"network": ("internal", "dmz"), "disk": ("fast",)})
+    change = submitted(database, "a", "b")
+    claimed = plain.claim()
+    assert claimed is not None
+    runs = [NewRun(stack="a", labels=("network=internal",)), NewRun(stack="b", labels=("network=dmz",))]
+    assert plain.add_runs(change.id, claimed.fence, runs) is None
+    assert plain.claim() is None
+    taken = inside.claim()
+    assert taken is not None
+    assert (taken.id, taken.labels) == (change.id, ("network=dmz", "network=internal"))
+    other = submitted(database, "c")  # Without labels: any worker takes it.
+    claimed = inside.claim()
+    assert claimed is not None
+    assert inside.add_runs(other.id, claimed.fence, [NewRun(stack="c")]) is not None
+
+
+def reason(database: Database, change: Change, **limits: Any) -> str | None:
+    now = ChangeRows(database).of(change.id)
+    assert now is not None
+    return waiting_for(database, now, ClaimLimits(**limits))
+
+
+def test_a_queued_change_says_what_it_waits_for(database: Database) -> None:
+    """A worker, labels, order, a limit, or a decision."""
+    first = submitted(database, "a", operation=Operation.APPLY)
+    assert reason(database, first) == "a worker: none is running"
+    claiming, _ = made_worker(database)
+    assert reason(database, first) == "a free worker"
+    assert reason(database, first, overall=0) == "the limit of 0 changes at the same time (`runs.limit`)"
+    claimed = claiming.claim()
+    assert claimed is not None
+    assert selected(claiming, claimed, a="prod") is not None
+    assert reason(database, first) is None
+    second = submitted(database, "a")
+    run = claimed.runs[0].id
+    assert reason(database, second) == f"run {run} of the same stack, a, which is queued"
+    claiming.set_phase(first.id, claimed.fence, run, RunPhase.PLANNING)
+    assert reason(database, second) == f"run {run} of the same stack, a, which is planning"
+
+    third = submitted(database, "b")
+    claimed = claiming.claim()
+    assert claimed is not None
+    labelled = NewRun(stack="b", environment="prod", target="aws", labels=("network=internal",))
+    assert claiming.add_runs(third.id, claimed.fence, [labelled]) is None
+    assert reason(database, third) == "a worker with network=internal: none is running"
+    made_worker(database, labels={"network": ("internal",), "environment": ("dev",)})
+    assert reason(database, third) == "a worker with environment=prod, network=internal: none is running"
+    made_worker(database, labels={"network": ("internal",)})
+    limit = reason(database, third, per_environment={"prod": 1})
+    assert limit == "the limit of 1 change in prod (`runs.per_environment`)"
+    assert reason(database, third) == "a free worker"
+    with database.transaction() as connection:
+        connection.execute("update workers set beat = now() - interval '1 hour'")
+    assert reason(database, third) == "a worker with network=internal: none is running"
+
+    values = {"status": "waiting", "digest": DIGEST}
+    claiming.set_phase(first.id, 1, run, RunPhase.WAITING, **values)
+    claiming.finish(first.id, 1)
+    assert reason(database, first) == "a decision about the plan of a"
 
 
 def test_an_apply_waits_until_the_stacks_of_an_earlier_one_are_known(database: Database) -> None:

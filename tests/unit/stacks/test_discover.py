@@ -14,6 +14,7 @@ from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.discover import discover
 from holdfast.stacks.listing import ListedTree
 from holdfast.stacks.stack import Stack
+from holdfast.worker.selected_stacks import new_run
 
 
 def found(
@@ -354,3 +355,19 @@ def test_inputs_win_over_variables_and_add_dependencies() -> None:
 def test_an_input_that_names_no_output_is_a_mistake(output: str, code: str, message: str, hint: str) -> None:
     (problem,) = mistakes(INPUTS.format(output), NETWORKS)
     assert (problem.code, message in problem.message, hint in (problem.hint or "")) == (code, True, True)
+
+
+def test_labels_of_workers_are_those_of_the_entry_over_those_of_its_environment() -> None:
+    """A run on a server takes them to the queue."""
+    text = """\
+environments:
+  prod: {defaults: {worker: {network: internal, disk: fast}}}
+  dev: {}
+stacks:
+  - {name: a, module: a, environment: prod, worker: {disk: slow}}
+  - {name: b, module: a, environment: dev}
+"""
+    first, second = found(text, ["a/main.tf"])
+    assert (first.worker, second.worker) == ({"network": "internal", "disk": "slow"}, {})
+    assert sorted(new_run(first).labels) == ["disk=slow", "network=internal"]
+    assert new_run(second).labels == ()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
 
 from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import count
+from holdfast.config.shapes import LABEL
 from holdfast.kernel.errors import Exit, UsageError
 
 
@@ -23,7 +25,8 @@ def worker(
         Option(
             "--label",
             metavar="KEY=VALUE",
-            help="Take only changes of this environment=NAME or target=NAME. Repeatable.",
+            help="Take only changes of this environment=NAME or target=NAME; stacks can require any other "
+            "one. Repeatable.",
         ),
     ] = None,
     concurrency: Annotated[
@@ -73,11 +76,13 @@ def _labels(texts: list[str]) -> dict[str, tuple[str, ...]]:
     labels: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if name not in {"environment", "target"} or not equals or not value:
+        known = name in {"environment", "target"} and value
+        if not equals or not (known or all(re.fullmatch(LABEL, part) for part in (name, value))):
             raise UsageError(
                 "HF-WKR-2",
                 f"{text} is not a label of a worker",
-                hint="Write --label environment=NAME or --label target=NAME.",
+                hint="Write --label environment=NAME, --label target=NAME, or a label of your own such as "
+                "--label network=internal.",
             )
         labels[name] = (*labels.get(name, ()), value)
     return labels

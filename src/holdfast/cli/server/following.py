@@ -34,7 +34,8 @@ class Following:
         self._phase = ""
         """Of the change, as its stream says."""
         self._lost = False
-        self._explained = False
+        self._explained: str | None = None
+        """What the change waits for, as it was shown."""
 
     def until_over(self) -> dict[str, Any]:
         """The change when it is done, or waits for a decision."""
@@ -60,9 +61,15 @@ class Following:
                 if change["phase"] in _OVER:
                     return change
                 self._phase = change["phase"]  # A worker goes on with it.
-            elif self._phase == "queued" and clock.monotonic() - begun > _QUIET and not self._explained:
-                self._explained = True
-                self._console.say(" Queued: waiting for a worker, or for an earlier run of the same stack")
+            elif self._phase == "queued" and clock.monotonic() - begun > _QUIET:
+                self._explain()
+
+    def _explain(self) -> None:
+        change = self._server.change(self._change)
+        reason = change.get("waiting_for") or "a worker"
+        if change["phase"] == "queued" and reason != self._explained:
+            self._explained = reason
+            self._console.say(f" Queued: waiting for {reason}")
 
     def _read(self) -> None:
         try:

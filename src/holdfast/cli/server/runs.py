@@ -159,8 +159,8 @@ def _show_details(console: Console, run: Mapping[str, Any]) -> None:
     for name in ("started", "ended"):
         if run[name]:
             console.line(f"   {name} {moment(run[name])}")
-    for name in ("change", "engine", "digest", "retried_from"):
-        if run[name]:
+    for name in ("waiting_for", "change", "engine", "digest", "retried_from"):
+        if run.get(name):
             console.line(f"   {name.replace('_', ' ')}: {run[name]}")
     if run["changes"]:
         counted = ", ".join(f"{number} {what}" for what, number in run["changes"].items() if number)

@@ -123,7 +123,8 @@ def submit_run(
 def submit_change(
     request: AnyRequest, principal: Who, requests: Requests, data: JSONBody[NewChangeRequest]
 ) -> Response[ChangeDocument]:
-    return _accepted_change(_submit(requests, _caller(request, principal), data, data.stacks))
+    caller = _caller(request, principal)
+    return _accepted_change(requests, caller, _submit(requests, caller, data, data.stacks))
 
 
 @get("/api/v1/runs", opt=_READ, sync_to_thread=True)
@@ -183,7 +184,8 @@ def show_plan(
 def show_change(
     request: AnyRequest, principal: Who, requests: Requests, change_id: FromPath[str]
 ) -> ChangeDocument:
-    return change_document(requests.change(_caller(request, principal), change_id))
+    caller = _caller(request, principal)
+    return change_document(requests, caller, requests.change(caller, change_id))
 
 
 @post("/api/v1/changes/{change_id:str}/apply", opt=_RUN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
@@ -197,7 +199,8 @@ def apply_change(
     """A new change that applies exactly these plans of a change that planned, or refuses them."""
     caller = _caller(request, principal)
     shown = requests.change(caller, change_id)
-    return _accepted_change(requests.apply_plans(caller, shown, data.plans, data.reason))
+    applying = requests.apply_plans(caller, shown, data.plans, data.reason)
+    return _accepted_change(requests, caller, applying)
 
 
 @get("/api/v1/changes/{change_id:str}/checks", opt=_READ_PLAN, sync_to_thread=True)
@@ -257,7 +260,8 @@ def cancel_change(
     data: JSONBody[WithReason],
 ) -> ChangeDocument:
     caller = _caller(request, principal)
-    return change_document(requests.cancel(caller, requests.change(caller, change_id), data.reason))
+    cancelled = requests.cancel(caller, requests.change(caller, change_id), data.reason)
+    return change_document(requests, caller, cancelled)
 
 
 @post("/api/v1/runs/{run_id:str}/retry", opt=_PLAN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
@@ -351,9 +355,10 @@ def _decide(
     return run_document(requests, caller, requests.run(caller, run_id))
 
 
-def _accepted_change(change: Change) -> Response[ChangeDocument]:
+def _accepted_change(requests: RunRequests, caller: Caller, change: Change) -> Response[ChangeDocument]:
     location = {"location": f"/api/v1/changes/{change.id}"}
-    return Response(change_document(change), status_code=HTTPStatus.ACCEPTED, headers=location)
+    document = change_document(requests, caller, change)
+    return Response(document, status_code=HTTPStatus.ACCEPTED, headers=location)
 
 
 def _accepted_run(requests: RunRequests, caller: Caller, change: Change) -> Response[RunDocument]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
+from holdfast.config.server import ServerRunSettings
 from holdfast.store.server_runs.phases import (
     ChangePhase,
     InvalidPhase,
@@ -67,6 +68,7 @@ _ELIGIBLE: Final = """
   and (c.patterns is not null or (
     (%(environments)s::text[] is null or c.environments <@ %(environments)s::text[])
     and (%(targets)s::text[] is null or c.targets <@ %(targets)s::text[])
+    and c.labels <@ %(labels)s::text[]
     and not exists (
       select from unnest(c.environments) as named (environment)
       where (%(per_environment)s::jsonb ->> environment)::bigint <= (
@@ -103,7 +105,8 @@ update changes set patterns = null,
   environments = (select coalesce(array_agg(distinct e), '{{}}') from unnest(%(run_environments)s::text[]) e
     where e is not null),
   targets = (select coalesce(array_agg(distinct t), '{{}}') from unnest(%(run_targets)s::text[]) t
-    where t is not null)
+    where t is not null),
+  labels = %(run_labels)s::text[]
 from mine where changes.id = mine.id;
 update changes c set phase = 'queued', worker = null
 where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
@@ -152,12 +155,18 @@ class ClaimLimits(Struct, frozen=True, kw_only=True):
     per_environment: Mapping[str, int] = field(default_factory=dict)
 
 
+def limits_of(settings: ServerRunSettings) -> ClaimLimits:
+    return ClaimLimits(overall=settings.limit, per_environment=dict(settings.per_environment))
+
+
 class NewWorker(Struct, frozen=True, kw_only=True):
     host: str
     slot: int
     version: str
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """With `environment` or `target`, it takes only changes whose own are all among these."""
+    """With `environment` or `target`, it takes only changes whose own are all among these. Others are
+    those that stacks can require.
+    """
     engines: tuple[str, ...] = ()
     tenant: str | None = None
     id: str = field(default_factory=clock.new_id)
@@ -225,6 +234,7 @@ class Claiming:
             "tenant": worker.tenant,
             "environments": _label(worker, ENVIRONMENT),
             "targets": _label(worker, TARGET),
+            "labels": [f"{name}={value}" for name, values in worker.labels.items() for value in values],
             "limit": limits.overall,
             "per_environment": to_jsonb(dict(limits.per_environment)),
         }
@@ -249,6 +259,7 @@ class Claiming:
             stacks=[run.stack for run in runs],
             run_environments=[run.environment for run in runs],
             run_targets=[run.target for run in runs],
+            run_labels=sorted({label for run in runs for label in run.labels}),
         )
         if not rows:
             self._notify(change)

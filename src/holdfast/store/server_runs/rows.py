@@ -36,7 +36,7 @@ RUN_COLUMNS: Final = (
 )
 CHANGE_COLUMNS: Final = (
     "id, tenant, number, operation, source, requester, reason, patterns, phase, environments, targets,"
-    " priority, worker, fence, beat, cancel, cancelled_by, error, created, started, ended"
+    " labels, priority, worker, fence, beat, cancel, cancelled_by, error, created, started, ended"
 )
 NOTIFY_RUNS: Final = f"""
 select pg_notify('{RUN}', id) from runs where change = %(change)s
@@ -120,6 +120,8 @@ class NewRun(Struct, frozen=True, kw_only=True):
     stack: str
     environment: str | None = None
     target: str | None = None
+    labels: tuple[str, ...] = ()
+    """That a worker needs to run it, as `network=internal`."""
     retried_from: str | None = None
     id: str = field(default_factory=clock.new_id)
 
@@ -175,6 +177,7 @@ class Change(Struct, frozen=True, kw_only=True):
     phase: ChangePhase
     environments: tuple[str, ...]
     targets: tuple[str, ...]
+    labels: tuple[str, ...]
     priority: int
     worker: str | None
     fence: int
@@ -343,6 +346,7 @@ def change_from_row(row: dict[str, Any], runs: Sequence[dict[str, Any]]) -> Chan
             "phase": ChangePhase(row["phase"]),
             "environments": tuple(row["environments"]),
             "targets": tuple(row["targets"]),
+            "labels": tuple(row["labels"]),
         },
         runs=tuple(run_from_row(run) for run in runs if run["change"] == row["id"]),
     )
