@@ -7,13 +7,12 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from host_server import TOKEN, Answer, Call, HostServer, Misbehaviour
+from host_server import TOKEN, Answer, Call, HostServer, MadeRequest, Misbehaviour
 
-__all__ = ["LONGEST", "TOKEN", "GithubServer", "Misbehaviour"]
+__all__ = ["LONGEST", "TOKEN", "GithubServer", "MadeRequest", "Misbehaviour"]
 LONGEST = 65_536
 _REPOSITORY = r"/repos/acme/infra"
 _LIST = re.compile(rf"{_REPOSITORY}/issues/(\d+)/comments\Z")
@@ -26,31 +25,21 @@ _REACTION = re.compile(rf"{_REPOSITORY}/issues/comments/(\d+)/reactions\Z")
 _STATUS = re.compile(rf"{_REPOSITORY}/statuses/(\w+)\Z")
 
 
-@dataclass(kw_only=True)
-class MadeRequest:
+def request_document(request: MadeRequest, number: int, at: str = "") -> dict[str, Any]:
     """A pull request as GitHub describes it."""
-
-    head: str = "a" * 40
-    base: str = "b" * 40
-    branch: str = "main"
-    head_repository: str | None = "acme/infra"
-    state: str = "open"
-    merged: bool = False
-    merge_commit: str | None = None
-    mergeable_state: str = "clean"
-
-    def document(self, number: int, at: str = "") -> dict[str, Any]:
-        repo = {"full_name": self.head_repository} if self.head_repository else None
-        return {
-            "number": number,
-            "state": self.state,
-            "updated_at": at,
-            "merged": self.merged,
-            "merge_commit_sha": self.merge_commit,
-            "mergeable_state": self.mergeable_state,
-            "head": {"sha": self.head, "repo": repo},
-            "base": {"sha": self.base, "ref": self.branch, "repo": {"full_name": "acme/infra"}},
-        }
+    head: dict[str, Any] = {"sha": request.head, "repo": None}
+    if request.source != "deleted":
+        head["repo"] = {"full_name": "acme/infra" if request.source == "own" else "mallory/infra"}
+    return {
+        "number": number,
+        "state": "open" if request.open else "closed",
+        "updated_at": at,
+        "merged": request.merged,
+        "merge_commit_sha": request.merge_commit,
+        "mergeable_state": "blocked" if request.blocked else "clean",
+        "head": head,
+        "base": {"sha": request.base, "ref": request.branch, "repo": {"full_name": "acme/infra"}},
+    }
 
 
 def event_headers(body: bytes, secret: str, *, event: str, delivery: str) -> dict[str, str]:
@@ -65,7 +54,7 @@ def event_headers(body: bytes, secret: str, *, event: str, delivery: str) -> dic
 
 
 def request_event(request: MadeRequest, number: int, action: str, *, at: str, sender: str = "ada") -> bytes:
-    return _event(action, sender, {"pull_request": request.document(number, at)})
+    return _event(action, sender, {"pull_request": request_document(request, number, at)})
 
 
 def comment_event(number: int, text: str, *, at: str, sender: str = "ada", id_: int = 99) -> bytes:
@@ -82,10 +71,7 @@ def _event(action: str, sender: str, rest: dict[str, Any]) -> bytes:
 class GithubServer(HostServer):
     def __init__(self, *, author: str | None = None) -> None:
         super().__init__(author=author)
-        self.requests: dict[int, MadeRequest] = {}
         self.permissions: dict[str, str] = {"ada": "write"}
-        self.reactions: list[tuple[int, str]] = []
-        self.statuses: dict[str, list[tuple[str, str]]] = {}
 
     def asks_who(self, path: str) -> bool:
         return path.endswith("/graphql")
@@ -108,7 +94,7 @@ class GithubServer(HostServer):
         if (found := _PULL.match(path)) is not None:
             number = int(found[1])
             if number in self.requests:
-                return 200, {}, self.requests[number].document(number)
+                return 200, {}, request_document(self.requests[number], number)
             return 200, {}, {"number": number, "state": "closed" if number in self.closed else "open"}
         if (found := _COMMIT.match(path)) is not None:
             merged = self.merged.get(found[1])
@@ -121,7 +107,7 @@ class GithubServer(HostServer):
         if (found := _COMPARE.match(path)) is not None:
             yield 200, {}, {"merge_base_commit": {"sha": found[1]}}
         if (found := _REACTION.match(path)) is not None:
-            self.reactions.append((int(found[1]), call.body["content"]))
+            self.reactions.append(call.body["content"])
             yield 201, {}, {}
         if (found := _STATUS.match(path)) is not None:
             self.statuses.setdefault(found[1], []).append((call.body["state"], call.body["description"]))

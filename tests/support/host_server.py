@@ -42,6 +42,22 @@ class Call:
     body: Any = None
 
 
+@dataclass(kw_only=True)
+class MadeRequest:
+    """A pull request. Each host describes it in its own way."""
+
+    head: str = "a" * 40
+    base: str = "b" * 40
+    branch: str = "main"
+    source: str = "own"
+    """The repository of its branch: `own`, `fork` or `deleted`."""
+    open: bool = True
+    merged: bool = False
+    merge_commit: str | None = None
+    blocked: bool = False
+    """A required review is missing."""
+
+
 class HostServer:
     """One repository, `acme/infra`. Use it as a context; `api` is its address."""
 
@@ -59,16 +75,20 @@ class HostServer:
         self.closed: set[int] = set()
         self.merged: dict[str, int] = {}
         """Commits, and the pull requests that they came with."""
+        self.requests: dict[int, MadeRequest] = {}
+        self.reactions: list[str] = []
+        self.statuses: dict[str, list[tuple[str, str]]] = {}
+        """By commit."""
         self.knows_viewer = True
         self.next_page_at: str | None = None
         """Where the next page is said to be, instead of here."""
         self._last = 0
         self._guard = threading.Lock()
+
+    def __enter__(self) -> Self:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02})
-
-    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -145,7 +145,7 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
         listed = event.sender.lower() in {user.lower() for user in settings.users}
         return Situation(
             state=state,
-            allowed=event.kind is not EventKind.COMMENT or listed or api.may_write(event.sender),
+            allowed=event.kind is not EventKind.COMMENT or listed or api.may_write(event),
             branch=repository.branch,
             head_at=self.rows.head_seen(repository.id, event.number, state.head, but=taken.id),
             shown=self._shown(changes),
@@ -200,7 +200,8 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
                 repository.tenant, repository=repository.id, wanted=head, base=base, by=who.name
             ).id
         if self.changes.of(taken.id) is None:
-            reason = f"{settings.project}#{event.number}"
+            reference = webhook_host(settings.host).host.reference
+            reason = f"{settings.project}{reference}{event.number}"
             self._submit(taken.id, action, source=source, who=who, reason=reason)
         self.rows.link(taken.id, repository=repository.id, number=event.number, head=head)
         return head
@@ -243,10 +244,10 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
         """Only hints, so a failure is not tried again."""
         try:
             if event.comment is not None:
-                api.react(event.number, event.comment, accepted=not isinstance(action, Ignore))
+                api.react(event, accepted=not isinstance(action, Ignore))
             if head is not None:
                 what = "Planning" if isinstance(action, PlanHead) else "Applying"
-                api.set_status(head, "pending", f"{what} …")
+                api.set_status(event.number, head, "pending", f"{what} …")
         except (HostError, RetriesExhaustedError) as error:
             self.log.info("webhook", what="answer", outcome=_reason(error))
 
@@ -274,7 +275,7 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
         write_comment(api, due.number, comment_body(publication), name=run.name, age=run.age)
         self.rows.finish_report(due)
         state, text = status_of(change, report)
-        api.set_status(due.head, state, text)
+        api.set_status(due.number, due.head, state, text)
         return state
 
     def _report_of(self, change: Change) -> ChangeReport:
@@ -300,10 +301,11 @@ def _ci_run(
     change: Change | None = None,
     head: str | None = None,
 ) -> CiRun:
+    api, repository = webhook_host(settings.host).place(settings)
     return CiRun(
         host=settings.host,
-        repository=settings.project,
-        api=settings.api,
+        repository=repository,
+        api=api,
         token=Secret(settings.token),
         pull_request=PullRequest(number=number, head=head),
         base=None,

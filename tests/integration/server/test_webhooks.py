@@ -1,17 +1,19 @@
-"""Events of a code host start plans and applies, which end as comments. Real server, real database."""
+"""Events of every code host start plans and applies, which end as comments. Real server, real database."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
 import msgspec
 import pytest
-from github_server import GithubServer, MadeRequest, Misbehaviour, comment_event, event_headers, request_event
+from host_server import MadeRequest, Misbehaviour
 from server_made import KEY, Answer, ListLog, MadeServer, made_server
+from webhook_hosts import HOOKS, AzureHooks, Hooks, Sent
 
 from holdfast.database.database import Database
 from holdfast.identity.principal import DEFAULT_TENANT
@@ -36,9 +38,9 @@ OLD, NEW, MERGE = "a" * 40, "c" * 40, "d" * 40
 class Made:
     """A registered repository with a webhook, its code host, and a worker that only writes rows."""
 
-    def __init__(self, server: MadeServer, github: GithubServer, **settings: Any) -> None:
-        self.server, self.github, self.database = server, github, server.database
-        self.request = github.requests[7] = MadeRequest()
+    def __init__(self, server: MadeServer, hooks: Hooks, **settings: Any) -> None:
+        self.server, self.hooks, self.host, self.database = server, hooks, hooks.server, server.database
+        self.request = self.host.requests[7] = MadeRequest()
         repositories = RepositoryRows(self.database)
         added = repositories.add(
             DEFAULT_TENANT,
@@ -50,7 +52,7 @@ class Made:
         )
         assert added is not None
         self.repository: Repository = added
-        document = {"project": "acme/infra", "token": TOKEN, "api": github.api, **settings}
+        document = {"token": TOKEN, **hooks.settings(), **settings}
         answer = server.send("PUT", "/api/v1/repositories/infra/webhook", document)
         assert answer.status == 200, answer
         self.path, self.secret = answer.document["path"], answer.document["secret"]
@@ -70,20 +72,27 @@ class Made:
         self.claiming = Claiming(self.database, worker)
         self._deliveries = count(1)
 
-    def send(self, body: bytes, event: str = "pull_request", **headers: str) -> Answer:
-        signed = event_headers(body, self.secret, event=event, delivery=f"delivery-{next(self._deliveries)}")
-        return self.server.send("POST", self.path, body=body, headers={**signed, **headers}, token=None)
+    def send(self, sent: Sent, **headers: str) -> Answer:
+        signed = self.hooks.sign(sent, self.secret)
+        return self.server.send("POST", self.path, body=sent.body, headers={**signed, **headers}, token=None)
+
+    def pushed(self, action: str = "synchronize", *, minutes: float = 10, delivery: str = "") -> Sent:
+        delivery = delivery or f"delivery-{next(self._deliveries)}"
+        return self.hooks.about_request(self.request, action, at=_ago(minutes), delivery=delivery)
 
     def push(self, action: str = "synchronize", *, minutes: float = 10) -> list[Change]:
-        answer = self.send(request_event(self.request, 7, action, at=_ago(minutes)))
+        answer = self.send(self.pushed(action, minutes=minutes))
         assert answer.status == 202, answer
         return self.act()
 
     def comment(self, text: str, *, sender: str = "ada", minutes: float = 0) -> list[Change]:
         """The changes that it starts."""
         before = {change.id for change in self.all}
-        body = comment_event(7, text, at=_ago(minutes), sender=sender, id_=next(self._deliveries))
-        assert self.send(body, "issue_comment").status == 202
+        number = next(self._deliveries)
+        sent = self.hooks.about_comment(
+            text, at=_ago(minutes), sender=sender, id_=number, delivery=f"delivery-{number}"
+        )
+        assert self.send(sent).status == 202
         return [change for change in self.act() if change.id not in before]
 
     def act(self) -> list[Change]:
@@ -98,7 +107,7 @@ class Made:
 
     @property
     def replies(self) -> list[str]:
-        return self.github.bodies(7)
+        return self.host.bodies(7)
 
     def execute(self, statuses: dict[str, str], *, report: bool = False) -> Change:
         """As a worker: the next change, with these results."""
@@ -138,45 +147,50 @@ def server(database: Database) -> Iterator[MadeServer]:
         yield server
 
 
-@pytest.fixture
-def github() -> Iterator[GithubServer]:
-    with GithubServer() as github:
-        yield github
+@pytest.fixture(params=["github", "gitlab", "azure"])
+def hooks(request: pytest.FixtureRequest) -> Iterator[Hooks]:
+    hooks = HOOKS[request.param]()
+    with hooks.server:
+        yield hooks
 
 
 @pytest.fixture
-def made(server: MadeServer, github: GithubServer) -> Made:
-    return Made(server, github)
+def made(server: MadeServer, hooks: Hooks) -> Made:
+    return Made(server, hooks)
 
 
+@pytest.mark.parametrize("hooks", list(HOOKS), indirect=True)
 def test_a_forged_event_is_refused_like_one_of_an_unknown_repository(made: Made) -> None:
-    body = request_event(made.request, 7, "opened", at=_ago(1))
-    forged = event_headers(body, "another secret", event="pull_request", delivery="1")
+    sent = made.pushed("opened", minutes=1)
+    signed = made.hooks.sign(sent, made.secret)
+    another = "gitlab" if made.hooks.name == "github" else "github"
+    tries = [
+        *((made.path, headers) for headers in made.hooks.forgeries(sent, made.secret)),
+        (made.path, {}),
+        (made.path.rpartition("/")[0] + "/none", signed),
+        (made.path.replace(made.hooks.name, another), signed),
+    ]
     refused = [
-        made.send(body, **{"x-hub-signature-256": forged["x-hub-signature-256"]}),
-        made.send(body, **{"x-hub-signature-256": "sha256=é"}),
-        made.server.send("POST", made.path, body=body, token=None),
-        made.server.send("POST", "/api/v1/hooks/github/none", body=body, headers=forged, token=None),
-        made.server.send(
-            "POST", made.path.replace("github", "gitlab"), body=body,
-            headers=event_headers(body, made.secret, event="pull_request", delivery="1"), token=None,
-        ),
-    ]  # fmt: skip
-    assert {answer.problem["code"] for answer in refused} == {"HF-WEBHOOK-1"}
+        made.server.send("POST", path, body=sent.body, headers=headers, token=None) for path, headers in tries
+    ]
+    assert [answer.problem["code"] for answer in refused] == ["HF-WEBHOOK-1"] * len(tries)
     assert len({answer.body for answer in refused}) == 1
     assert not made.act()
+    assert made.send(sent).status == 202
 
 
+@pytest.mark.parametrize("hooks", list(HOOKS), indirect=True)
 def test_an_event_is_accepted_once_also_under_another_delivery_id(made: Made) -> None:
-    body = request_event(made.request, 7, "opened", at=_ago(1))
-    assert made.send(body).document == {"version": 1, "status": "accepted"}
-    again = made.send(body)
+    sent = made.pushed("opened", minutes=1, delivery="delivery-a")
+    assert made.send(sent).document == {"version": 1, "status": "accepted"}
+    again = made.send(sent)
     assert (again.status, again.document["status"]) == (200, "known")
-    other = request_event(made.request, 7, "reopened", at=_ago(1))
-    assert made.send(other, **{"x-github-delivery": "delivery-1"}).document["status"] == "known"
+    if (renamed := made.hooks.renamed(sent, "delivery-b")) is not None:
+        assert made.send(renamed).document["status"] == "known"
+    other = made.pushed("reopened", minutes=1, delivery="delivery-a")
+    assert made.send(other).document["status"] == "known"
     assert len(made.act()) == 1
-    old = request_event(made.request, 7, "opened", at=_ago(8 * 24 * 60))
-    assert made.send(old).problem["code"] == "HF-WEBHOOK-4"
+    assert made.send(made.pushed("opened", minutes=8 * 24 * 60)).problem["code"] == "HF-WEBHOOK-4"
     assert made.work.rows.remove_old() == 0
     with made.database.transaction() as connection:
         connection.execute("update webhook_events set done = now() - interval '11 days'")
@@ -184,11 +198,12 @@ def test_an_event_is_accepted_once_also_under_another_delivery_id(made: Made) ->
 
 
 def test_other_events_and_other_repositories_do_nothing(made: Made) -> None:
-    assert made.send(b"{}", "ping").status == 204
-    assert made.send(b"{}").problem["code"] == "HF-WEBHOOK-2"
-    foreign = request_event(made.request, 7, "opened", at=_ago(1)).replace(b"acme/infra", b"acme/other")
+    assert made.send(made.hooks.unrelated()).status == 204
+    sent = made.pushed("opened", minutes=1)
+    assert made.send(replace(sent, body=b"{}")).problem["code"] == "HF-WEBHOOK-2"
+    foreign = replace(sent, body=sent.body.replace(b"infra", b"other"))
     assert made.send(foreign).problem["code"] == "HF-WEBHOOK-3"
-    form = made.send(b"payload={}", **{"content-type": "application/x-www-form-urlencoded"})
+    form = made.send(sent, **{"content-type": "application/x-www-form-urlencoded"})
     assert form.status == 415
     assert not made.act()
 
@@ -196,12 +211,12 @@ def test_other_events_and_other_repositories_do_nothing(made: Made) -> None:
 def test_a_pull_request_is_planned_and_a_newer_commit_supersedes_the_plan(made: Made) -> None:
     (first,) = made.push("opened")
     assert (first.operation, first.phase) == (Operation.PLAN, ChangePhase.QUEUED)
-    assert (first.requester.name, first.requester.role) == ("github:ada", Role.PLANNER)
-    assert first.reason == "acme/infra#7"
+    assert (first.requester.name, first.requester.role) == (f"{made.hooks.name}:ada", Role.PLANNER)
+    assert first.reason == f"{made.hooks.project}{'#' if made.hooks.name == 'github' else '!'}7"
     source = made.work.sources.of(first.source)
     assert source is not None
     assert (source.wanted, source.base, source.repository) == (OLD, "b" * 40, made.repository.id)
-    assert made.github.statuses[OLD] == [("pending", "Planning …")]
+    assert made.host.statuses[OLD] == [("pending", "Planning …")]
 
     made.request.head = NEW
     first, second = made.push()
@@ -216,7 +231,7 @@ def test_a_pull_request_is_planned_and_a_newer_commit_supersedes_the_plan(made: 
     assert comment.startswith("## ✅ May be merged")
     assert "of the worker" in comment
     assert "commit `cccccccccc`" in comment
-    assert [state for state, _ in made.github.statuses[NEW]] == ["pending", "success"]
+    assert [state for state, _ in made.host.statuses[NEW]] == ["pending", "success"]
 
 
 def test_a_comment_applies_exactly_the_plans_that_were_shown(made: Made) -> None:
@@ -225,20 +240,20 @@ def test_a_comment_applies_exactly_the_plans_that_were_shown(made: Made) -> None
     made.show_earlier()
     (apply,) = made.comment("holdfast apply")
     assert (apply.operation, apply.requester.name, apply.requester.role) == (
-        Operation.APPLY, "github:ada", Role.OPERATOR,
+        Operation.APPLY, f"{made.hooks.name}:ada", Role.OPERATOR,
     )  # fmt: skip
     assert apply.source == plan.source
     assert {run.stack: run.retried_from for run in apply.runs} == {
         run.stack: run.id for run in plan.runs if run.stack.startswith("prod/")
     }
-    assert made.github.reactions[-1][1] == "eyes"
+    assert made.host.reactions[-1] in {"eyes", "like"}
     assert made.comment("holdfast apply") == []
     assert "is not finished" in made.replies[-1]
 
     made.execute(dict.fromkeys(("prod/network", "prod/db"), "applied"))
     assert len(made.replies) == 3
     assert made.replies[-1].startswith("## ✅ Applied")
-    assert made.github.statuses[OLD][-1][0] == "success"
+    assert made.host.statuses[OLD][-1][0] == "success"
 
 
 def test_a_plan_of_an_older_commit_is_not_applied(made: Made) -> None:
@@ -250,10 +265,11 @@ def test_a_plan_of_an_older_commit_is_not_applied(made: Made) -> None:
     made.request.head = NEW
     assert made.comment("holdfast apply") == []
     assert "the plan is for commit `aaaaaaaaaa`, and the newest is `cccccccccc`" in made.replies[-1]
-    made.request.head, made.request.mergeable_state = OLD, "blocked"
+    made.request.head, made.request.blocked = OLD, True
     assert made.comment("holdfast apply") == []
-    assert "a required review or check is missing" in made.replies[-1]
-    made.request.mergeable_state = "clean"
+    assert "the pull request cannot be merged, as a" in made.replies[-1]
+    assert "is missing" in made.replies[-1]
+    made.request.blocked = False
     assert len(made.comment("holdfast apply")) == 1
 
 
@@ -261,23 +277,37 @@ def test_a_stranger_cannot_plan_apply_or_make_it_talk(made: Made) -> None:
     made.push("opened")
     made.execute({"prod/network": "planned"})
     made.show_earlier()
-    made.github.permissions["reader"] = "read"
+    made.hooks.permit("reader", writes=False)
     shown = made.replies
     for sender in ("mallory", "reader", "../../../user"):
         for text in ("holdfast plan", "holdfast apply", "holdfast help"):
             assert made.comment(text, sender=sender) == []
     assert made.replies == shown
-    assert {content for _, content in made.github.reactions} == {"confused"}
+    assert set(made.host.reactions) == ({"confused"} if made.hooks.name != "azure" else set())
 
 
-def test_a_listed_user_needs_no_permission_on_the_host(server: MadeServer, github: GithubServer) -> None:
-    made = Made(server, github, users=["Carol"])
+def test_a_listed_user_needs_no_permission_on_the_host(server: MadeServer, hooks: Hooks) -> None:
+    made = Made(server, hooks, users=["Carol"])
     (plan,) = made.comment("holdfast plan", sender="carol")
-    assert plan.requester.name == "github:carol"
+    assert plan.requester.name == f"{hooks.name}:carol"
+
+
+def test_a_token_of_azure_devops_with_few_scopes_plans_and_applies_nothing(server: MadeServer) -> None:
+    """It may read neither permissions nor policies: only listed users count, and nothing is applied."""
+    hooks = AzureHooks()
+    with hooks.server:
+        made = Made(server, hooks, users=["carol"])
+        hooks.server.reads_permissions = False
+        assert made.comment("holdfast plan") == []
+        assert len(made.push("opened")) == 1
+        assert made.comment("holdfast apply", sender="carol") == []
+        assert "may not read its policies" in made.replies[-1]
+        hooks.server.reads_permissions = True
+        assert len(made.comment("holdfast plan")) == 1
 
 
 def test_a_fork_is_planned_after_a_member_asked_for_this_commit(made: Made) -> None:
-    made.request.head_repository = "mallory/infra"
+    made.request.source = "fork"
     assert made.push("opened", minutes=30) == []
     assert "comes from a fork" in made.replies[-1]
     assert made.push(minutes=29) == []
@@ -286,15 +316,15 @@ def test_a_fork_is_planned_after_a_member_asked_for_this_commit(made: Made) -> N
     assert made.comment("holdfast plan", minutes=20) == []
     assert "arrived after your comment" in made.replies[-1]
     assert len(made.comment("holdfast plan", minutes=5)) == 1
-    made.request.head_repository = None  # The fork was deleted.
+    made.request.source = "deleted"  # The fork was deleted.
     assert made.push(minutes=4) == made.all
     assert len(made.all) == 1
 
 
-def test_a_merge_is_applied_if_the_repository_is_set_to(server: MadeServer, github: GithubServer) -> None:
-    made = Made(server, github, apply="on_merge", stacks=["prod/*"])
+def test_a_merge_is_applied_if_the_repository_is_set_to(server: MadeServer, hooks: Hooks) -> None:
+    made = Made(server, hooks, apply="on_merge", stacks=["prod/*"])
     made.push("opened")
-    made.request.state, made.request.merged, made.request.merge_commit = "closed", True, MERGE
+    made.request.open, made.request.merged, made.request.merge_commit = False, True, MERGE
     plan, apply = made.push("closed")
     assert plan.cancel is not None
     assert (apply.operation, apply.requester.role, apply.requester.stacks) == (
@@ -307,25 +337,26 @@ def test_a_merge_is_applied_if_the_repository_is_set_to(server: MadeServer, gith
 
 def test_a_closed_pull_request_ends_its_plan(made: Made) -> None:
     made.push("opened")
-    made.request.state = "closed"
+    made.request.open = False
     (plan,) = made.push("closed")
     assert plan.phase is ChangePhase.DONE
     assert made.replies == []
 
 
+@pytest.mark.parametrize("hooks", ["github"], indirect=True)
 def test_a_host_that_fails_is_asked_again_and_fails_nothing(made: Made) -> None:
-    made.github.to_come = [Misbehaviour(method="GET", status=400)]
+    made.host.to_come = [Misbehaviour(method="GET", status=400)]
     assert made.push("opened") == []
     assert made.log.lines[-1]["reason"] == "the code host answered 400"
     _forward(made, "webhook_events")
     assert len(made.act()) == 1
-    made.github.to_come = [Misbehaviour(method="POST", status=422)]
+    made.host.to_come = [Misbehaviour(method="POST", status=422)]
     made.execute({"prod/network": "failed"})
     assert made.replies == []
     _forward(made, "webhook_changes")
     made.act()
     assert made.replies[0].startswith("## ⛔ Do not merge")
-    assert made.github.statuses[OLD][-1][0] == "failure"
+    assert made.host.statuses[OLD][-1][0] == "failure"
 
 
 def _forward(made: Made, table: str) -> None:
@@ -333,10 +364,11 @@ def _forward(made: Made, table: str) -> None:
         connection.execute(f"update {table} set next_try = now()")  # noqa: S608 - a name of ours
 
 
+@pytest.mark.parametrize("hooks", ["github"], indirect=True)
 def test_an_event_is_acted_on_by_the_thread_of_a_server(made: Made) -> None:
-    assert made.send(request_event(made.request, 7, "opened", at=_ago(1))).status == 202
+    assert made.send(made.pushed("opened", minutes=1)).status == 202
     with hold_webhooks(made.work, interval=0.01):
-        while not made.all or OLD not in made.github.statuses:
+        while not made.all or OLD not in made.host.statuses:
             clock.pause(0.01)
 
 
@@ -348,9 +380,11 @@ def test_settings_show_no_secret_and_belong_to_their_tenant(made: Made) -> None:
     other = made.server.token(Role.ADMIN, tenant="other")
     assert made.server.send("GET", path, token=other).status == 404
     local = made.server.token(Role.ADMIN)
-    document = {"project": "acme/infra", "token": "t", "api": "http://127.0.0.1:1"}
+    document = {**made.hooks.settings(), "token": "t", "api": "http://127.0.0.1:1/acme"}
     assert made.server.send("PUT", path, document, token=local).status == 422
     assert made.server.send("PUT", path, {**document, "host": "none"}).status == 422
+    for project in ("infra", "a/b?c", "../b/c/..%2f", "../infra", "a/b\n"):
+        assert made.server.send("PUT", path, {**document, "project": project}).status == 422
     kept = made.server.send("PUT", path, {**document, "secret": "0123456789abcdef"})
     assert kept.document["secret"] is None
     with made.database.transaction() as connection:
@@ -361,4 +395,4 @@ def test_settings_show_no_secret_and_belong_to_their_tenant(made: Made) -> None:
     assert json.dumps(lines).count("webhook-set") == 2
     assert made.server.send("DELETE", path).status == 204
     assert made.server.send("GET", path).problem["code"] == "HF-WEBHOOK-5"
-    assert made.send(b"{}", "ping").status == 403
+    assert made.send(made.hooks.unrelated()).status == 403

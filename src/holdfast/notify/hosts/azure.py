@@ -9,6 +9,7 @@ from urllib.parse import quote
 from msgspec import structs
 
 from holdfast.kernel.errors import Problem
+from holdfast.kernel.secret import Secret
 from holdfast.notify.hosts.client import HostClient, HostError, RetryLimits
 from holdfast.notify.hosts.interface import (
     Annotation,
@@ -34,7 +35,7 @@ from holdfast.system.markup import WIDEST, escape_line, one_line
 
 COMMENT_SIZE = 149_000
 """The limit is 150,000 characters."""
-_VERSION = "api-version=7.1"
+VERSION = "api-version=7.1"
 _REPOSITORY = re.compile(r"[0-9A-Za-z-]{1,100}\Z")
 _CLOSED = 4
 """The status of the thread: a report needs no answer, so it must not block a merge."""
@@ -77,19 +78,22 @@ def read_run(environment: Environment) -> tuple[CiRun, tuple[Problem, ...]]:
 
 class AzureApi:
     def __init__(self, run: CiRun, environment: Environment, limits: RetryLimits) -> None:
-        authorization = ("Authorization", "Bearer ", token_of(run))
-        self.client = HostClient(run.api, {}, authorization, environment, limits)
-        self._repository = f"{run.api}/_apis/git/repositories/{run.repository}"
+        self.client = HostClient(run.api, {}, self.authorization(token_of(run)), environment, limits)
+        self.collection = run.api.rpartition("/")[0]
+        self.repository = f"{run.api}/_apis/git/repositories/{run.repository}"
+
+    def authorization(self, token: Secret) -> tuple[str, str, Secret]:
+        """Of the job's own token."""
+        return "Authorization", "Bearer ", token
 
     def author(self) -> str:
-        collection = self.client.api.rpartition("/")[0]
-        url = f"{collection}/_apis/connectionData?{_VERSION}-preview"
+        url = f"{self.collection}/_apis/connectionData?{VERSION}-preview"
         user = self.client.field(url, "authenticatedUser")
         return user_name(user.get("id") if isinstance(user, dict) else None)
 
     def comments(self, pull_request: int) -> Iterator[Comment]:
         """The first comment of each thread. The list has no pages."""
-        match self.client.request("GET", f"{self._threads(pull_request)}?{_VERSION}"):
+        match self.client.request("GET", f"{self._threads(pull_request)}?{VERSION}"):
             case {"value": list(threads)}:
                 yield from (comment for thread in threads if (comment := _comment(thread)) is not None)
             case _:
@@ -98,26 +102,26 @@ class AzureApi:
     def create(self, pull_request: int, body: str) -> bool:
         comment = {"parentCommentId": 0, "content": body, "commentType": "text"}
         thread = {"comments": [comment], "status": _CLOSED}
-        return self.client.create(f"{self._threads(pull_request)}?{_VERSION}", thread)
+        return self.client.create(f"{self._threads(pull_request)}?{VERSION}", thread)
 
     def update(self, pull_request: int, comment: int, body: str) -> None:
-        url = f"{self._threads(pull_request)}/{comment}/comments/{_FIRST}?{_VERSION}"
+        url = f"{self._threads(pull_request)}/{comment}/comments/{_FIRST}?{VERSION}"
         self.client.request("PATCH", url, {"content": body})
 
     def is_open(self, pull_request: int) -> bool:
-        url = f"{self._repository}/pullRequests/{pull_request}?{_VERSION}"
+        url = f"{self.repository}/pullRequests/{pull_request}?{VERSION}"
         return self.client.field(url, "status") == "active"
 
     def merged_with(self, commit: str) -> int | None:
         query = {"queries": [{"type": "lastMergeCommit", "items": [commit]}]}
-        match self.client.request("POST", f"{self._repository}/pullrequestquery?{_VERSION}", query):
+        match self.client.request("POST", f"{self.repository}/pullrequestquery?{VERSION}", query):
             case {"results": [dict(by_commit)]}:
                 return first_number(by_commit.get(commit), "pullRequestId")
             case _:
                 return None
 
     def _threads(self, pull_request: int) -> str:
-        return f"{self._repository}/pullRequests/{pull_request}/threads"
+        return f"{self.repository}/pullRequests/{pull_request}/threads"
 
 
 def _comment(thread: object) -> Comment | None:

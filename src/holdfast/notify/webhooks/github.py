@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import structs
 
 from holdfast.notify.hosts.client import HostError
-from holdfast.notify.hosts.github import GITHUB, GithubApi
-from holdfast.notify.hosts.interface import commit_of
+from holdfast.notify.hosts.github import API, GITHUB, GithubApi
+from holdfast.notify.hosts.interface import commit_of, matching
 from holdfast.notify.webhooks.commands import parse_command
-from holdfast.notify.webhooks.interface import EventKind, RequestState, WebhookEvent, WebhookHost
+from holdfast.notify.webhooks.interface import (
+    CONTEXT,
+    TOKEN_HINT,
+    EventKind,
+    RequestState,
+    WebhookEvent,
+    WebhookHost,
+)
+from holdfast.notify.webhooks.reading import DELIVERY, read_document, read_number, read_time
 
-CONTEXT: Final = "holdfast"
-"""The name of the commit status."""
 _SIGNATURE: Final = re.compile(r"sha256=([0-9a-f]{64})\Z")
-_DELIVERY: Final = re.compile(r"[0-9A-Za-z-]{1,64}\Z")
 _LOGIN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _ABOUT_COMMITS: Final = {
     "opened": EventKind.OPENED,
@@ -43,20 +46,15 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
     return hmac.compare_digest(expected, given[1] if given is not None else "0" * 64) and given is not None
 
 
-def delivery_of(headers: Mapping[str, str]) -> str | None:
-    given = headers.get("x-github-delivery", "")
-    return given if _DELIVERY.match(given) else None
+def delivery_of(headers: Mapping[str, str], body: bytes) -> str | None:  # noqa: ARG001 - other hosts need it
+    return matching(DELIVERY, headers.get("x-github-delivery"))
 
 
 def read_event(headers: Mapping[str, str], body: bytes) -> WebhookEvent | None:
     name = headers.get("x-github-event")
     if name not in {"pull_request", "issue_comment"}:
         return None
-    try:
-        document: Any = json.loads(body)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    match document:
+    match document := read_document(body):
         case {"action": str(), "repository": {"full_name": str(project)}, "sender": {"login": str(sender)}}:
             known: dict[str, Any] = {"project": project, "sender": sender}
             return (_about_request if name == "pull_request" else _about_comment)(document, known)
@@ -82,7 +80,9 @@ def _about_request(document: dict[str, Any], known: dict[str, Any]) -> WebhookEv
                 kind = EventKind.UPDATED
             if kind is None:
                 return None
-            return WebhookEvent(kind=kind, number=_number(number), at=_time(at), head=commit_of(sha), **known)
+            return WebhookEvent(
+                kind=kind, number=read_number(number), at=read_time(at), head=commit_of(sha), **known
+            )
         case _:
             raise ValueError("it does not describe a pull request")
 
@@ -106,23 +106,10 @@ def _about_comment(document: dict[str, Any], known: dict[str, Any]) -> WebhookEv
             known = {**known, "sender": login}
             kind = EventKind.COMMENT
             return WebhookEvent(
-                kind=kind, number=_number(number), at=_time(at), comment=id_, command=command, **known
+                kind=kind, number=read_number(number), at=read_time(at), comment=id_, command=command, **known
             )
         case _:
             return None
-
-
-def _number(number: int) -> int:
-    if isinstance(number, bool) or not 0 < number < 2**31:
-        raise ValueError("the number of the pull request is not valid")
-    return number
-
-
-def _time(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:
-        raise ValueError("its time has no zone")
-    return at
 
 
 class GithubRequestApi(GithubApi):
@@ -148,10 +135,10 @@ class GithubRequestApi(GithubApi):
             case _:
                 raise HostError(0, "the response does not describe the pull request")
 
-    def may_write(self, login: str) -> bool:
-        if not _LOGIN.match(login):
+    def may_write(self, event: WebhookEvent) -> bool:
+        if not _LOGIN.match(event.sender):
             return False
-        url = f"{self.repository}/collaborators/{login}/permission"
+        url = f"{self.repository}/collaborators/{event.sender}/permission"
         try:
             return self.client.field(url, "permission") in _WRITING
         except HostError as error:
@@ -166,11 +153,11 @@ class GithubRequestApi(GithubApi):
             case _:
                 raise HostError(0, "the response does not name the merge base")
 
-    def react(self, number: int, comment: int, *, accepted: bool) -> None:  # noqa: ARG002 - other hosts need it
+    def react(self, event: WebhookEvent, *, accepted: bool) -> None:
         content = {"content": "eyes" if accepted else "confused"}
-        self.client.request("POST", f"{self.repository}/issues/comments/{comment}/reactions", content)
+        self.client.request("POST", f"{self.repository}/issues/comments/{event.comment}/reactions", content)
 
-    def set_status(self, commit: str, state: str, text: str) -> None:
+    def set_status(self, number: int, commit: str, state: str, text: str) -> None:  # noqa: ARG002 - other hosts need it
         document = {"state": state, "context": CONTEXT, "description": text[:_STATUS_TEXT]}
         self.client.request("POST", f"{self.repository}/statuses/{commit}", document)
 
@@ -187,7 +174,7 @@ GITHUB_WEBHOOK: Final = WebhookHost(
     host=structs.replace(
         GITHUB,
         token="the token of the webhook",  # noqa: S106 - a text for messages
-        token_hint="Set it again: PUT /api/v1/repositories/NAME/webhook",  # noqa: S106
+        token_hint=TOKEN_HINT,
         permission_hint="Give it read and write access to pull requests and commit statuses.",
         full_report="the run on the server",
     ),
@@ -195,4 +182,6 @@ GITHUB_WEBHOOK: Final = WebhookHost(
     delivery=delivery_of,
     read_event=read_event,
     open_api=GithubRequestApi,
+    project=re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}\Z"),
+    api=API,
 )

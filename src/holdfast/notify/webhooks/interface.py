@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -16,6 +17,10 @@ from holdfast.system.environment import Environment
 
 MAX_AGE: Final = 7 * 86400.0
 """Seconds. Older events are refused, and younger ones are remembered: none is accepted twice."""
+
+CONTEXT: Final = "holdfast"
+"""The name of the status beside a commit."""
+TOKEN_HINT: Final = "Set it again: PUT /api/v1/repositories/NAME/webhook"  # noqa: S105 - a text for messages
 
 
 class EventKind(StrEnum):
@@ -45,9 +50,13 @@ class WebhookEvent(Struct, frozen=True, kw_only=True):
     """By the clock of the host, and signed by it."""
     sender: str
     """The login of the user who acted."""
+    sender_id: str | None = None
+    """Their id, where the host knows users by it."""
     head: str | None = None
     """Of an event about commits."""
     comment: int | None = None
+    thread: int | None = None
+    """Of the comment, where the host numbers comments by thread."""
     command: Command | None = None
 
 
@@ -95,18 +104,18 @@ class RequestApi(CommentApi, Protocol):
 
     def request_state(self, number: int) -> RequestState: ...
 
-    def may_write(self, login: str) -> bool:
-        """Whether this user may change the repository."""
+    def may_write(self, event: WebhookEvent) -> bool:
+        """Whether its sender may change the repository."""
         ...
 
     def merge_base(self, base: str, head: str) -> str: ...
 
-    def react(self, number: int, comment: int, *, accepted: bool) -> None:
-        """To a comment, so that its author sees that it was read."""
+    def react(self, event: WebhookEvent, *, accepted: bool) -> None:
+        """To its comment, so that the author sees that it was read."""
         ...
 
-    def set_status(self, commit: str, state: str, text: str) -> None:
-        """`pending`, `success` or `failure`, beside the commit."""
+    def set_status(self, number: int, commit: str, state: str, text: str) -> None:
+        """`pending`, `success` or `failure`, beside the pull request or its commit."""
         ...
 
 
@@ -114,7 +123,16 @@ class WebhookHost(Struct, frozen=True, kw_only=True):
     host: CodeHost
     is_signed: Callable[[Mapping[str, str], bytes, str], bool]
     """From the headers, the body and the secret. In constant time."""
-    delivery: Callable[[Mapping[str, str]], str | None]
+    delivery: Callable[[Mapping[str, str], bytes], str | None]
+    """Its id, from the headers or the body; None: it has none."""
     read_event: Callable[[Mapping[str, str], bytes], WebhookEvent | None]
     """None: not about a pull request, or nothing to do. ValueError: not what the host sends."""
     open_api: Callable[[CiRun, Environment, RetryLimits], RequestApi]
+    project: re.Pattern[str]
+    """The names of repositories."""
+    api: str | None
+    """The address of the API, unless another is set; None: one must be set."""
+    place: Callable[[WebhookSettings], tuple[str, str]] = lambda settings: (settings.api, settings.project)
+    """The address of the API and the repository there, as `CiRun` has them."""
+    new_secret: Callable[[bytes], str] = bytes.hex
+    """From random bytes, in the form that the host takes."""

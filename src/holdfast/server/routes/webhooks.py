@@ -20,7 +20,6 @@ from msgspec.structs import asdict
 from holdfast.audit.entry import Entry, What
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
-from holdfast.notify.hosts.github import API
 from holdfast.notify.webhooks.catalogue import WEBHOOK_HOSTS, webhook_host
 from holdfast.notify.webhooks.interface import MAX_AGE, ApplyMode, WebhookEvent, WebhookSettings
 from holdfast.server.audit_log import ServerAudit, TenantStores
@@ -43,10 +42,10 @@ _SETTINGS: Final = "/repositories/{repository:str}/webhook"
 _SECRET_BYTES: Final = 32
 _AHEAD: Final = 3600.0
 """Seconds that the clock of a host may be ahead."""
-Project = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}$")]
+Project = Annotated[str, Meta(min_length=3, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Address = Annotated[str, Meta(max_length=300, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._/-]*)?$")]
 Hidden = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[\x21-\x7e]+$")]
-Login = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Login = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@+-]{1,200}$")]
 Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -56,7 +55,8 @@ class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     token: Hidden
     """Of the host's API."""
     host: Annotated[str, Meta(max_length=20)] = "github"
-    api: Address = API
+    api: Address | None = None
+    """Of the host; its usual address if it is left out."""
     secret: Annotated[str, Meta(min_length=16, max_length=200, pattern=r"^[\x21-\x7e]+$")] | None = None
     """Signs events; created, and shown once, if it is left out."""
     apply: ApplyMode = ApplyMode.ON_COMMENT
@@ -106,7 +106,7 @@ def receive_event(
     if request.content_type[0] != "application/json":
         raise problem(standard_denial(HTTPStatus.UNSUPPORTED_MEDIA_TYPE))
     try:
-        event, delivery = webhook.read_event(headers, body), webhook.delivery(headers)
+        event, delivery = webhook.read_event(headers, body), webhook.delivery(headers, body)
     except ValueError as error:
         raise problem(_invalid(f"{webhook.host.title} does not send such events: {error}")) from None
     if event is None:
@@ -181,12 +181,16 @@ def set_webhook(
     known = [webhook.host.name for webhook in WEBHOOK_HOSTS]
     if data.host not in known:
         raise problem(_field("/host", f"must be one of {', '.join(known)}"))
-    if not data.api.startswith("https://") and principal.tenant != ALL_TENANTS:
+    webhook = webhook_host(data.host)
+    api = data.api or webhook.api
+    if webhook.project.match(data.project) is None or {".", ".."} & set(data.project.split("/")):
+        raise problem(_field("/project", f"must be the name of a repository on {webhook.host.title}"))
+    if api is None:
+        raise problem(_field("/api", "must be the address of your organization or server"))
+    if not api.startswith("https://") and principal.tenant != ALL_TENANTS:
         raise problem(_field("/api", "must begin with https://"))
-    secret = data.secret or clock.random_bytes(_SECRET_BYTES).hex()
-    settings = WebhookSettings(
-        **{**asdict(data), "secret": secret, "api": data.api.rstrip("/")},
-    )
+    secret = data.secret or webhook.new_secret(clock.random_bytes(_SECRET_BYTES))
+    settings = WebhookSettings(**{**asdict(data), "secret": secret, "api": api.rstrip("/")})
     stores.of(registered.tenant).encrypted.write(settings_name(registered.id), msgspec.json.encode(settings))
     _record(audit, principal, "webhook-set", registered, settings, request)
     return _document(registered, settings, secret=None if data.secret else secret)

@@ -82,5 +82,5 @@ def test_what_github_does_not_send_is_an_error(body: bytes) -> None:
 
 def test_other_events_and_delivery_ids() -> None:
     assert _read(b"not even JSON", "ping") is None
-    assert delivery_of({"x-github-delivery": "72d3162e-cc78-11e3"}) == "72d3162e-cc78-11e3"
-    assert delivery_of({}) is delivery_of({"x-github-delivery": "a b"}) is None
+    assert delivery_of({"x-github-delivery": "72d3162e-cc78-11e3"}, b"") == "72d3162e-cc78-11e3"
+    assert delivery_of({}, b"") is delivery_of({"x-github-delivery": "a b"}, b"") is None
