@@ -173,6 +173,26 @@ def test_a_change_is_cancelled_and_a_worker_ends(
         assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1, "two": 1}
 
 
+def test_a_cancelled_apply_is_stopped_at_once_when_asked_again(
+    with_lab: Program, service: LabService, tmp_path: Path
+) -> None:
+    """As the second Ctrl-C: its outcome is unknown, never taken for cancelled, and it can be reconciled."""
+    data = tmp_path / "data"
+    lab_stack(with_lab, service)
+    with serving(with_lab, data), server_runs(with_lab, data) as runs, worker(with_lab, data):
+        service.misbehave(Fault(operation="create", what="hold", name="one"))
+        change = runs.submit("apply", "a")
+        eventually(lambda: service.held("create"), what="the create")
+        run = runs.run_of(change, "a")
+        runs.changes.request_cancel(change, "ann")
+        eventually(lambda: any("Stopping after" in line for line in runs.log(run.id)), what="the cancel")
+        assert runs.run_of(change, "a").phase.value == "applying"
+        runs.changes.request_cancel(change, "ann", force=True)
+        assert statuses(runs, change) == {"a": ("done", "unknown")}
+        assert any("may be lost from the state" in line for line in runs.log(run.id))
+        service.release()
+
+
 def test_a_worker_that_was_stopped_applies_nothing(
     with_lab: Program, service: LabService, tmp_path: Path
 ) -> None:

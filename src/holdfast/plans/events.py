@@ -68,6 +68,9 @@ class Stopping(Struct, frozen=True, kw_only=True):
     level: int
 
 
+STOPPING_NOW = "Stopping now: what was in progress may be lost from the state."
+
+
 class Note(Struct, frozen=True, kw_only=True):
     """Information that changes no result."""
 

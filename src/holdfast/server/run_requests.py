@@ -213,18 +213,30 @@ class RunRequests:
         if not self.changes.decide(run.id, digest, rejected=kind is ApprovalKind.REJECTION):
             raise _wrong_phase(run, "was changed at the same moment", f"holdfast runs show {run.id}")
 
-    def cancel(self, caller: Caller, change: Change, reason: str) -> Change:
-        """By who asked for it, or may apply all its stacks."""
+    def cancel(self, caller: Caller, change: Change, reason: str, *, force: bool = False) -> Change:
+        """By who asked for it, or may apply all its stacks. `force`: the second interrupt of Terraform.
+
+        That must be asked for: a request that is sent twice must not lose resources.
+        """
         who = caller.principal
         if change.requester.subject != who.subject and not who.may(Permission.RUN):
             raise problem(not_permitted(who, Permission.RUN))
         if change.phase == "done":
             raise Refused("HF-RUN-26", f"the change {change.id} is done; nothing is left to cancel")
+        if force and change.cancel is None:
+            raise Refused(
+                "HF-RUN-26",
+                f"the change {change.id} was not cancelled before, so it is not stopped at once",
+                hint="Cancel it without `force` first: Terraform then finishes the resources in progress.",
+            )
+        details = {"force": "the second interrupt"} if force else {}
         for run in change.runs:
             if run.phase is not RunPhase.DONE:
-                entry = Entry(what="cancel", stack=run.stack, run=run.id, reason=reason or None)
+                entry = Entry(
+                    what="cancel", stack=run.stack, run=run.id, reason=reason or None, details=details
+                )
                 self.audit.record(caller.tenant, who, entry, address=caller.address)
-        return self.changes.request_cancel(change.id, who.name) or change
+        return self.changes.request_cancel(change.id, who.name, force=force) or change
 
     def repeat(self, caller: Caller, run: Run, operation: Operation, reason: str) -> Change:
         """A new change of one stack, with the code and options of the run."""

@@ -101,8 +101,9 @@ class ChangeExecution:
             finish = partial(self._claiming.finish, refused=isinstance(error, Refused))
             await asyncio.to_thread(finish, *mine, document)
 
-    def cancel(self) -> None:
-        if not self.stop.level:
+    def cancel(self, level: int = 1) -> None:
+        """`level` 2, as the second Ctrl-C: at once. What was in progress may be lost from the state."""
+        while self.stop.level < level:
             self._tell(Stopping(level=self.stop.ask()))
 
     def lose(self) -> None:

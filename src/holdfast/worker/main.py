@@ -211,7 +211,7 @@ class WorkerLoop:
         for id_ in beats.lost:
             self._loop.call_soon_threadsafe(work[id_].lose)
         for id_ in beats.cancelled:
-            self._loop.call_soon_threadsafe(work[id_].cancel)
+            self._loop.call_soon_threadsafe(work[id_].cancel, 2 if id_ in beats.forced else 1)
 
     # The end
 

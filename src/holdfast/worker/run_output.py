@@ -11,6 +11,7 @@ from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.events import (
     ACTIVITIES,
+    STOPPING_NOW,
     ChangeStarted,
     Event,
     Note,
@@ -26,6 +27,7 @@ from holdfast.store.server_runs.contents import RunLog
 from holdfast.store.server_runs.rows import RUN
 
 _BATCH_SECONDS: Final = 0.1
+_STOPPING: Final = "Stopping after the resources in progress."
 
 
 class RunOutput:
@@ -48,7 +50,7 @@ class RunOutput:
         if isinstance(event, ChangeStarted):
             self._operation = event.operation
         if isinstance(event, Stopping):
-            event = Note(stack=None, text="Stopping after the resources in progress.")
+            event = Note(stack=None, text=_STOPPING if event.level == 1 else STOPPING_NOW)
         for stack, text in _lines(event, self._operation):
             for run in (self._runs.get(stack),) if stack else self._runs.values():
                 if run is not None:

@@ -57,7 +57,7 @@ class Takeover:
             # A worker claims it once more: what is left is done, or nothing is.
             await asyncio.to_thread(self._claiming.requeue, *mine)
 
-    def cancel(self) -> None:
+    def cancel(self, level: int = 1) -> None:
         """Noticed at the end: an apply without a worker cannot be stopped."""
 
     def lose(self) -> None:

@@ -373,6 +373,29 @@ def test_cancel_retry_and_reconcile(server: MadeServer, ada: str, bob: str) -> N
     assert (expired.status, expired.problem["code"]) == (409, "HF-RUN-27")
 
 
+def test_only_a_cancelled_run_is_stopped_at_once_and_only_if_asked(server: MadeServer, ada: str) -> None:
+    """A request that is sent twice loses nothing."""
+    claiming, _ = made_worker(server.database)
+    run = submit(server, ada)["run"]
+    change = claiming.claim()
+    assert change is not None
+    address, mine = f"{RUNS}/{run['id']}/cancel", {change.id: change.fence}
+
+    def cancel(**fields: object) -> int:
+        return server.send("POST", address, {"reason": "no", **fields}, token=ada).status
+
+    assert cancel(force=True) == 409
+    assert claiming.beat(mine).cancelled == frozenset()
+    for _ in range(2):
+        assert cancel() == 202
+        beats = claiming.beat(mine)
+        assert (set(beats.cancelled), set(beats.forced)) == ({change.id}, set())
+    assert server.send("POST", f"{CHANGES}/{change.id}/cancel", {"force": True}, token=ada).status == 202
+    assert claiming.beat(mine).forced == {change.id}
+    entries = server.send("GET", "/api/v1/audit").document["entries"]
+    assert [entry["details"] for entry in entries].count({"force": "the second interrupt"}) == 1
+
+
 def test_lists_have_filters_and_pages(server: MadeServer, ada: str) -> None:
     ids = [submit(server, ada, f"s{number % 2}")["id"] for number in range(5)]
     claiming, _ = made_worker(server.database)

@@ -187,12 +187,25 @@ def override(
     return run_decide(invocation, on_server, shown, "override", why, break_glass=break_glass)
 
 
-def cancel(invocation: Invocation, run: OneRun, reason: Reason = None, server: Server = None) -> Exit:
+def cancel(
+    invocation: Invocation,
+    run: OneRun,
+    reason: Reason = None,
+    force: Annotated[
+        bool,
+        Option(
+            "--force",
+            help="Stop a cancelled run at once, as the second Ctrl-C: what is in progress may be lost from "
+            "the state.",
+        ),
+    ] = False,
+    server: Server = None,
+) -> Exit:
     """On a server: cancel a run, with the other runs of its change."""
     from holdfast.cli.server.connection import open_current_server
     from holdfast.cli.server.runs import run_cancel
 
-    return run_cancel(invocation, open_current_server(invocation, server), run, reason)
+    return run_cancel(invocation, open_current_server(invocation, server), run, reason, force=force)
 
 
 def retry(

@@ -12,6 +12,7 @@ from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.views.plan_diff import FULL, show_plan
 from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.errors import Exit
+from holdfast.plans.events import STOPPING_NOW
 from holdfast.plans.status import Status
 from holdfast.runs.server_runs import ServerRuns, require_digest
 
@@ -83,8 +84,12 @@ def run_decide(
     )
 
 
-def run_cancel(invocation: Invocation, server: ServerRuns, wanted: str, reason: str | None) -> Exit:
-    run = server.act(server.find(wanted), "cancel", reason=reason or "")
+def run_cancel(
+    invocation: Invocation, server: ServerRuns, wanted: str, reason: str | None, *, force: bool
+) -> Exit:
+    run = server.act(server.find(wanted), "cancel", reason=reason or "", **({"force": True} if force else {}))
+    if force and run["status"] is None:
+        invocation.console.warn(STOPPING_NOW)
     how = "cancelled" if run["status"] == Status.CANCELLED else "is being cancelled"
     line = f" {run['stack']}: run {run['id']} {how}, with the other runs of its change"
     return invocation.answer({"version": 1, "run": run}, line)

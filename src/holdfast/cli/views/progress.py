@@ -10,6 +10,7 @@ from holdfast.cli.console import Console
 from holdfast.kernel.text import plural
 from holdfast.plans.events import (
     ACTIVITIES,
+    STOPPING_NOW,
     ChangeStarted,
     Event,
     Note,
@@ -119,7 +120,7 @@ class Progress:
 
     def _stopping(self, level: int) -> str:
         if level > 1:
-            return "Stopping now: what was in progress may be lost from the state."
+            return STOPPING_NOW
         running = sum(len(row.running) for row in self._rows.values())
         if not running:
             return "Stopping. Press Ctrl-C again to stop now."

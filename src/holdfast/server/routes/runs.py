@@ -109,6 +109,11 @@ class WithReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
+class Cancel(WithReason, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    force: bool = False
+    """Of a change that was cancelled before: at once. What was in progress may be lost from the state."""
+
+
 @post("/api/v1/runs", opt=_PLAN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
 def submit_run(
     request: AnyRequest, principal: Who, requests: Requests, data: JSONBody[NewRunRequest]
@@ -240,12 +245,12 @@ def override_run(
 
 @post("/api/v1/runs/{run_id:str}/cancel", opt=_PLAN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
 def cancel_run(
-    request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[WithReason]
+    request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[Cancel]
 ) -> RunDocument:
     """With the other runs of its change. An apply is stopped by Terraform itself, and keeps its state."""
     caller = _caller(request, principal)
     run = requests.run(caller, run_id)
-    requests.cancel(caller, requests.change(caller, run.change), data.reason)
+    requests.cancel(caller, requests.change(caller, run.change), data.reason, force=data.force)
     return run_document(requests, caller, requests.run(caller, run_id))
 
 
@@ -257,10 +262,10 @@ def cancel_change(
     principal: Who,
     requests: Requests,
     change_id: FromPath[str],
-    data: JSONBody[WithReason],
+    data: JSONBody[Cancel],
 ) -> ChangeDocument:
     caller = _caller(request, principal)
-    cancelled = requests.cancel(caller, requests.change(caller, change_id), data.reason)
+    cancelled = requests.cancel(caller, requests.change(caller, change_id), data.reason, force=data.force)
     return change_document(requests, caller, cancelled)
 
 

@@ -138,7 +138,7 @@ _BEAT: Final = """
 update changes set beat = clock_timestamp()
 from unnest(%(ids)s::text[], %(fences)s::bigint[]) as own (id, fence)
 where changes.id = own.id and changes.fence = own.fence and changes.worker = %(worker)s and phase = 'running'
-returning changes.id, cancel
+returning changes.id, cancel, forced
 """
 _WORKERS: Final = """
 select id, tenant, host, slot, labels, engines, version, started, beat, phase,
@@ -191,6 +191,8 @@ class Beats(Struct, frozen=True, kw_only=True):
     lost: frozenset[str]
     """Changes that another worker has, or that ended: stop them."""
     cancelled: frozenset[str]
+    forced: frozenset[str] = frozenset()
+    """Of these, those to stop at once."""
 
 
 class WorkerRows:
@@ -278,7 +280,8 @@ class Claiming:
             )
         own = {row["id"] for row in rows}
         cancelled = frozenset(row["id"] for row in rows if row["cancel"] is not None)
-        return Beats(lost=frozenset(fences) - own, cancelled=cancelled)
+        forced = frozenset(row["id"] for row in rows if row["forced"] is not None)
+        return Beats(lost=frozenset(fences) - own, cancelled=cancelled, forced=forced)
 
     def set_phase(
         self,

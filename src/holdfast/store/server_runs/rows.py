@@ -81,6 +81,7 @@ _CANCEL: Final = f"""
 with change as (
   update changes set cancel = coalesce(cancel, clock_timestamp()),
     cancelled_by = coalesce(cancelled_by, %(by)s),
+    forced = case when %(force)s and cancel is not null then clock_timestamp() else forced end,
     phase = case when phase in ('queued', 'waiting') then 'done' else phase end,
     ended = case when phase in ('queued', 'waiting') then clock_timestamp() end
   where id = %(change)s and phase <> 'done' returning id, phase
@@ -251,10 +252,13 @@ class ChangeRows:
             runs = execute(connection, _RUNS_OF, ids=[row["id"] for row in rows])
         return tuple(change_from_row(row, runs) for row in rows)
 
-    def request_cancel(self, change: str, by: str) -> Change | None:
-        """At once if no worker has it, otherwise by its worker. None: there is none. Done stays done."""
+    def request_cancel(self, change: str, by: str, *, force: bool = False) -> Change | None:
+        """At once if no worker has it, otherwise by its worker. None: there is none. Done stays done.
+
+        `force`: of one that was cancelled before, without waiting for the resources in progress.
+        """
         with self._database.transaction() as connection:
-            execute(connection, _CANCEL, change=change, by=by)
+            execute(connection, _CANCEL, change=change, by=by, force=force)
             execute(connection, NOTIFY_RUNS, change=change)
         return self.of(change)
 
