@@ -7,10 +7,13 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from host_server import TOKEN, Answer, Call, HostServer, MadeRequest, Misbehaviour
+from joserfc import jwt
+from joserfc.jwk import RSAKey
 
 __all__ = ["LONGEST", "TOKEN", "GithubServer", "MadeRequest", "Misbehaviour"]
 LONGEST = 65_536
@@ -72,6 +75,29 @@ class GithubServer(HostServer):
     def __init__(self, *, author: str | None = None) -> None:
         super().__init__(author=author)
         self.permissions: dict[str, str] = {"ada": "write"}
+        self.app: str | None = None
+        self.issued: list[str] = []
+        """Tokens of the app."""
+
+    def install(self, app: str, public_key: str, *, minutes: float = 60) -> None:
+        """An app, as installation 5: from now on only its tokens are accepted, for so many minutes."""
+        self.app, self.app_key, self.app_minutes = app, RSAKey.import_key(public_key), minutes
+
+    def answer(self, call: Call) -> Answer:
+        if self.app is None or call.path != "/app/installations/5/access_tokens":
+            return super().answer(call)
+        self.calls.append(call)
+        signed = jwt.decode((call.token or "").removeprefix("Bearer "), self.app_key, algorithms=["RS256"])
+        now = datetime.now(UTC)
+        good = signed.claims["iss"] == self.app and signed.claims["iat"] <= now.timestamp()
+        if not good or not now.timestamp() < signed.claims["exp"] <= signed.claims["iat"] + 600:
+            return 401, {}, {"message": "A JSON web token could not be decoded"}
+        if call.body["repositories"] != ["infra"] or call.body["permissions"]["contents"] != "read":
+            return 422, {}, {"message": "The permissions requested are not granted to this installation."}
+        self.issued.append(f"ghs_installation_{len(self.issued)}")
+        self.token = self.issued[-1]
+        end = now + timedelta(minutes=self.app_minutes)
+        return 201, {}, {"token": self.token, "expires_at": end.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
     def asks_who(self, path: str) -> bool:
         return path.endswith("/graphql")

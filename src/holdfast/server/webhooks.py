@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.identity.principal import Principal
 from holdfast.kernel.errors import HoldfastError, Problem
-from holdfast.kernel.secret import Secret
 from holdfast.notify.comment import write_comment
 from holdfast.notify.hosts.client import HostError, RetriesExhaustedError, RetryLimits
 from holdfast.notify.hosts.interface import CiRun, PullRequest
@@ -37,6 +37,7 @@ from holdfast.notify.webhooks.decide import (
     decide,
     requester,
 )
+from holdfast.notify.webhooks.github_app import InstallationTokens
 from holdfast.notify.webhooks.interface import (
     EventKind,
     RequestApi,
@@ -90,6 +91,7 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
     """For the way to the code host: proxies and certificates."""
     log: Log
     limits: Callable[[], RetryLimits] = lambda: RetryLimits(_SECONDS)
+    tokens: InstallationTokens = field(default_factory=InstallationTokens)
 
     def run(self) -> bool:
         """One event and one report. False: there was nothing to do."""
@@ -110,6 +112,8 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
         except Exception as error:  # noqa: BLE001 - the others go on
             # Without its text, which may quote what the host sent.
             self.log.error("webhook failed", what=what, id=id_, reason=_reason(error))  # noqa: TRY400
+            if isinstance(error, HostError) and error.status == HTTPStatus.UNAUTHORIZED:
+                self.tokens.forget()
             return False
         return True
 
@@ -260,10 +264,8 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
             self.rows.finish_report(due)
             return "nothing to report"
         report = self._report_of(change)
-        run = _ci_run(
-            settings, due.number, name=f"{due.repository} {change.operation}", change=change, head=due.head
-        )
-        api = webhook_host(settings.host).open_api(run, self.environment, self.limits())
+        name = f"{due.repository} {change.operation}"
+        run, api = self._open(settings, due.number, name=name, change=change, head=due.head)
         publication = Publication(
             report=report,
             host=webhook_host(settings.host).host,
@@ -285,37 +287,38 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
         return current_report(change, stored)
 
     def _api(self, settings: WebhookSettings, number: int) -> RequestApi:
-        run = _ci_run(settings, number, name="")
-        return webhook_host(settings.host).open_api(run, self.environment, self.limits())
+        return self._open(settings, number)[1]
+
+    def _open(
+        self,
+        settings: WebhookSettings,
+        number: int,
+        *,
+        name: str = "",
+        change: Change | None = None,
+        head: str | None = None,
+    ) -> tuple[CiRun, RequestApi]:
+        host, limits = webhook_host(settings.host), self.limits()
+        api, repository = host.place(settings)
+        run = CiRun(
+            host=settings.host,
+            repository=repository,
+            api=api,
+            token=self.tokens.of(settings, self.environment, limits),
+            pull_request=PullRequest(number=number, head=head),
+            base=None,
+            name=name,
+            number=change.number if change is not None else 0,
+            attempt=change.fence if change is not None else 0,
+            link=None,
+            commit=head,
+            who=change.requester.name if change is not None else "",
+        )
+        return run, host.open_api(run, self.environment, limits)
 
 
 def _applies(change: Change) -> bool:
     return change.operation is not Operation.PLAN
-
-
-def _ci_run(
-    settings: WebhookSettings,
-    number: int,
-    *,
-    name: str,
-    change: Change | None = None,
-    head: str | None = None,
-) -> CiRun:
-    api, repository = webhook_host(settings.host).place(settings)
-    return CiRun(
-        host=settings.host,
-        repository=repository,
-        api=api,
-        token=Secret(settings.token),
-        pull_request=PullRequest(number=number, head=head),
-        base=None,
-        name=name,
-        number=change.number if change is not None else 0,
-        attempt=change.fence if change is not None else 0,
-        link=None,
-        commit=head,
-        who=change.requester.name if change is not None else "",
-    )
 
 
 def _reason(error: Exception) -> str:

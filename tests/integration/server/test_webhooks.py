@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from github_server import GithubServer
 from host_server import MadeRequest, Misbehaviour
 from server_made import KEY, Answer, ListLog, MadeServer, made_server
 from webhook_hosts import HOOKS, AzureHooks, Hooks, Sent
@@ -304,6 +307,60 @@ def test_a_token_of_azure_devops_with_few_scopes_plans_and_applies_nothing(serve
         assert "may not read its policies" in made.replies[-1]
         hooks.server.reads_permissions = True
         assert len(made.comment("holdfast plan")) == 1
+
+
+def private_key() -> tuple[str, str]:
+    """And its public one, in PEM."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    public = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return key.private_bytes(encoding, form, serialization.NoEncryption()).decode(), public.decode()
+
+
+def test_a_github_app_has_short_tokens_of_its_own(server: MadeServer) -> None:
+    """They are used until shortly before their end, replaced if they are refused, and found nowhere."""
+    hooks = HOOKS["github"]()
+    private, public = private_key()
+    with hooks.server as host:
+        assert isinstance(host, GithubServer)
+        host.install("123", public)
+        app = {"id": "123", "installation": "5", "private_key": private}
+        made = Made(server, hooks, token=None, app=app)
+        made.push("opened")
+        made.execute({"prod/network": "planned"})
+        assert made.replies
+        assert len(host.issued) == 1
+        host.token, host.app_minutes = "revoked", 4
+        assert made.comment("holdfast plan") == []
+        _forward(made, "webhook_events")
+        assert len(made.act()) == 2
+        assert len(host.issued) == 2
+        made.comment("holdfast help")
+        assert len(host.issued) == 3
+        shown = made.server.send("GET", "/api/v1/repositories/infra/webhook")
+        assert shown.document["app"] == "123"
+        everything = repr((shown, made.log.lines, made.work, made.server.send("GET", "/api/v1/audit")))
+        for secret in (*host.issued, *private.splitlines()[1:-1]):
+            assert secret not in everything
+        with made.database.transaction() as connection:
+            stored = connection.execute("select data from blobs").fetchall()
+        assert not any(b"PRIVATE KEY" in row[0] for row in stored)
+
+
+def test_a_webhook_has_a_token_or_an_app_of_github(made: Made) -> None:
+    path, private = "/api/v1/repositories/infra/webhook", private_key()
+    app = {"id": "123", "installation": "5", "private_key": private[0]}
+    settings = made.hooks.settings()
+    for wrong in (
+        {},
+        {"token": "t", "app": app},
+        {"app": {**app, "private_key": private[1]}},
+        {"app": {**app, "private_key": "none"}},
+        {"app": {**app, "installation": "../5"}},
+    ):
+        assert made.server.send("PUT", path, {**settings, **wrong}).status == 422
+    expected = 200 if made.hooks.name == "github" else 422
+    assert made.server.send("PUT", path, {**settings, "app": app}).status == expected
 
 
 def test_a_fork_is_planned_after_a_member_asked_for_this_commit(made: Made) -> None:

@@ -82,16 +82,28 @@ class ApplyMode(StrEnum):
     ON_MERGE = "on_merge"
 
 
+class GithubApp(MaskedStruct, frozen=True, kw_only=True):
+    """An app that is installed in the repository, in place of a token."""
+
+    id: str
+    """Or its client id."""
+    installation: str
+    private_key: str
+    """In PEM."""
+
+
 class WebhookSettings(MaskedStruct, frozen=True, kw_only=True):
     """The webhook of one registered repository. Stored encrypted."""
 
     host: str
     project: str
     api: str
-    token: str
-    """For the API of the host: read pull requests, write comments and commit statuses."""
     secret: str
     """Signs the events."""
+    token: str = ""
+    """For the API of the host: read pull requests, write comments and commit statuses."""
+    app: GithubApp | None = None
+    """Of GitHub, in place of a token."""
     apply: ApplyMode = ApplyMode.ON_COMMENT
     users: tuple[str, ...] = ()
     """Logins that may plan and apply without write permission on the repository."""

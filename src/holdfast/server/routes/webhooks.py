@@ -21,7 +21,15 @@ from holdfast.audit.entry import Entry, What
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
 from holdfast.notify.webhooks.catalogue import WEBHOOK_HOSTS, webhook_host
-from holdfast.notify.webhooks.interface import MAX_AGE, ApplyMode, WebhookEvent, WebhookSettings
+from holdfast.notify.webhooks.github import GITHUB_WEBHOOK
+from holdfast.notify.webhooks.github_app import require_key
+from holdfast.notify.webhooks.interface import (
+    MAX_AGE,
+    ApplyMode,
+    GithubApp,
+    WebhookEvent,
+    WebhookSettings,
+)
 from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import OPEN, address_of
@@ -49,11 +57,21 @@ Login = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@+-]{1,200}$")]
 Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
+class NewApp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(pattern=r"^[0-9A-Za-z.]{1,40}$")]
+    """Or its client id."""
+    installation: Annotated[str, Meta(pattern=r"^[0-9]{1,20}$")]
+    private_key: Annotated[str, Meta(max_length=20_000)]
+    """In PEM."""
+
+
 class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project: Project
     """The repository's name on the host, such as `acme/infra`."""
-    token: Hidden
+    token: Hidden | None = None
     """Of the host's API."""
+    app: NewApp | None = None
+    """A GitHub App, in place of a token."""
     host: Annotated[str, Meta(max_length=20)] = "github"
     api: Address | None = None
     """Of the host; its usual address if it is left out."""
@@ -76,6 +94,8 @@ class WebhookDocument(Struct, frozen=True, kw_only=True):
     apply: ApplyMode
     users: tuple[str, ...]
     stacks: tuple[str, ...]
+    app: str | None = None
+    """The id of the GitHub App."""
     secret: str | None = None
     """Only if it was just created."""
 
@@ -189,11 +209,26 @@ def set_webhook(
         raise problem(_field("/api", "must be the address of your organization or server"))
     if not api.startswith("https://") and principal.tenant != ALL_TENANTS:
         raise problem(_field("/api", "must begin with https://"))
+    _require_one_login(data)
     secret = data.secret or webhook.new_secret(clock.random_bytes(_SECRET_BYTES))
-    settings = WebhookSettings(**{**asdict(data), "secret": secret, "api": api.rstrip("/")})
+    given = {**asdict(data), "secret": secret, "api": api.rstrip("/"), "token": data.token or ""}
+    app = GithubApp(**asdict(data.app)) if data.app is not None else None
+    settings = WebhookSettings(**{**given, "app": app})
     stores.of(registered.tenant).encrypted.write(settings_name(registered.id), msgspec.json.encode(settings))
     _record(audit, principal, "webhook-set", registered, settings, request)
     return _document(registered, settings, secret=None if data.secret else secret)
+
+
+def _require_one_login(data: NewWebhook) -> None:
+    if (data.token is None) == (data.app is None):
+        raise problem(_field("/token", "must be there, or `app`, and not both"))
+    if data.app is not None and data.host != GITHUB_WEBHOOK.host.name:
+        raise problem(_field("/app", "must be left out: only GitHub has apps"))
+    if data.app is not None:
+        try:
+            require_key(data.app.private_key)
+        except ValueError as error:
+            raise problem(_field("/app/private_key", str(error))) from None
 
 
 @get(_SETTINGS, opt=_ADMINISTER, sync_to_thread=True)
@@ -254,6 +289,7 @@ def _document(
         apply=settings.apply,
         users=settings.users,
         stacks=settings.stacks,
+        app=settings.app.id if settings.app is not None else None,
         secret=secret,
     )
 
