@@ -77,9 +77,13 @@ def test_a_comment_has_the_plan_and_another_applies_it(holdfast: Program, tmp_pa
             assert text in comment, comment
         assert SECRET not in comment
         assert "HF111" not in comment  # The state is not on one machine.
+        # The comment is recorded, then the status is set: who wrote before has not seen the plan.
+        eventually(lambda: github.statuses[head][-1][0] != "pending", what="the status of the plan")
         hooked.send(comment_event(7, "holdfast apply dev/net", at=clock.now().isoformat()), "issue_comment")
         applied = hooked.comments(2)[1]
         assert applied.startswith("## ✅ Applied: 1 change, 1 new in 1 stack"), applied
         hooked.send(comment_event(7, "holdfast apply prod/db", at=clock.now().isoformat()), "issue_comment")
-        eventually(lambda: "Not applied yet" in hooked.comments(2)[1], what="an apply that waits")
-        assert "holdfast runs approve" in hooked.comments(2)[1]
+        *before, waiting = hooked.comments(3)
+        assert before == [comment, applied]
+        assert waiting.startswith("## ✋ Not applied yet")
+        assert "holdfast runs approve" in waiting

@@ -264,7 +264,8 @@ class WebhookWork(Struct, frozen=True, kw_only=True):
             self.rows.finish_report(due)
             return "nothing to report"
         report = self._report_of(change)
-        name = f"{due.repository} {change.operation}"
+        # A plan replaces the one before; what was applied stays to be read.
+        name = f"{due.repository} {change.id if _applies(change) else change.operation}"
         run, api = self._open(settings, due.number, name=name, change=change, head=due.head)
         publication = Publication(
             report=report,

@@ -14,7 +14,14 @@ from runs_made import ADA, made_worker, submitted
 from holdfast.database.database import Database
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
-from holdfast.store.server_runs.contents import options_name, plan_name, result_name, upload_name
+from holdfast.store.server_runs.contents import (
+    checks_name,
+    options_name,
+    plan_name,
+    report_name,
+    result_name,
+    upload_name,
+)
 from holdfast.store.server_runs.phases import ChangePhase, InvalidPhase, Operation, RunPhase
 from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.rows import (
@@ -444,7 +451,8 @@ def test_old_changes_and_uploads_are_removed_with_their_contents(database: Datab
         change = submitted(database, "a")
         run = change.runs[0].id
         names[change.id] = {
-            *(options_name(change.id), plan_name(run), result_name(run)),
+            *(options_name(change.id), checks_name(change.id), report_name(change.id)),
+            *(plan_name(run), result_name(run)),
             *(f"server/log/{run}/{first:010d}" for first in (1, 12)),
         }
         for name in (*names[change.id], upload_name(change.source)):
