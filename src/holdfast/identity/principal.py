@@ -75,6 +75,10 @@ class Principal(Struct, frozen=True, kw_only=True):
     def covers_state(self, state: str) -> bool:
         return any(fnmatchcase(state, pattern) for pattern in self.states)
 
+    def covers_patterns(self, stacks: tuple[str, ...]) -> bool:
+        """Whether all stacks that these patterns can match are its own."""
+        return _within(stacks, self.stacks)
+
     def is_within(self, grantor: Principal) -> bool:
         """Whether `grantor` may create a token like this one: no token gives more than its creator has."""
         return (

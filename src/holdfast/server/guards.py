@@ -17,7 +17,7 @@ from litestar.handlers.base import BaseRouteHandler
 from msgspec.structs import replace
 
 from holdfast.identity.principal import RUN, Principal
-from holdfast.identity.roles import Permission, roles_with
+from holdfast.identity.roles import Permission, Role, roles_with
 from holdfast.identity.token_rows import LostLeaseError, TokenRows
 from holdfast.identity.tokens import parse_token
 from holdfast.server.exceptions import problem
@@ -131,6 +131,13 @@ def not_permitted(principal: Principal, permission: Permission) -> Denial:
         message = f"the role {principal.role} of {principal.name} does not permit this ({permission})"
         hint = roles_hint(permission)
     return Denial(status=403, code="HF-TOK-2", message=message, hint=hint)
+
+
+def require_covered(principal: Principal, stacks: tuple[str, ...]) -> None:
+    """What an admin sets up for stacks lets others apply them: like a token, no more than its creator."""
+    given = replace(principal, role=Role.OPERATOR, stacks=stacks, states=stacks)
+    if not given.is_within(principal):
+        raise problem(not_permitted(principal, Permission.ADMINISTER))
 
 
 def roles_hint(permission: Permission) -> str:

@@ -135,12 +135,8 @@ class RunRequests:
 
     def change(self, caller: Caller, id_: str) -> Change:
         """404 as for runs: the caller covers all its stacks."""
-        change, covers = self.changes.of(id_), caller.principal.covers_stack
-        if (
-            change is None
-            or change.tenant != caller.tenant
-            or not (all(covers(run.stack) for run in change.runs))
-        ):
+        change = self.changes.of(id_)
+        if change is None or change.tenant != caller.tenant or not _covers(caller.principal, change):
             raise problem(Denial(status=404, code="HF-RUN-24", message=f"there is no change {id_}"))
         return change
 
@@ -302,6 +298,14 @@ class RunRequests:
         if run.status != "unknown":
             raise _wrong_phase(run, "has no unknown outcome", f"holdfast runs show {run.id}")
         return self.repeat(caller, run, Operation.RECONCILE, reason)
+
+
+def _covers(who: Principal, change: Change) -> bool:
+    """Before its stacks are selected, it may be about any that its patterns and its requester allow."""
+    if not change.runs:
+        named = change.patterns or change.requester.stacks
+        return who.covers_patterns(named) or who.covers_patterns(change.requester.stacks)
+    return all(who.covers_stack(run.stack) for run in change.runs)
 
 
 def is_pattern(stack: str) -> bool:

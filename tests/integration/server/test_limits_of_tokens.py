@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from holdfast.identity.roles import Role
 TOKENS = "/api/v1/tokens"
 BLOBS = "/api/v1/store/blobs"
 GRANTS = "/api/v1/store/grants"
+CHANGES = "/api/v1/changes"
+REPOSITORIES = "/api/v1/repositories"
 DEV: dict[str, Any] = {"stacks": ("dev/*",), "states": ("dev/*",)}
 
 
@@ -178,3 +181,44 @@ def test_bodies_that_do_not_fit_into_memory_are_refused(database: Database) -> N
             answer = server.send(method, path, body=b"x" * 60_000)
             assert (answer.status, answer.problem["code"]) == (503, "HF-STATE-56")
         assert server.send("PUT", f"{BLOBS}/files/x/plan", body=b"x" * 40_000).status == 200
+
+
+def test_a_change_whose_stacks_are_not_selected_yet_is_not_for_everyone(server: MadeServer) -> None:
+    """Its patterns may match stacks that a token does not cover; a filter may match any."""
+    ann, dev = server.token(Role.OPERATOR, name="ann"), server.token(Role.OPERATOR, name="dev", **DEV)
+
+    def submit(token: str, *stacks: str) -> str:
+        upload = server.send("POST", "/api/v1/uploads", body=gzip.compress(b"an archive"), token=token)
+        wanted = {"stacks": stacks, "operation": "plan", "source": {"upload": upload.document["id"]}}
+        return str(server.send("POST", CHANGES, wanted, token=token).document["id"])
+
+    for stacks in (("prod/*",), ("env:dev",), ("dev/*", "prod/*")):
+        change = f"{CHANGES}/{submit(ann, *stacks)}"
+        assert server.send("GET", change, token=ann).status == 200
+        assert server.send("GET", change, token=dev).status == 404
+        assert server.send("GET", f"{change}/checks", token=dev).status == 404
+        assert server.send("POST", f"{change}/cancel", {}, token=dev).status == 404
+        assert server.send("GET", change, token=ann).document["phase"] == "queued"
+    assert server.send("GET", f"{CHANGES}/{submit(ann, 'dev/*')}", token=dev).status == 200
+    own = f"{CHANGES}/{submit(dev, 'env:dev')}"
+    assert server.send("POST", f"{own}/cancel", {}, token=dev).status == 202
+
+
+def test_a_limited_admin_gives_no_webhook_and_no_code_to_other_stacks(server: MadeServer) -> None:
+    """A webhook lets people apply, so it covers no more than who sets it. A repository is for all stacks."""
+    limited = server.token(Role.ADMIN, name="dev", **DEV)
+    repository = {"name": "infra", "url": "https://git.example/infra"}
+    assert server.send("POST", REPOSITORIES, repository, token=limited).status == 403
+    added = server.send("POST", REPOSITORIES, repository).document
+    assert server.send("DELETE", f"{REPOSITORIES}/{added['id']}", token=limited).status == 403
+
+    def set_webhook(token: str, **settings: Any) -> int:
+        document = {"project": "acme/infra", "token": "t", **settings}
+        return server.send("PUT", f"{REPOSITORIES}/infra/webhook", document, token=token).status
+
+    assert set_webhook(limited) == set_webhook(limited, stacks=["dev/*", "prod/net"]) == 403
+    assert set_webhook(limited, stacks=["dev/*"]) == 200
+    assert set_webhook(server.admin) == 200
+    assert set_webhook(limited, stacks=["dev/*"]) == 403
+    assert server.send("DELETE", f"{REPOSITORIES}/infra/webhook", token=limited).status == 403
+    assert server.send("GET", f"{REPOSITORIES}/infra/webhook").document["stacks"] == ["*"]

@@ -554,11 +554,11 @@ def test_all_runs_of_a_change_are_followed_in_one_stream(server: MadeServer, ada
         assert stream.rest() == b""
 
 
-def test_who_does_not_cover_all_stacks_hears_no_more(server: MadeServer, ada: str) -> None:
-    """A worker selects the stacks of a pattern after someone began to follow."""
-    wanted = {"operation": "plan", "stacks": ["*"], "source": uploaded(server, ada)}
-    change = server.send("POST", CHANGES, wanted, token=ada).document
+def test_who_does_not_cover_all_stacks_hears_no_more(server: MadeServer) -> None:
+    """A worker selects the stacks of a pattern after who asked for it began to follow."""
     narrow = server.token(Role.OPERATOR, name="nan", stacks=("dev/*",))
+    wanted = {"operation": "plan", "stacks": ["*"], "source": uploaded(server, narrow)}
+    change = server.send("POST", CHANGES, wanted, token=narrow).document
     with _Stream(server, f"{CHANGES}/{change['id']}/log", narrow) as stream:
         assert stream.document() == ("change", {"phase": "queued"})
         claiming = made_worker(server.database)[0]

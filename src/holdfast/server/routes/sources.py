@@ -17,7 +17,7 @@ from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.exceptions import problem
-from holdfast.server.guards import address_of, not_permitted
+from holdfast.server.guards import address_of, not_permitted, require_covered
 from holdfast.server.problems import Denial
 from holdfast.server.run_requests import RunRequests, invalid_field
 from holdfast.store.server_runs.contents import upload_name
@@ -35,6 +35,8 @@ Address = Annotated[str, Meta(max_length=500, pattern=_URL)]
 """Without a user and a password: those are in `credentials`."""
 _ADMINISTER: Final = {"permission": Permission.ADMINISTER}
 _GZIP: Final = b"\x1f\x8b"
+_ALL_STACKS: Final = ("*",)
+"""Any of them may run the code behind the name of a repository."""
 _LOCAL_SCHEMES: Final = frozenset({"env", "file", "dotenv"})
 
 
@@ -95,6 +97,7 @@ def upload(
 def add_repository(
     request: AnyRequest, principal: Who, requests: Requests, data: JSONBody[NewRepository]
 ) -> Response[RepositoryDocument]:
+    require_covered(principal, _ALL_STACKS)
     if data.credentials is not None:
         _require_reference(principal, data.credentials)
     added = requests.repositories.add(
@@ -135,6 +138,7 @@ def remove_repository(
     request: AnyRequest, principal: Who, requests: Requests, repository_id: FromPath[str]
 ) -> None:
     """Runs of it that have not begun fail."""
+    require_covered(principal, _ALL_STACKS)
     repository = requests.repositories.of(principal.home_tenant, repository_id)
     if repository is None or not requests.repositories.remove(principal.home_tenant, repository.id):
         message = f"there is no repository {repository_id}"

@@ -32,7 +32,7 @@ from holdfast.notify.webhooks.interface import (
 )
 from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.exceptions import problem, standard_denial
-from holdfast.server.guards import OPEN, address_of
+from holdfast.server.guards import OPEN, address_of, require_covered
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.server.webhooks import read_settings
 from holdfast.store.server_runs.sources import Repository, RepositoryRows
@@ -198,6 +198,8 @@ def set_webhook(
 ) -> WebhookDocument:
     """Of a registered repository, by name or id. It replaces the one before."""
     registered = _registered(repositories, principal, repository)
+    before = read_settings(stores, registered)
+    require_covered(principal, (*data.stacks, *(before.stacks if before is not None else ())))
     known = [webhook.host.name for webhook in WEBHOOK_HOSTS]
     if data.host not in known:
         raise problem(_field("/host", f"must be one of {', '.join(known)}"))
@@ -250,6 +252,7 @@ def remove_webhook(
 ) -> None:
     registered = _registered(repositories, principal, repository)
     settings = _settings(stores, registered)
+    require_covered(principal, settings.stacks)
     stores.of(registered.tenant).encrypted.remove(settings_name(registered.id))
     _record(audit, principal, "webhook-remove", registered, settings, request)
 
