@@ -372,10 +372,24 @@ def test_a_fork_is_planned_after_a_member_asked_for_this_commit(made: Made) -> N
     made.request.head = NEW  # Pushed while the reviewer wrote; the event has not arrived.
     assert made.comment("holdfast plan", minutes=20) == []
     assert "arrived after your comment" in made.replies[-1]
-    assert len(made.comment("holdfast plan", minutes=5)) == 1
+    assert made.comment("holdfast plan", minutes=5) == []  # Written before it was known.
+    assert len(made.comment("holdfast plan", minutes=-1)) == 1
     made.request.source = "deleted"  # The fork was deleted.
     assert made.push(minutes=4) == made.all
     assert len(made.all) == 1
+
+
+def test_a_commit_that_came_back_is_not_the_one_that_was_reviewed(made: Made) -> None:
+    """The author of a fork pushes a bad commit, then a good one, and the bad one again after the comment."""
+    made.request.source = "fork"
+    bad = made.request.head
+    made.push("opened", minutes=30)
+    made.request.head = NEW
+    made.push(minutes=20)
+    made.request.head = bad
+    assert made.comment("holdfast plan", minutes=-1) == []
+    assert "arrived after your comment" in made.replies[-1]
+    assert len(made.comment("holdfast plan", minutes=-2)) == 1
 
 
 def test_a_merge_is_applied_if_the_repository_is_set_to(server: MadeServer, hooks: Hooks) -> None:

@@ -54,9 +54,18 @@ select c.id, c.operation, c.phase, c.source, c.cancel, w.head, w.reported_at
 from webhook_changes w join changes c on c.id = w.change
 where w.repository = %(repository)s and w.pull_request = %(number)s order by c.number desc limit 100
 """
+# An event says which commit was the newest when it happened, and the host when it was acted on.
+# A commit that was the newest before another one counts only from when it came back.
 _SEEN: Final = """
-select min(at) as at from webhook_events
-where repository = %(repository)s and pull_request = %(number)s and head = %(head)s and id <> %(but)s
+with events as (
+  select * from webhook_events
+  where repository = %(repository)s and pull_request = %(number)s and id <> %(but)s
+), said as (
+  select event ->> 'head' as head, at from events where event ->> 'head' is not null
+  union all select head, done from events where done is not null and head is not null
+)
+select min(at) as at from said
+where head = %(head)s and at > coalesce((select max(at) from said where head <> %(head)s), '-infinity')
 """
 _TAKE_REPORT: Final = """
 update webhook_changes set attempts = attempts + 1, next_try = clock_timestamp() + interval '2 minutes'
@@ -159,7 +168,7 @@ class WebhookRows:
         )
 
     def head_seen(self, repository: str, number: int, head: str, *, but: str) -> datetime | None:
-        """When an event, `but` another than this, first said that this is the newest commit."""
+        """Since when this is known to be the newest commit, by all events `but` this one. None: it is not."""
         rows = self._run(_SEEN, repository=repository, number=number, head=head, but=but)
         seen: datetime | None = rows[0]["at"]
         return seen
