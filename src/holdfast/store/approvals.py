@@ -76,6 +76,9 @@ def is_same_person(author: Mapping[str, object], who: Mapping[str, object]) -> b
 
 
 class Approvals:
+    are_logged: bool = False
+    """Whether `add` writes the entry of the audit log, too."""
+
     def __init__(self, encrypted: EncryptedBlobs) -> None:
         self._encrypted = encrypted
 

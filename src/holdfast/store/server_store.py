@@ -190,6 +190,8 @@ class ServerStackNames(StackNames):
 
 
 class ServerApprovals(Approvals):
+    are_logged = True
+
     def __init__(self, encrypted: EncryptedBlobs, server: ServerBlobs) -> None:
         super().__init__(encrypted)
         self._server = server

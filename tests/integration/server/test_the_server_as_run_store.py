@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from server_made import KEY, MadeServer
 
 from holdfast.audit.actor import actor_from
@@ -324,6 +325,24 @@ def test_approvals_are_of_the_verified_person(server: MadeServer) -> None:
     with refused("HF-APPR-2", HoldfastError):
         digest = "b" * 64
         approve(store_of(server, APPROVER, name="bob"))
+
+
+def test_no_decision_counts_without_its_entry_in_the_audit_log(server: MadeServer) -> None:
+    """The server writes both, and no client the entry alone. An override says why."""
+    digest = "a" * 64
+    store_of(server, OPERATOR, name="ada").approvals.record_author(digest, {}, stack="a", run="01RUN")
+    bob = store_of(server, APPROVER, name="bob")
+    with refused("HF-TOK-2", Refused):
+        audit = Audit(bob, actor_from(bob.server_actor()), redactor=Redactor())
+        audit.record(Entry(what="approve", stack="a", run="01RUN", digest=digest))
+    for kind in (ApprovalKind.APPROVAL, ApprovalKind.OVERRIDE):
+        given = Approval(kind=kind, digest=digest, stack="a", run="01RUN", who={}, reason="r", at="")
+        bob.approvals.add(given)
+        with refused("HF-STORE-25", HoldfastError):
+            bob.approvals.add(replace(given, kind=ApprovalKind.OVERRIDE, reason=" "))
+    lines = [json.loads(line) for line in all_lines(bob)]
+    shown = [(line["what"], line["who"]["name"], line["reason"], line["digest"]) for line in lines]
+    assert shown == [("approve", "bob", "r", digest), ("override", "bob", "r", digest)]
 
 
 def test_the_audit_log_is_written_by_the_server(server: MadeServer) -> None:

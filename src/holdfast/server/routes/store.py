@@ -16,13 +16,15 @@ from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
 from holdfast import __version__
+from holdfast.audit.entry import Entry
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission, Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import UsageError
 from holdfast.secrets.encryption import sealed_message_key
 from holdfast.secrets.keys import KEY_SIZE
-from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.secrets.redact import Redactor
+from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
 from holdfast.server.claims import no_claim
 from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
 from holdfast.server.exceptions import problem
@@ -205,12 +207,20 @@ def rename_state(principal: Who, rows: Rows, data: JSONBody[Rename]) -> None:
 
 @post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
 def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewApproval]) -> None:
-    """Of the verified caller, now. A plan is not approved by the person who made it."""
+    """Of the verified caller, now. A plan is not approved by the person who made it.
+
+    The audit log comes first: a decision that cannot be logged does not count.
+    """
+    if data.kind is ApprovalKind.OVERRIDE and not data.reason.strip():
+        raise UsageError("HF-STORE-25", "an override needs a reason", hint="Say why: --reason TEXT")
     who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
     plan = DecidedPlan(data.digest, data.stack, data.run)
     require_decidable(store, who, data.kind, plan)
     until = expiry_of(data.kind, stores.rules(principal.tenant))
+    entry = Entry(what=data.kind.value, reason=data.reason or None, until=until, **plan._asdict())
+    audit = ServerAudit(stores, Redactor())
+    audit.record(principal.tenant, principal, entry, address=address_of(request.scope))
     add_decision(store, principal, who, data.kind, plan, reason=data.reason, until=until)
 
 

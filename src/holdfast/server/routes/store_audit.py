@@ -35,7 +35,7 @@ _PERMISSIONS: Final[Mapping[str, Permission | None]] = {
     "plan": Permission.PLAN,
     "pull": Permission.READ_STATE,
     "output": Permission.READ_STATE,
-    **dict.fromkeys(("approve", "reject", "override"), Permission.APPROVE),
+    **dict.fromkeys(("approve", "reject", "override"), None),
     **dict.fromkeys((ACCEPT_LOSS, "rotate"), Permission.ADMINISTER),
     **dict.fromkeys(("pin", "purge", "delete", "unlocked-writes"), None),
     **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), None),
