@@ -173,7 +173,9 @@ class ChangeExecution:
             if run.phase is RunPhase.WAITING:
                 of = (of or run.id) if self._store.approvals.of(str(run.digest)) else None
             if of is not None and run.phase is not RunPhase.DONE:
-                bundles[run.stack] = self._contents.read_plan(of, folder / of, self._store.key)
+                plan = self._services.runs.of(of)
+                digest = plan.digest if plan is not None else None
+                bundles[run.stack] = self._contents.read_plan(of, digest, folder / of, self._store.key)
         config, code = selected.repository.config, selected.repository.code
         bases = [bundle.base for bundle in bundles.values() if bundle is not None]
         base = selected.base or rules_of_bundles(bases, config, code)

@@ -32,14 +32,16 @@ class RunContents:
         content = {file.name: file.read_bytes() for file in folder.iterdir()}
         self.blobs.write(plan_name(run), msgspec.msgpack.encode(content))
 
-    def read_plan(self, run: str, folder: Path, key: Key) -> SavedPlan | None:
+    def read_plan(self, run: str, digest: str | None, folder: Path, key: Key) -> SavedPlan | None:
+        """None also if it is not the plan of the run's row: a worker that lost the run may write late."""
         blob = self.blobs.read(plan_name(run))
         if blob is None:
             return None
         files.private_folder(folder)
         for name, content in msgspec.msgpack.decode(blob.data, type=dict[str, bytes]).items():
             files.write(folder / Path(name).name, content, durable=False)
-        return saved_plan.read(folder, key)
+        plan = saved_plan.read(folder, key)
+        return plan if plan.digest == digest else None
 
     def remove_plan(self, run: str) -> None:
         self.blobs.remove(plan_name(run))
