@@ -7,7 +7,7 @@ here (`EncryptedBlobs`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,16 @@ _WRITE = """
 insert into blobs (tenant, name, data, tag) values (%(tenant)s, %(name)s, %(data)b, %(tag)s)
 on conflict (tenant, name) do update set data = excluded.data, tag = excluded.tag, written = excluded.written
 returning tag
+"""
+_NEW_SEVERAL = """
+insert into blobs (tenant, name, data, tag)
+select %(tenant)s, name, data, tag from unnest(%(names)s::text[], %(data)s::bytea[], %(tags)s::text[])
+  as new (name, data, tag)
+on conflict (tenant, name)
+"""
+_CREATE_SEVERAL = f"{_NEW_SEVERAL} do nothing returning name"
+_WRITE_SEVERAL = f"""{_NEW_SEVERAL}
+do update set data = excluded.data, tag = excluded.tag, written = excluded.written returning name
 """
 _REMOVE = """
 delete from blobs
@@ -93,6 +103,23 @@ class DatabaseBlobs:
         with self._transaction(single=True) as connection:
             rows = connection.execute(_READ_SEVERAL, (self._tenant, list(names)), binary=True).fetchall()
         return {name: StoredBlob(data=data, tag=tag) for name, data, tag in rows}
+
+    def create_several(self, contents: Mapping[str, bytes]) -> frozenset[str]:
+        """The names that did not exist. Not repeated if PostgreSQL does not answer."""
+        return self._put_several(_CREATE_SEVERAL, contents)
+
+    def write_several(self, contents: Mapping[str, bytes]) -> None:
+        self._put_several(_WRITE_SEVERAL, contents)
+
+    def _put_several(self, statement: str, contents: Mapping[str, bytes]) -> frozenset[str]:
+        values = {
+            "tenant": self._tenant,
+            "names": list(contents),
+            "data": list(contents.values()),
+            "tags": [self._new_tag() for _ in contents],
+        }
+        with self._transaction(single=True) as connection:
+            return frozenset(name for (name,) in connection.execute(statement, values).fetchall())
 
     def create(self, name: str, data: bytes) -> bool:
         return self._put(_CREATE, name, data) is not None
@@ -150,10 +177,31 @@ class DatabaseBlobs:
 
 def read_several(encrypted: EncryptedBlobs, names: Collection[str]) -> dict[str, StoredBlob]:
     """Those that exist, of a store in the database."""
+    found = _stored(encrypted).read_several(names)
+    return {name: encrypted.decrypt(name, blob) for name, blob in found.items()}
+
+
+def create_several(
+    encrypted: EncryptedBlobs, contents: Mapping[str, bytes], connection: Connection[Any]
+) -> frozenset[str]:
+    """In this transaction: the names that did not exist."""
+    return _stored(encrypted).within(connection).create_several(_encrypt(encrypted, contents))
+
+
+def write_several(
+    encrypted: EncryptedBlobs, contents: Mapping[str, bytes], connection: Connection[Any]
+) -> None:
+    _stored(encrypted).within(connection).write_several(_encrypt(encrypted, contents))
+
+
+def _stored(encrypted: EncryptedBlobs) -> DatabaseBlobs:
     if not isinstance(encrypted.blobs, DatabaseBlobs):
         raise TypeError(encrypted.blobs)
-    found = encrypted.blobs.read_several(names)
-    return {name: encrypted.decrypt(name, blob) for name, blob in found.items()}
+    return encrypted.blobs
+
+
+def _encrypt(encrypted: EncryptedBlobs, contents: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {name: encrypted.cipher.encrypt(name, data) for name, data in contents.items()}
 
 
 class RenewedBlobs(DatabaseBlobs):

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,12 +31,12 @@ from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.review.decide import ON_SERVER, PLANNED_ON_SERVER
-from holdfast.runs.document import error_document, result_document
+from holdfast.runs.document import error_document
 from holdfast.runs.executor import RunExecutor
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.store.server_runs.claiming import Claiming
-from holdfast.store.server_runs.contents import read_options
+from holdfast.store.server_runs.contents import RunEnd, read_options
 from holdfast.store.server_runs.phases import Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
 from holdfast.store.server_store import ServerRunStore
@@ -45,7 +45,7 @@ from holdfast.terraform.argv import PlanOptions, VariableOption
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
-from holdfast.worker.run_contents import RunContents
+from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput
 from holdfast.worker.selected_stacks import SelectedStacks, new_run, ready_stacks
 from holdfast.worker.services import WorkerServices
@@ -128,7 +128,7 @@ class ChangeExecution:
             return
         require_disk_space(repository)
         blobs = services.stores.of(self.change.tenant).encrypted
-        self._output = RunOutput(services.database, blobs, selected.ids, self._redactor)
+        self._output = RunOutput(services.database, blobs, self.change.id, selected.ids, self._redactor)
         with tempfile.TemporaryDirectory(dir=services.warm.scratch) as name:
             folder = Path(name)
             selected = await asyncio.to_thread(self._with_bundles, selected, folder)
@@ -237,11 +237,7 @@ class ChangeExecution:
         )
         results = with_readers(results, selected.repository.code, selected.repository.stacks)
         await self._report(selected, context, results)
-        for result in results:
-            run, saved = selected.runs[result.stack.name], out / result.stack.name
-            if saved.is_dir() and await self._has_change():
-                await asyncio.to_thread(self._contents.save_plan, run.id, saved)
-            await self._record(run, result)
+        await self._record([(selected.runs[result.stack.name], result) for result in results], plans=out)
 
     async def _reconcile(self, selected: SelectedStacks, context: ChangeContext) -> None:
         for name, run in selected.runs.items():
@@ -252,14 +248,13 @@ class ChangeExecution:
             self.applying.add(name)
             result = await reconcile_stack(context, stack, run.retried_from)
             self._tell(StackFinished(result=result))
-            await self._record(run, result)
+            await self._record([(run, result)])
 
     async def _apply(self, selected: SelectedStacks, context: ChangeContext, folder: Path) -> None:
         """Saved plans that were decided on are applied as they are; the others are planned now."""
         destroy, options = self.change.operation is Operation.DESTROY, self._options()
         ready, blocked = ready_stacks(selected, destroy=destroy)
-        for name, result in blocked.items():
-            await self._record(selected.runs[name], result)
+        await self._record([(selected.runs[name], result) for name, result in blocked.items()])
         stacks = selected.stacks(name for name in selected.runs if name in ready)
         if not stacks:
             return
@@ -277,11 +272,13 @@ class ChangeExecution:
         results = with_readers(results, selected.repository.code, selected.repository.stacks)
         await self._report(selected, context, (*results, *blocked.values()))
         held = {result.stack.name for result in results if self._is_held(result)}
+        ended: list[tuple[Run, StackResult]] = []
         for result in results:  # In dependency order: a stack that waits holds those that need it.
             if result.status is Status.BLOCKED and result.blocked_by in held:
                 held.add(result.stack.name)
             else:
-                await self._record(selected.runs[result.stack.name], result)
+                ended.append((selected.runs[result.stack.name], result))
+        await self._record(ended)
 
     async def _plan_or_restore(
         self,
@@ -349,20 +346,26 @@ class ChangeExecution:
         name = result.stack.name
         return name in self._stale or (name in self._saved and result.status in _UNDECIDED)
 
-    async def _record(self, run: Run, result: StackResult) -> None:
-        """The result of a run, in its row and beside it."""
-        status = result.status
-        self.applying.discard(run.stack)
-        stopped = self.requeued and status is Status.CANCELLED and self.change.cancel is None
-        if stopped or run.stack in self._stale or not await self._has_change():
-            return
-        document = clean_document(self._redactor, result_document(result))
-        await asyncio.to_thread(self._contents.save_result, run.id, document)
-        waits = self._is_held(result) and self.change.operation is not Operation.PLAN
-        phase = RunPhase.WAITING if waits else RunPhase.DONE
+    async def _record(self, results: Sequence[tuple[Run, StackResult]], plans: Path | None = None) -> None:
+        """In the rows of the runs and beside them, with their saved plans."""
         if self._output is not None:  # Who follows the log stops at the end of the run.
             await self._output.flush()
-        await self._set_phase(run, phase, status=status.value, digest=result.digest)
+        mine = self.change.id, self.change.fence
+        for ends in batches(self._ends(results, plans)):
+            if self.lost or not await asyncio.to_thread(
+                self._claiming.end_runs, *mine, ends, self._contents.blobs
+            ):
+                self.lose()
+                return
+
+    def _ends(self, results: Sequence[tuple[Run, StackResult]], plans: Path | None) -> Iterator[RunEnd]:
+        for run, result in results:
+            self.applying.discard(run.stack)
+            stopped = result.status is Status.CANCELLED and self.change.cancel is None
+            if not (self.requeued and stopped) and run.stack not in self._stale:
+                waits = self._is_held(result) and self.change.operation is not Operation.PLAN
+                plan = plans / run.stack if plans is not None else None
+                yield run_end(run.id, result, self._redactor, waits=waits, plan=plan)
 
     async def _report(
         self, selected: SelectedStacks, context: ChangeContext, results: tuple[StackResult, ...]
@@ -384,13 +387,10 @@ class ChangeExecution:
             self.lose()
         return not self.lost
 
-    async def _set_phase(
-        self, run: Run, phase: RunPhase, *, status: str | None = None, digest: str | None = None
-    ) -> bool:
+    async def _set_phase(self, run: Run, phase: RunPhase) -> bool:
         """False: another worker has the change."""
-        set_phase = partial(self._claiming.set_phase, status=status, digest=digest)
         mine = self.change.id, self.change.fence
-        if self.lost or not await asyncio.to_thread(set_phase, *mine, run.id, phase):
+        if self.lost or not await asyncio.to_thread(self._claiming.set_phase, *mine, run.id, phase):
             self.lose()
             return False
         return True

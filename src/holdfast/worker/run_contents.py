@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.notify.report import ChangeReport
 from holdfast.plans import saved_plan
+from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
+from holdfast.runs.document import result_document
 from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.server_runs.contents import (
+    RunEnd,
     checks_name,
     plan_name,
     read_checks,
     report_name,
     result_name,
 )
+from holdfast.store.server_runs.phases import RunPhase
 from holdfast.system import files
+
+_BATCH_BYTES: Final = 4 << 20
+_BATCH_RUNS: Final = 200
 
 
 class RunContents:
@@ -28,9 +36,8 @@ class RunContents:
         self.blobs = blobs
 
     def save_plan(self, run: str, folder: Path) -> None:
-        """The files of a saved plan, which are sealed."""
-        content = {file.name: file.read_bytes() for file in folder.iterdir()}
-        self.blobs.write(plan_name(run), msgspec.msgpack.encode(content))
+        for name, content in plan_contents(run, folder).items():
+            self.blobs.write(name, content)
 
     def read_plan(self, run: str, digest: str | None, folder: Path, key: Key) -> SavedPlan | None:
         """None also if it is not the plan of the run's row: a worker that lost the run may write late."""
@@ -46,9 +53,6 @@ class RunContents:
     def remove_plan(self, run: str) -> None:
         self.blobs.remove(plan_name(run))
 
-    def save_result(self, run: str, document: Mapping[str, object]) -> None:
-        self.blobs.write(result_name(run), msgspec.json.encode(document))
-
     def read_checks(self, change: str) -> dict[str, Any] | None:
         return read_checks(self.blobs, change)
 
@@ -61,3 +65,36 @@ class RunContents:
 
     def save_report(self, change: str, report: ChangeReport) -> None:
         self.blobs.write(report_name(change), msgspec.json.encode(report))
+
+
+def plan_contents(run: str, folder: Path) -> dict[str, bytes]:
+    """The files of a saved plan, which are sealed, by the name under which they are stored."""
+    content = {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {plan_name(run): msgspec.msgpack.encode(content)}
+
+
+def run_end(run: str, result: StackResult, redactor: Redactor, *, waits: bool, plan: Path | None) -> RunEnd:
+    """`plan`: the folder of its saved plan, if it has one."""
+    document = clean_document(redactor, result_document(result))
+    plans = plan_contents(run, plan) if plan is not None and plan.is_dir() else {}
+    return RunEnd(
+        run=run,
+        phase=RunPhase.WAITING if waits else RunPhase.DONE,
+        status=result.status.value,
+        digest=result.digest,
+        contents={result_name(run): msgspec.json.encode(document), **plans},
+    )
+
+
+def batches(ends: Iterable[RunEnd]) -> Iterator[list[RunEnd]]:
+    """What is written in one transaction: not everything of a large change has to be in memory at once."""
+    batch: list[RunEnd] = []
+    size = 0
+    for end in ends:
+        batch.append(end)
+        size += sum(map(len, end.contents.values()))
+        if size >= _BATCH_BYTES or len(batch) >= _BATCH_RUNS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -23,7 +23,7 @@ from holdfast.plans.events import (
 )
 from holdfast.secrets.redact import Redactor
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.server_runs.contents import RunLog
+from holdfast.store.server_runs.contents import RunLog, append_lines
 from holdfast.store.server_runs.rows import RUN
 
 _BATCH_SECONDS: Final = 0.1
@@ -34,16 +34,23 @@ class RunOutput:
     """Collects lines, and writes them every tenth of a second."""
 
     def __init__(
-        self, database: Database, blobs: EncryptedBlobs, runs: Mapping[str, str], redactor: Redactor
+        self,
+        database: Database,
+        blobs: EncryptedBlobs,
+        change: str,
+        runs: Mapping[str, str],
+        redactor: Redactor,
     ) -> None:
         """`runs`: ids, by stack."""
         self._database = database
         self._blobs = blobs
+        self._change = change
         self._runs = runs
         self._redactor = redactor
         self._operation = ""
         self._lines: dict[str, list[str]] = {}
-        self._logs: dict[str, tuple[RunLog, int]] = {}
+        self._next: dict[str, int] = {}
+        """Numbers of the next lines. A run whose log another worker began is noticed with the first one."""
         self._writing = asyncio.Lock()
 
     def handle(self, event: Event) -> None:
@@ -76,19 +83,25 @@ class RunOutput:
         """All lines so far are written, also those that another call has taken."""
         async with self._writing:
             lines, self._lines = self._lines, {}
-            for run, texts in lines.items():
+            if lines:
                 # Lines are a help for people: the outcome does not depend on them.
                 with contextlib.suppress(HoldfastError):
-                    await asyncio.to_thread(self._append, run, texts)
+                    await asyncio.to_thread(self._append, lines)
 
-    def _append(self, run: str, texts: list[str]) -> None:
-        log, first = self._logs.get(run) or (RunLog(self._blobs, run), 0)
-        first = first or log.end()
-        while not log.append(first, texts):
-            first = log.end()
-        self._logs[run] = (log, first + len(texts))
-        with self._database.transaction(durable=False) as connection:
-            connection.execute("select pg_notify(%s, %s)", (RUN, run))
+    def _append(self, lines: Mapping[str, list[str]]) -> None:
+        while lines:
+            first = {run: self._next.get(run, 1) for run in lines}
+            with self._database.transaction(durable=False) as connection:
+                added = append_lines(
+                    self._blobs, {(run, first[run]): lines[run] for run in lines}, connection
+                )
+                connection.execute(
+                    "select pg_notify(%s, id) from unnest(%s::text[]) as changed (id)",
+                    (RUN, [self._change, *added]),
+                )
+            self._next |= {run: first[run] + len(lines[run]) for run in added}
+            lines = {run: texts for run, texts in lines.items() if run not in added}
+            self._next |= {run: RunLog(self._blobs, run).end() for run in lines}
 
 
 def _lines(event: Event, operation: str) -> list[tuple[str | None, str]]:

@@ -12,9 +12,15 @@ from msgspec.structs import replace
 from runs_made import ADA, made_worker, submitted
 
 from holdfast.database.database import Database
+from holdfast.plans.events import Note
+from holdfast.secrets.keys import Key
+from holdfast.secrets.redact import Redactor
 from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
 from holdfast.store.server_runs.contents import (
+    RunEnd,
+    RunLog,
     checks_name,
     options_name,
     plan_name,
@@ -36,8 +42,10 @@ from holdfast.store.server_runs.rows import (
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
 from holdfast.store.server_runs.waiting import waiting_for
 from holdfast.store.server_runs.wakeups import listen
+from holdfast.worker.run_output import RunOutput
 
 DIGEST = "d" * 64
+KEY = Key.of(b"k" * 32)
 
 
 def selected(claiming: Claiming, change: Change, **environments: str | None) -> Change | None:
@@ -355,6 +363,65 @@ def test_a_change_that_was_taken_away_is_not_written(database: Database) -> None
     assert unchanged is not None
     assert unchanged.runs == taken.runs
     assert unchanged.worker != worker.id
+
+
+def test_several_runs_end_at_once_with_their_contents_or_not_at_all(database: Database) -> None:
+    """A worker that lost its change writes neither rows nor what is stored beside them."""
+    submitted(database, "a", "b", operation=Operation.APPLY)
+    claiming, _ = made_worker(database)
+    change = claiming.claim()
+    assert change is not None
+    store = RunStore(DatabaseBlobs(database, change.tenant), lambda: KEY)
+    first, second = change.runs
+    for run in change.runs:
+        assert claiming.set_phase(change.id, 1, run.id, RunPhase.PLANNING)
+    ends = [
+        RunEnd(run=first.id, phase=RunPhase.DONE, status="applied", contents={result_name(first.id): b"1"}),
+        RunEnd(
+            run=second.id,
+            phase=RunPhase.WAITING,
+            status="waiting",
+            digest=DIGEST,
+            contents={result_name(second.id): b"2"},
+        ),
+    ]
+    assert not claiming.end_runs(change.id, 0, ends, store.encrypted)
+    assert store.encrypted.names("server") == ()
+    assert claiming.end_runs(change.id, 1, ends, store.encrypted)
+    shown = ChangeRows(database).of(change.id)
+    assert shown is not None
+    assert [(run.phase, run.status, run.digest) for run in shown.runs] == [
+        ("done", "applied", None),
+        ("waiting", "waiting", DIGEST),
+    ]
+    blob = store.encrypted.read(result_name(second.id))
+    assert blob is not None
+    assert blob.data == b"2"
+    again = [RunEnd(run=first.id, phase=RunPhase.DONE, status="failed", contents={"server/x": b""})]
+    with pytest.raises(InvalidPhase):
+        claiming.end_runs(change.id, 1, again, store.encrypted)
+    assert store.encrypted.read("server/x") is None
+
+
+def test_lines_of_many_runs_are_written_together_and_continue_those_of_another_worker(
+    database: Database,
+) -> None:
+    change = submitted(database, "a", "b")
+    first, second = (run.id for run in change.runs)
+    encrypted = RunStore(DatabaseBlobs(database, change.tenant), lambda: KEY).encrypted
+    assert RunLog(encrypted, second).append(1, ["of another worker", "two"])
+    output = RunOutput(database, encrypted, change.id, {"a": first, "b": second}, Redactor())
+
+    async def write(*texts: str) -> None:
+        for text in texts:
+            output.handle(Note(stack=None, text=text))
+        await output.flush()
+
+    asyncio.run(write("one"))
+    asyncio.run(write("two", "three"))
+    assert RunLog(encrypted, first).lines() == [(1, "one"), (2, "two"), (3, "three")]
+    continued = [(1, "of another worker"), (2, "two"), (3, "one"), (4, "two"), (5, "three")]
+    assert RunLog(encrypted, second).lines() == continued
 
 
 def test_an_apply_stays_with_its_change(database: Database) -> None:

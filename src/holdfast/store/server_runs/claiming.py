@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from holdfast.config.server import ServerRunSettings
+from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.database_blobs import write_several
+from holdfast.store.server_runs.contents import RunEnd
 from holdfast.store.server_runs.phases import (
     ChangePhase,
     InvalidPhase,
@@ -115,13 +118,16 @@ select pg_notify('{RUN}', %(change)s);
 select {CHANGE_COLUMNS} from changes
 where id = %(change)s and fence = %(fence)s and worker = %(worker)s and phase = 'running'
 """  # noqa: S608 - our own column names
-_SET_PHASE: Final = f"""
-with mine as ({_MINE})
-update runs set phase = %(phase)s, status = %(status)s, digest = coalesce(%(digest)s, digest),
+# Runs of one change need not wait for each other: no transaction with this lock writes to its row.
+_SHARED: Final = _MINE.replace("for no key update", "for share")
+_SET_PHASES: Final = f"""
+with mine as ({_SHARED})
+update runs set phase = %(phase)s, status = new.status, digest = coalesce(new.digest, runs.digest),
   since = clock_timestamp(),
   started = case when %(phase)s = 'queued' then null else coalesce(started, clock_timestamp()) end,
   ended = case when %(phase)s = 'done' then clock_timestamp() end
-from mine where runs.id = %(run)s and runs.change = mine.id and runs.phase = any(%(before)s)
+from mine, unnest(%(runs)s::text[], %(statuses)s::text[], %(digests)s::text[]) as new (id, status, digest)
+where runs.id = new.id and runs.change = mine.id and runs.phase = any(%(before)s)
 returning pg_notify('{RUN}', runs.id), pg_notify('{RUN}', runs.change)
 """  # noqa: S608 - our own names
 _END_RUNS: Final = """
@@ -146,6 +152,10 @@ select id, tenant, host, slot, labels, engines, version, started, beat, phase,
 from workers where phase <> 'gone' and (%(tenant)s::text is null or tenant is null or tenant = %(tenant)s)
 order by id
 """
+
+
+# A plan that was begun is made again, whatever is known of it.
+_NOT_DURABLE: Final = ", set_config('synchronous_commit', 'off', true)"
 
 
 class ClaimLimits(Struct, frozen=True, kw_only=True):
@@ -295,14 +305,30 @@ class Claiming:
     ) -> bool:
         """False: the change is another worker's now, and nothing was written."""
         require_status(phase, status)
-        before = [phase.value for phase in phases_before(phase)]
-        values = {"run": run, "phase": phase.value, "status": status, "digest": digest, "before": before}
+        values = _phase_values(phase, ((run, status, digest),))
+        statement = _SET_PHASES + (_NOT_DURABLE if phase is RunPhase.PLANNING else "")
+        with self._database.transaction(single=True) as connection:
+            written = execute(connection, statement, **values, **self._mine(change, fence))
+        if written:
+            return True
+        if not self.has(change, fence):
+            return False
+        raise InvalidPhase(f"the run {run} of the change {change} cannot become {phase}")
+
+    def end_runs(self, change: str, fence: int, ends: Sequence[RunEnd], blobs: EncryptedBlobs) -> bool:
+        """With what is stored of them, or nothing. False: the change is another worker's now."""
+        mine = self._mine(change, fence)
         with self._database.transaction() as connection:
-            if execute(connection, _SET_PHASE, **values, **self._mine(change, fence)):
-                return True
-            if self._hold(connection, change, fence) is None:
+            if not execute(connection, _SHARED, **mine):
                 return False
-            raise InvalidPhase(f"the run {run} of the change {change} cannot become {phase}")
+            contents = {name: data for end in ends for name, data in end.contents.items()}
+            write_several(blobs, contents, connection)
+            for phase in {end.phase for end in ends}:
+                values = [(end.run, end.status, end.digest) for end in ends if end.phase is phase]
+                written = execute(connection, _SET_PHASES, **_phase_values(phase, values), **mine)
+                if len(written) != len(values):
+                    raise InvalidPhase(f"runs of the change {change} cannot become {phase}")
+        return True
 
     def has(self, change: str, fence: int) -> bool:
         with self._database.transaction() as connection:
@@ -364,6 +390,13 @@ class Claiming:
     def _notify(self, change: str) -> None:
         with self._database.transaction(single=True) as connection:
             execute(connection, f"select pg_notify('{WORK}', %(change)s)", change=change)
+
+
+def _phase_values(phase: RunPhase, runs: Sequence[tuple[str, str | None, str | None]]) -> dict[str, object]:
+    """Of these runs, each with its status and digest."""
+    ids, statuses, digests = ([run[place] for run in runs] for place in range(3))
+    before = [phase.value for phase in phases_before(phase)]
+    return {"phase": phase.value, "before": before, "runs": ids, "statuses": statuses, "digests": digests}
 
 
 def _label(worker: NewWorker, name: str) -> list[str] | None:

@@ -5,15 +5,19 @@ They begin with `server/`; the server and its workers use them, and clients only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import field
 
 from holdfast.kernel.values import MaskedStruct
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.database_blobs import read_several
+from holdfast.store.database_blobs import create_several, read_several
+from holdfast.store.server_runs.phases import RunPhase
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 FOLDER: Final = "server"
 _LOG: Final = f"{FOLDER}/log"
@@ -73,6 +77,17 @@ def write_options(blobs: EncryptedBlobs, change: str, options: ChangeOptions) ->
 def read_options(blobs: EncryptedBlobs, change: str) -> ChangeOptions:
     blob = blobs.read(options_name(change))
     return ChangeOptions() if blob is None else msgspec.json.decode(blob.data, type=ChangeOptions)
+
+
+class RunEnd(MaskedStruct, frozen=True, kw_only=True):
+    """What a worker did with a run: it is done, or waits for a decision."""
+
+    run: str
+    phase: RunPhase
+    status: str
+    digest: str | None = None
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """What is stored beside its row, by name: its result and its plan."""
 
 
 class RunLog:
@@ -138,6 +153,16 @@ class FollowedLogs:
                 self._after[run] = first + len(lines) - 1
             runs = [names[name] for name in chunks]
         return found
+
+
+def append_lines(
+    blobs: EncryptedBlobs, lines: Mapping[tuple[str, int], Sequence[str]], connection: Connection[Any]
+) -> frozenset[str]:
+    """To the logs of several runs, each from a line on. The runs where another worker wrote none there."""
+    chunks = {_chunk(run, first): run for run, first in lines}
+    contents = [msgspec.json.encode(list(texts)) for texts in lines.values()]
+    created = create_several(blobs, dict(zip(chunks, contents, strict=True)), connection)
+    return frozenset(chunks[name] for name in created)
 
 
 def _chunk(run: str, first: int) -> str:
