@@ -17,7 +17,7 @@ class ChangeStarted(Struct, frozen=True, kw_only=True):
 
 
 class PhaseStarted(Struct, frozen=True, kw_only=True):
-    """A phase of a stack: waiting, reading inputs, layout, init, validate, plan, show, checks, apply."""
+    """Of a stack: waiting, reading inputs, layout, init, validate, plan, show, checks, guard, apply."""
 
     stack: str
     phase: str

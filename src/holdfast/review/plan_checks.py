@@ -114,6 +114,7 @@ class PlanChecks:
         try:
             own = await self._errors(stack, plan_file)
             base = await self._base._errors(stack, plan_file) if self._base is not None else None  # noqa: SLF001 - the same class
+            self._control.tell(PhaseStarted(stack=stack.name, phase="guard"))
             return PlanFindings(own, base)
         except HoldfastError:
             raise

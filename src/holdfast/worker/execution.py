@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
@@ -36,12 +35,12 @@ from holdfast.runs.executor import RunExecutor
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.store.server_runs.claiming import Claiming
-from holdfast.store.server_runs.contents import RunEnd, read_options
-from holdfast.store.server_runs.phases import Operation, RunPhase
+from holdfast.store.server_runs.contents import RunEnd
+from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
 from holdfast.store.server_store import ServerRunStore
 from holdfast.system import files
-from holdfast.terraform.argv import PlanOptions, VariableOption
+from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
@@ -49,6 +48,7 @@ from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput
 from holdfast.worker.selected_stacks import SelectedStacks, new_run, ready_stacks
 from holdfast.worker.services import WorkerServices
+from holdfast.worker.tracing import Trace
 
 _WAIT_SECONDS: Final = 600.0
 """For a lane or a stack that another run holds, such as one of the command line."""
@@ -74,6 +74,7 @@ class ChangeExecution:
         self._contents = RunContents(services.stores.of(change.tenant).encrypted)
         self._reporter = ChangeReporter(self._contents)
         self._output: RunOutput | None = None
+        self._trace = services.tracing.of(change) if services.tracing is not None else Trace()
         self._saved: set[str] = set()
         """Stacks whose new plan waits for a decision."""
         self._stale: set[str] = set()
@@ -91,6 +92,7 @@ class ChangeExecution:
             self._services.log.error(  # noqa: TRY400 - the text of an exception may quote a state
                 "change failed", change=self.change.id, message=error.problem.message
             )
+        self._trace.close()
         if self.lost:
             return
         mine = (self.change.id, self.change.fence)
@@ -99,7 +101,8 @@ class ChangeExecution:
         else:
             document = clean_document(self._redactor, error_document(error.problem)) if error else None
             finish = partial(self._claiming.finish, refused=isinstance(error, Refused))
-            await asyncio.to_thread(finish, *mine, document)
+            if await asyncio.to_thread(finish, *mine, document) is ChangePhase.DONE:
+                self._trace.finish()
 
     def cancel(self, level: int = 1) -> None:
         """`level` 2, as the second Ctrl-C: at once. What was in progress may be lost from the state."""
@@ -153,6 +156,7 @@ class ChangeExecution:
                 self.lost = True
                 return None
             self.change = change
+            self._trace.select(change)
         return SelectedStacks(
             repository=repository,
             runs={run.stack: run for run in self.change.runs if run.stack in repository.by_name},
@@ -210,19 +214,6 @@ class ChangeExecution:
                 control=Control(tell=self._tell, stop=self.stop, wait=_WAIT_SECONDS),
             )
 
-    def _options(self) -> PlanOptions:
-        options = read_options(self._contents.blobs, self.change.id)
-        return PlanOptions(
-            destroy=options.destroy or self.change.operation is Operation.DESTROY,
-            targets=options.target,
-            replace=options.replace,
-            refresh_only=options.refresh_only,
-            variables=tuple(
-                VariableOption(name, value if isinstance(value, str) else json.dumps(value))
-                for name, value in options.variables.items()
-            ),
-        )
-
     async def _plan(self, selected: SelectedStacks, context: ChangeContext, out: Path) -> None:
         pending = [run for run in selected.runs.values() if run.phase is not RunPhase.DONE]
         for run in pending:
@@ -230,7 +221,7 @@ class ChangeExecution:
                 return
         stacks = selected.stacks(run.stack for run in pending)
         results = await plan_change(
-            *(context, stacks, self._options()),
+            *(context, stacks, self._contents.options(self.change)),
             out=out,
             saved=PLANNED_ON_SERVER,
             on_checks=self._reporter.take_checks,
@@ -252,7 +243,7 @@ class ChangeExecution:
 
     async def _apply(self, selected: SelectedStacks, context: ChangeContext, folder: Path) -> None:
         """Saved plans that were decided on are applied as they are; the others are planned now."""
-        destroy, options = self.change.operation is Operation.DESTROY, self._options()
+        destroy, options = self.change.operation is Operation.DESTROY, self._contents.options(self.change)
         ready, blocked = ready_stacks(selected, destroy=destroy)
         await self._record([(selected.runs[name], result) for name, result in blocked.items()])
         stacks = selected.stacks(name for name in selected.runs if name in ready)
@@ -396,5 +387,6 @@ class ChangeExecution:
         return True
 
     def _tell(self, event: Event) -> None:
+        self._trace.handle(event)
         if self._output is not None and not self.lost:
             self._output.handle(event)

@@ -42,6 +42,7 @@ from holdfast.worker.execution import ChangeExecution
 from holdfast.worker.listener import hold_listener, hold_slot
 from holdfast.worker.services import WorkerServices, change_environment
 from holdfast.worker.takeover import Takeover
+from holdfast.worker.tracing import open_tracing
 from holdfast.worker.warm_engines import WarmEngines
 
 GRACE_SECONDS: Final = 20.0
@@ -90,7 +91,10 @@ def run_worker(
         open_scratch_folder() as scratch,
     ):
         seen = change_environment(environment, settings.worker.pass_env)
-        services = WorkerServices(parts, seen, slot, address=address, warm=WarmEngines(scratch))
+        tracing = open_tracing(environment, log)
+        services = WorkerServices(
+            parts, seen, slot, address=address, warm=WarmEngines(scratch), tracing=tracing
+        )
         worker = NewWorker(
             host=environment.host, slot=slot.number, version=__version__, labels=options.labels
         )
@@ -130,6 +134,8 @@ class WorkerLoop:
                 with contextlib.suppress(asyncio.CancelledError):
                     await listening
         await asyncio.to_thread(self._rows.set_phase, self._worker.id, "gone")
+        if self._services.tracing is not None:
+            await asyncio.to_thread(self._services.tracing.flush)
         if self._work:
             # As after a kill: the supervisor of an apply goes on by itself, and idle engines end.
             os._exit(0)

@@ -1,7 +1,8 @@
-"""What a worker stores beside rows, encrypted: saved plans and results; findings and reports of changes."""
+"""What is beside the rows of a change, encrypted: options, saved plans, results, findings and reports."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +22,14 @@ from holdfast.store.server_runs.contents import (
     checks_name,
     plan_name,
     read_checks,
+    read_options,
     report_name,
     result_name,
 )
-from holdfast.store.server_runs.phases import RunPhase
+from holdfast.store.server_runs.phases import Operation, RunPhase
+from holdfast.store.server_runs.rows import Change
 from holdfast.system import files
+from holdfast.terraform.argv import PlanOptions, VariableOption
 
 _BATCH_BYTES: Final = 4 << 20
 _BATCH_RUNS: Final = 200
@@ -34,6 +38,19 @@ _BATCH_RUNS: Final = 200
 class RunContents:
     def __init__(self, blobs: EncryptedBlobs) -> None:
         self.blobs = blobs
+
+    def options(self, change: Change) -> PlanOptions:
+        options = read_options(self.blobs, change.id)
+        return PlanOptions(
+            destroy=options.destroy or change.operation is Operation.DESTROY,
+            targets=options.target,
+            replace=options.replace,
+            refresh_only=options.refresh_only,
+            variables=tuple(
+                VariableOption(name, value if isinstance(value, str) else json.dumps(value))
+                for name, value in options.variables.items()
+            ),
+        )
 
     def save_plan(self, run: str, folder: Path) -> None:
         for name, content in plan_contents(run, folder).items():

@@ -28,6 +28,7 @@ from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 from holdfast.worker.listener import Slot
 from holdfast.worker.source_folders import Commit, SourceFolders
 from holdfast.worker.store_client import StoreRoutes, store_of_change
+from holdfast.worker.tracing import Tracing
 from holdfast.worker.warm_engines import WarmEngines
 
 _MOST_REPOSITORIES: Final = 20
@@ -50,12 +51,20 @@ def change_environment(own: Environment, passed: Iterable[str]) -> Environment:
 
 class WorkerServices:
     def __init__(
-        self, parts: ServerParts, environment: Environment, slot: Slot, *, address: str, warm: WarmEngines
+        self,
+        parts: ServerParts,
+        environment: Environment,
+        slot: Slot,
+        *,
+        address: str,
+        warm: WarmEngines,
+        tracing: Tracing | None = None,
     ) -> None:
         """`environment`: what changes see. `address`: where supervisors reach the run store."""
         self.database = parts.database
         self.log = parts.log
         self.warm = warm
+        self.tracing = tracing
         self._routes = StoreRoutes(parts)
         self.stores = self._routes.stores
         self.runs = RunRows(parts.database)

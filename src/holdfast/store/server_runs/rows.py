@@ -31,7 +31,8 @@ PLAN_PRIORITY: Final = 10
 _LOCK: Final = "select pg_advisory_xact_lock(7276454121340);"
 RUN_COLUMNS: Final = (
     "id, tenant, change, number, stack, operation, environment, target, phase, status, digest, retried_from,"
-    " created, started, ended, (select requester ->> 'name' from changes c where c.id = runs.change) as who,"
+    " created, started, ended, since,"
+    " (select requester ->> 'name' from changes c where c.id = runs.change) as who,"
     " (select reason from changes c where c.id = runs.change) as reason"
 )
 CHANGE_COLUMNS: Final = (
@@ -163,6 +164,8 @@ class Run(Struct, frozen=True, kw_only=True):
     who: str
     """Who asked for the change."""
     reason: str
+    since: datetime | None = None
+    """When it got its phase."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
