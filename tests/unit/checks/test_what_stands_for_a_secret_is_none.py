@@ -167,3 +167,35 @@ def test_a_path_of_a_secret_and_a_function_are_no_passwords(
     files: dict[str, str], expected: list[Severity]
 ) -> None:
     assert levels("HF209", files) == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"), [("[0].host", Severity.NOTE), ("[0].client_key", ERROR), ("", ERROR)]
+)
+def test_the_address_of_a_cluster_is_public(part: str, expected: Severity) -> None:
+    code = (
+        'data "azurerm_kubernetes_cluster" "a" {}\n'
+        f'output "a" {{\n  value = nonsensitive(data.azurerm_kubernetes_cluster.a.kube_config{part})\n}}\n'
+    )
+    assert levels("HF210", {"main.tf": code}) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "transit", "certificate"),
+    [
+        ("https://s3.acme.example", [], [ERROR]),
+        ("http://s3.acme.example", [ERROR], []),
+        ("http://100.93.109.17:9000", [WARNING], []),
+        ("http://100.163.109.17:9000", [ERROR], []),
+    ],
+)
+def test_an_endpoint_without_tls_has_no_certificate(
+    endpoint: str, transit: list[Severity], certificate: list[Severity]
+) -> None:
+    """One finding about the address, and none about a certificate; an overlay network encrypts by itself."""
+    block = (
+        'terraform {\n  backend "s3" {\n    bucket = "b"\n    key = "k"\n    region = "main"\n'
+        f'    insecure = true\n    endpoint = "{endpoint}"\n  }}\n}}\n'
+    )
+    found = [level for level in levels("HF116", {"main.tf": block}) if level is not Severity.NOTE]
+    assert (found, levels("HF119", {"main.tf": block})) == (transit, certificate)

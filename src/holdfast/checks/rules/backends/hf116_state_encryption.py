@@ -15,9 +15,10 @@ from holdfast.stacks.backend import parse_address
 _PLAIN = pattern(r"\bsslmode\s*=\s*'?disable\b")
 _HOST = pattern(r"\bhost\s*=\s*'?(?P<host>[^\s']+)")
 _PRIVATE = pattern(
-    r"10\..*|192\.168\..*|172\.(?:1[6-9]|2\d|3[01])\..*|[^.:]+|.*\.(?:local|lan|home|internal|svc(?:\..*)?|home\.arpa)"
+    r"10\..*|192\.168\..*|172\.(?:1[6-9]|2\d|3[01])\..*|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\..*|[^.:]+"
+    r"|.*\.(?:local|lan|home|internal|svc(?:\..*)?|home\.arpa|ts\.net)"
 )
-"""Hosts of a private network."""
+"""Hosts of a private network, or of an overlay such as WireGuard."""
 _DEFAULTS = {"s3": False, "oss": False, "cos": True}
 """The default of `encrypt`."""
 _ADDRESSES = {

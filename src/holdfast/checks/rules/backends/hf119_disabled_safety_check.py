@@ -32,7 +32,7 @@ _PRIVATE: Final = frozenset(("private", "bucket-owner-full-control", "bucket-own
 def _check(backend: BackendView) -> Iterator[CheckResult]:
     other_store = backend.type == "s3" and backend.is_other_store
     for name, what in _FLAGS.get(backend.type, {}).items():
-        if other_store and name in _OTHER_STORES:
+        if (other_store and name in _OTHER_STORES) or (name == "insecure" and _has_no_tls(backend)):
             continue
         on = backend.flag(name)
         if on is None:
@@ -51,6 +51,12 @@ def _check(backend: BackendView) -> Iterator[CheckResult]:
             f'`acl = "{acl}"` gives others than the bucket owner access to the state',
             hint="Remove `acl` and control access with a bucket policy.",
         )
+
+
+def _has_no_tls(backend: BackendView) -> bool:
+    """There is no certificate to verify: HF116 reports the address."""
+    addresses = (backend.text(name) or "" for name in ("endpoint", "endpoints.s3", "host"))
+    return any(address.lower().startswith("http://") for address in addresses)
 
 
 def _severity(backend: BackendView, name: str) -> Severity | None:

@@ -19,6 +19,8 @@ from holdfast.hcl.reader import UNKNOWN, constant
 from holdfast.kernel.patterns import pattern
 
 _IS_ID = pattern(r"(?i)(?:^|[._])(?<!secret_)(?:ids?|arns?|names?|regions?)$")
+_PUBLIC_PARTS = frozenset(("host", "cluster_ca_certificate"))
+"""Of a cluster's `kube_config`, which is marked as a whole."""
 _WHOLE = 2
 """Names in `module.network`: all of its outputs."""
 
@@ -45,7 +47,8 @@ def _module(module: Module) -> Iterator[CheckResult]:
             message, severity = _message_and_severity(name, secret, root=root)
             if severity is None and not root and not _is_passed_on(name, module):
                 severity = Severity.WARNING
-            severity = Severity.NOTE if _reveals_little(secret, module) else severity
+            if _reveals_little(secret, module) or _is_public_part(value.expression):
+                severity = Severity.NOTE
             yield finding(block, message, address=f"output.{name}", severity=severity)
         elif root and (plain := _unmarked_in(value.expression, module, block.file)) is not None:
             message = f"`{name}` shows var.{plain} in plain text: neither is marked `sensitive`"
@@ -70,6 +73,12 @@ def _reveals_little(secret: CarriedSecret, module: Module) -> bool:
     live = any(stack.stack.production and not stack.stack.environment_unclear for stack in module.stacks)
     is_id = secret.unmasked and _IS_ID.search(secret.source) is not None
     return is_id or (is_sample(module.folder) and not live)
+
+
+def _is_public_part(expression: Expression) -> bool:
+    """`nonsensitive(azurerm_kubernetes_cluster.main.kube_config[0].host)`: the address of a cluster."""
+    last = [part.steps[-1] if part.steps else part.root for part in references(expression)]
+    return bool(last) and all(isinstance(name, str) and name in _PUBLIC_PARTS for name in last)
 
 
 def _unmarked_in(expression: Expression, module: Module, file: str) -> str | None:
