@@ -22,7 +22,8 @@ from holdfast.audit.reader import all_lines
 from holdfast.identity.roles import Role
 from holdfast.runs.run import read_run
 from holdfast.store.approvals import ApprovalKind
-from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.store.server_runs.claiming import Claiming
+from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.system import clock
 from provider.service import Fault, LabService
 

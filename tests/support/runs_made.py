@@ -7,10 +7,11 @@ from typing import Any
 from holdfast.database.database import Database
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Role
-from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, NewWorker, WorkerRows
+from holdfast.store.server_runs.claiming import Claiming, ClaimLimits
 from holdfast.store.server_runs.phases import Operation
 from holdfast.store.server_runs.rows import Change, ChangeRows, NewChange, NewRun
 from holdfast.store.server_runs.sources import SourceRows
+from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 
 ADA = Principal(id="T1", name="ada", kind="token", role=Role.OPERATOR, tenant="acme")
 

@@ -200,7 +200,8 @@ class TokenRows:
                 hint=f"Show who holds it: holdfast state locks --state {state}. To finish the run: "
                 f"holdfast runs reconcile {run}",
             )
-        if info.last_used is None or now - info.last_used > _USE_RECORDED_EVERY:
+        recorded = info.last_used is not None and now - info.last_used <= _USE_RECORDED_EVERY
+        if not recorded and principal.kind != RUN:
             with self._database.transaction(durable=False) as connection:
                 connection.execute("update tokens set last_used = now() where id = %s", (given.id,))
         return principal

@@ -44,9 +44,10 @@ from holdfast.server.run_events import RunEvents
 from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.states.server_versions import scan_version
-from holdfast.store.server_runs.claiming import WorkerRows, limits_of
+from holdfast.store.server_runs.claiming import limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
 from holdfast.store.server_runs.webhooks import WebhookRows
+from holdfast.store.server_runs.workers import WorkerRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions

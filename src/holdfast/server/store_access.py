@@ -10,7 +10,7 @@ run for plain Terraform. With the lease end the tokens of the run.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -35,7 +35,7 @@ from holdfast.server.problems import Denial
 from holdfast.server.run_folders import RunFolder, RunFolders
 from holdfast.store.blob_cipher import OUTCOME, BlobCipher, needs_signature
 from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name
-from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.database_blobs import DatabaseBlobs, read_several
 from holdfast.store.retention import MAX_RUN_AGE
 from holdfast.store.run_records import HEARTBEAT, IMPORTS_FOR, TAIL
 from holdfast.store.run_store import IDENTITY, RunStore
@@ -152,19 +152,33 @@ class StoreAccess:
 
         Left out are large blobs, and what the caller may not read.
         """
-        blobs: dict[str, StoredBlob | None] = {}
-        folders: dict[str, tuple[str, ...]] = {}
-        for name in wanted:
+        names = tuple(dict.fromkeys(wanted))
+        for name in names:
             require_name(name.removesuffix("/"), folder=name.endswith("/"))
-            if name.endswith("/"):
-                names = folders[name] = self.names(name.removesuffix("/"))
-                if names and _folder(name) == VERSIONS and name != f"{VERSIONS}/":
-                    newest = self._states.read(names[-1], largest=_SMALL)
-                    blobs |= {names[-1]: newest} if newest is not None else {}
-            elif self._may(name, "read"):
-                blob = self._store_of(name).read(name)
-                blobs |= {name: blob} if blob is None or len(blob.data) <= _SMALL else {}
+        folders = self._names_several([name for name in names if name.endswith("/")])
+        blobs = self._read_several([name for name in names if not name.endswith("/")])
+        for folder, found in folders.items():
+            if found and _folder(folder) == VERSIONS and folder != f"{VERSIONS}/":
+                newest = self._states.read(found[-1], largest=_SMALL)
+                blobs |= {found[-1]: newest} if newest is not None else {}
         return blobs, folders
+
+    def _read_several(self, names: Sequence[str]) -> dict[str, StoredBlob | None]:
+        permitted = [name for name in names if self._may(name, "read")]
+        together = {name for name in permitted if self._store_of(name) is self._encrypted}
+        found: dict[str, StoredBlob | None] = {**dict.fromkeys(together)}
+        found |= read_several(self._encrypted, together)
+        found |= {name: self._store_of(name).read(name) for name in permitted if name not in together}
+        return {name: blob for name, blob in found.items() if blob is None or len(blob.data) <= _SMALL}
+
+    def _names_several(self, folders: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        own = {folder for folder in folders if _folder(folder) in {VERSIONS, RUNS}}
+        stored = self._blobs.names_several([folder[:-1] for folder in folders if folder not in own])
+        found = {f"{folder}/": names for folder, names in stored.items()}
+        permitted = {
+            folder: tuple(n for n in names if self._may(n, "read")) for folder, names in found.items()
+        }
+        return permitted | {folder: self.names(folder[:-1]) for folder in own}
 
     def create(self, name: str, data: bytes) -> str:
         self._require(name, "write", data)
@@ -212,6 +226,9 @@ class StoreAccess:
             names = tuple(sorted((*names, *self._encrypted.names(folder))))
         if _folder(folder) in {"", RUNS}:
             self._runs.read_all()
+        return self._permitted(names)
+
+    def _permitted(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(name for name in names if self._may(name, "read"))
 
     def require_writable(self, name: str) -> None:

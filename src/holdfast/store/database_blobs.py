@@ -62,6 +62,10 @@ _NOT_DURABLE = ", set_config('synchronous_commit', 'off', true)"
 """Of the transaction that this statement is: it need not wait for the disk."""
 _TENANTS = "select tenant from blobs where name = %s order by tenant"
 _NAMES = "select name from blobs where tenant = %s and name >= %s and name < %s order by name"
+_NAMES_SEVERAL = """
+select folder, name from unnest(%s::text[]) as wanted (folder)
+join blobs on tenant = %s and name >= folder || '/' and name < folder || '0' order by name
+"""
 _ALL_NAMES = "select name from blobs where tenant = %s order by name"
 
 
@@ -144,6 +148,16 @@ class DatabaseBlobs:
             else:
                 rows = connection.execute(_ALL_NAMES, (self._tenant,)).fetchall()
         return tuple(name for (name,) in rows)
+
+    def names_several(self, folders: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The names below each of these folders, in one statement."""
+        found: dict[str, list[str]] = {folder: [] for folder in folders}
+        if folders:
+            with self._transaction(single=True) as connection:
+                rows = connection.execute(_NAMES_SEVERAL, (list(folders), self._tenant)).fetchall()
+            for folder, name in rows:
+                found[folder].append(name)
+        return {folder: tuple(names) for folder, names in found.items()}
 
     def _put(
         self, statement: str, name: str, data: bytes, *, old: str | None = None, durable: bool = True

@@ -25,16 +25,10 @@ from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.secrets.server_key import load_older_keys, load_server_key
 from holdfast.server.app import ServerParts
 from holdfast.server.log import configure_log
-from holdfast.store.server_runs.claiming import (
-    HEARTBEAT,
-    Claiming,
-    ClaimLimits,
-    NewWorker,
-    WorkerRows,
-    limits_of,
-)
+from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming, ClaimLimits, limits_of
 from holdfast.store.server_runs.silent import forget_old_workers, take_silent
 from holdfast.store.server_runs.wakeups import listen
+from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.system import clock, confine, process_table
 from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.scratch import open_scratch_folder

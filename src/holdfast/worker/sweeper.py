@@ -10,8 +10,9 @@ from typing import Final
 
 from holdfast import __version__
 from holdfast.server.app import ServerParts
-from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming, NewWorker
+from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming
 from holdfast.store.server_runs.silent import take_silent
+from holdfast.store.server_runs.workers import NewWorker
 from holdfast.system.environment import Environment
 from holdfast.worker.store_client import StoreRoutes, store_of_change
 from holdfast.worker.takeover import Takeover

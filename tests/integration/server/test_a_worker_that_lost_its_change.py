@@ -12,11 +12,12 @@ from holdfast.identity.roles import Role
 from holdfast.identity.token_rows import TokenRows
 from holdfast.kernel.errors import HoldfastError
 from holdfast.store.run_records import StoredClaim
-from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.phases import Operation, RunPhase
 from holdfast.store.server_runs.rows import ChangeRows, NewChange, NewRun
 from holdfast.store.server_runs.silent import take_silent
 from holdfast.store.server_runs.sources import SourceRows
+from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.worker.store_client import StoreRoutes, store_of_change
 
 

@@ -25,12 +25,13 @@ from holdfast.notify.hosts.client import RetryLimits
 from holdfast.notify.report import ChangeReport, StackReport
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
-from holdfast.store.server_runs.claiming import Claiming, NewWorker, WorkerRows
+from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import report_name
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, ChangeRows, NewRun
 from holdfast.store.server_runs.sources import Repository, RepositoryRows, SourceRows
 from holdfast.store.server_runs.webhooks import WebhookRows
+from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 

@@ -17,7 +17,7 @@ from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore
-from holdfast.store.server_runs.claiming import Claiming, ClaimLimits, WorkerRows
+from holdfast.store.server_runs.claiming import Claiming, ClaimLimits
 from holdfast.store.server_runs.contents import (
     RunEnd,
     RunLog,
@@ -42,6 +42,7 @@ from holdfast.store.server_runs.rows import (
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
 from holdfast.store.server_runs.waiting import waiting_for
 from holdfast.store.server_runs.wakeups import listen
+from holdfast.store.server_runs.workers import WorkerRows
 from holdfast.worker.run_output import RunOutput
 
 DIGEST = "d" * 64

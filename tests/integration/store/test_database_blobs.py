@@ -61,6 +61,26 @@ def test_each_tenant_has_names_of_its_own(database: Database) -> None:
     assert theirs.replace("runs/1", b"x", tag=blob.tag) is None
 
 
+def test_several_blobs_are_read_and_written_in_one_statement(database: Database) -> None:
+    """With the same rules: of one tenant, created only where nothing is, and folders end at their slash."""
+    own, other = DatabaseBlobs(database, "several"), DatabaseBlobs(database, "another")
+    other.write("a/1", b"theirs")
+    assert own.create_several({"a/1": b"one", "a/2": b"two"}) == {"a/1", "a/2"}
+    assert own.create_several({"a/2": b"again", "ab/3": b"three"}) == {"ab/3"}
+    own.write_several({"a/1": b"new", "a.b": b"four"})
+    found = own.read_several(["a/1", "a/2", "ab/3", "none"])
+    assert {name: blob.data for name, blob in found.items()} == {
+        "a/1": b"new",
+        "a/2": b"two",
+        "ab/3": b"three",
+    }
+    assert own.read_several([]) == {}
+    assert own.names_several(["a", "ab", "none"]) == {"a": ("a/1", "a/2"), "ab": ("ab/3",), "none": ()}
+    blob = other.read("a/1")
+    assert blob is not None
+    assert blob.data == b"theirs"
+
+
 def test_a_lost_answer_is_not_a_lost_race(database: Database) -> None:
     """The write succeeded, its answer did not arrive: the next try recognises its own write."""
     flaky = LosesAnswers(database)

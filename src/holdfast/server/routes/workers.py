@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
-from holdfast.store.server_runs.claiming import SILENT, Worker, WorkerRows
+from holdfast.store.server_runs.claiming import SILENT
+from holdfast.store.server_runs.workers import Worker, WorkerRows
 from holdfast.system import clock
 
 

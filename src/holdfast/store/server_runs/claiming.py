@@ -7,7 +7,6 @@ declared dead has an older one, so it writes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
@@ -36,8 +35,8 @@ from holdfast.store.server_runs.rows import (
     execute_in_order,
     to_jsonb,
 )
+from holdfast.store.server_runs.workers import NewWorker
 from holdfast.store.server_states.changes import run as execute
-from holdfast.system import clock
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -146,14 +145,6 @@ from unnest(%(ids)s::text[], %(fences)s::bigint[]) as own (id, fence)
 where changes.id = own.id and changes.fence = own.fence and changes.worker = %(worker)s and phase = 'running'
 returning changes.id, cancel, forced
 """
-_WORKERS: Final = """
-select id, tenant, host, slot, labels, engines, version, started, beat, phase,
-  (select count(*) from changes where changes.worker = workers.id and changes.phase = 'running') as changes
-from workers where phase <> 'gone' and (%(tenant)s::text is null or tenant is null or tenant = %(tenant)s)
-order by id
-"""
-
-
 # A plan that was begun is made again, whatever is known of it.
 _NOT_DURABLE: Final = ", set_config('synchronous_commit', 'off', true)"
 
@@ -169,69 +160,12 @@ def limits_of(settings: ServerRunSettings) -> ClaimLimits:
     return ClaimLimits(overall=settings.limit, per_environment=dict(settings.per_environment))
 
 
-class NewWorker(Struct, frozen=True, kw_only=True):
-    host: str
-    slot: int
-    version: str
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """With `environment` or `target`, it takes only changes whose own are all among these. Others are
-    those that stacks can require.
-    """
-    engines: tuple[str, ...] = ()
-    tenant: str | None = None
-    id: str = field(default_factory=clock.new_id)
-
-
-class Worker(Struct, frozen=True, kw_only=True):
-    id: str
-    tenant: str | None
-    host: str
-    slot: int
-    labels: dict[str, list[str]]
-    engines: tuple[str, ...]
-    version: str
-    started: datetime
-    beat: datetime
-    phase: str
-    changes: int
-    """That it has now."""
-
-
 class Beats(Struct, frozen=True, kw_only=True):
     lost: frozenset[str]
     """Changes that another worker has, or that ended: stop them."""
     cancelled: frozenset[str]
     forced: frozenset[str] = frozenset()
     """Of these, those to stop at once."""
-
-
-class WorkerRows:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def register(self, new: NewWorker) -> str:
-        with self._database.transaction() as connection:
-            execute(
-                connection,
-                "insert into workers (id, tenant, host, slot, labels, engines, version) values (%(id)s,"
-                " %(tenant)s, %(host)s, %(slot)s, %(labels)s, %(engines)s, %(version)s)",
-                **{name: getattr(new, name) for name in ("id", "tenant", "host", "slot", "version")},
-                labels=to_jsonb({name: list(values) for name, values in new.labels.items()}),
-                engines=list(new.engines),
-            )
-        return new.id
-
-    def set_phase(self, worker: str, phase: str) -> None:
-        """`draining`: it claims nothing more. `gone`: it ended."""
-        with self._database.transaction() as connection:
-            statement = "update workers set phase = %(phase)s, beat = clock_timestamp() where id = %(id)s"
-            execute(connection, statement, id=worker, phase=phase)
-
-    def list(self, tenant: str | None = None) -> tuple[Worker, ...]:
-        """Those that may run changes of the tenant, or all; not those that ended."""
-        with self._database.transaction() as connection:
-            rows = execute(connection, _WORKERS, tenant=tenant)
-        return tuple(Worker(**{**row, "engines": tuple(row["engines"])}) for row in rows)
 
 
 class Claiming:

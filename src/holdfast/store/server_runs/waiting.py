@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from holdfast.kernel.text import plural
-from holdfast.store.server_runs.claiming import ENVIRONMENT, SILENT, TARGET, ClaimLimits, Worker, WorkerRows
+from holdfast.store.server_runs.claiming import ENVIRONMENT, SILENT, TARGET, ClaimLimits
 from holdfast.store.server_runs.phases import ChangePhase
 from holdfast.store.server_runs.rows import Change
+from holdfast.store.server_runs.workers import Worker, WorkerRows
 from holdfast.store.server_states.changes import run as execute
 from holdfast.system import clock
 
