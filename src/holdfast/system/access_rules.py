@@ -28,6 +28,8 @@ _SERVERS = "servers.json"
 """In Holdfast's home: the data folders of servers that are elsewhere."""
 _USED_LATER = ("tools", "templates", "engines.json", _SERVERS)
 """In Holdfast's home: engines, results of init, known versions."""
+_CODE = ("repositories", "workers")
+"""In Holdfast's home: the code that a worker runs for all its changes, and copies of repositories."""
 _FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
 _KERNEL = ("/proc", "/sys")
 """Root could make the kernel run a program for it by writing there."""
@@ -114,9 +116,15 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def access_rules(
-    environment: Environment, *, store: Path | None = None, writes: Path | None = None
+    environment: Environment,
+    *,
+    store: Path | None = None,
+    writes: Path | None = None,
+    fetches_code: bool = False,
 ) -> AccessRules:
     """`store` is the folder of the run store, `writes` the folder of a local state that Terraform writes.
+
+    `fetches_code`: for the programs that bring the code of changes to a worker.
 
     A file that does not exist is hidden only if Holdfast may create it meanwhile: its folder is not split for
     nothing.
@@ -139,12 +147,15 @@ def access_rules(
     # What later runs start or believe; the home is split for its key anyway.
     used = (os.path.realpath(environment.home / name) for name in _USED_LATER)
     own_key_hidden, servers = own_key in secrets, os.path.realpath(environment.home / _SERVERS)
+    # What one change could write there, another would run.
+    code = () if fetches_code else (os.path.realpath(environment.home / name) for name in _CODE)
     return AccessRules(
         hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
         read_only=(
             *_KERNEL,
             *(folder for folder in _program_folders() if not holds_state(folder)),
             *(path for path in used if (own_key_hidden or path == servers) and os.path.lexists(path)),
+            *filter(os.path.lexists, code),
         ),
     )
 

@@ -193,6 +193,7 @@ class GitMirror:
                     "LC_ALL": "C",
                 },
                 seconds=_SECONDS,
+                fetches_code=True,
                 hand_over=(buffer.number,),
             )
 

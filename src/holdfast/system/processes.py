@@ -205,12 +205,14 @@ def run(
     stdin: bytes | None = None,
     background: bool = False,
     confined: bool = True,
+    fetches_code: bool = False,
     user: UserId | None = None,
     hand_over: Sequence[int] = (),
 ) -> Finished:
     """Run a short program (git, `terraform version`) to its end. A missing program is code 127.
 
-    `stdin` is its standard input. `kill_background` kills a `background` process, whose result is optional.
+    `stdin` is its standard input. Only one that `fetches_code` can write where workers have that of changes.
+    `kill_background` kills a `background` process, whose result is optional.
     The program gets the rights of `user` after it has entered `folder`, which that user need not reach by its
     path. Descriptors in `hand_over` keep their numbers.
     """
@@ -220,6 +222,7 @@ def run(
         process = _start(
             argv,
             confined=confined,
+            fetches_code=fetches_code,
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
@@ -337,7 +340,12 @@ def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, s
 
 
 def _start(
-    argv: Sequence[str], *, confined: bool, ruleset: int | None = None, **options: Any
+    argv: Sequence[str],
+    *,
+    confined: bool,
+    ruleset: int | None = None,
+    fetches_code: bool = False,
+    **options: Any,
 ) -> subprocess.Popen[bytes]:
     _protect_this_process()
 
@@ -355,7 +363,7 @@ def _start(
         return start(sys.executable, "-I", "-S", str(confine.__file__))
     if ruleset is not None:
         return confine.call_confined(ruleset, start)
-    ruleset = confine.create_ruleset(access_rules(own_environment.read()).rules())
+    ruleset = confine.create_ruleset(access_rules(own_environment.read(), fetches_code=fetches_code).rules())
     try:
         return confine.call_confined(ruleset, start)
     finally:

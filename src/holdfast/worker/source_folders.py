@@ -47,6 +47,7 @@ class SourceFolders:
         self._used: dict[str, float] = {}
         shutil.rmtree(folder, ignore_errors=True)  # Those of a worker that was killed.
         files.private_folder(folder)
+        files.private_folder(repositories)  # Before the rules of programs are made, which name what exists.
 
     def open_upload(self, source: str, content: bytes) -> Path:
         with self._opening(source) as folder:

@@ -12,6 +12,7 @@ from git_server import git_host
 
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.kernel.secret import Secret
+from holdfast.system import confine, processes
 from holdfast.system.git_mirror import GitMirror, protocol_of
 from holdfast.worker.source_folders import Commit, SourceFolders
 
@@ -46,6 +47,30 @@ def origin(tmp_path: Path) -> Origin:
 
 def folders(tmp_path: Path) -> SourceFolders:
     return SourceFolders(tmp_path / "sources", tmp_path / "repositories", VARIABLES)
+
+
+@pytest.mark.skipif(not confine.landlock_abi(), reason="needs Landlock")
+def test_code_of_one_change_cannot_change_that_of_another(
+    tmp_path: Path, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook in the copy of a repository would get its credentials, and every later change its objects."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+    first = origin.commit("one")
+    sources = SourceFolders(tmp_path / "workers/1/sources", tmp_path / "repositories", VARIABLES)
+    with git_host(tmp_path) as host:
+
+        def fetched(source: str, revision: str) -> Path:
+            wanted = Commit(repository="r", url=f"{host.url}/origin/.git", revision=revision)
+            return sources.open_commit(source, wanted)[0]
+
+        folder = fetched("s1", first)
+        for file in (tmp_path / "repositories/r.git/config", folder / "main.tf", folder / "new.tf"):
+            before = file.read_text() if file.exists() else None
+            written = processes.run(("tee", str(file)), folder=tmp_path, environment=VARIABLES, stdin=b"bad")
+            assert written.code != 0
+            assert (file.read_text() if file.exists() else None) == before
+        assert processes.run(("cat", "main.tf"), folder=folder, environment=VARIABLES).out == b"one"
+        assert (fetched("s2", origin.commit("two")) / "main.tf").read_text() == "two"
 
 
 def test_a_branch_a_tag_and_a_commit_are_checked_out(tmp_path: Path, origin: Origin) -> None:

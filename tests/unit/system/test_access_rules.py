@@ -135,6 +135,17 @@ def test_beside_the_key_nothing_that_later_runs_use_can_be_changed(tmp_path: Pat
     assert str(home / "tools") not in access_rules(with_key).read_only
 
 
+def test_only_what_fetches_the_code_of_changes_can_change_it(tmp_path: Path) -> None:
+    environment = Environment(variables={"HOLDFAST_HOME": str(tmp_path), "HOLDFAST_KEY": "x"})
+    code = {str(tmp_path / name) for name in ("repositories", "workers")}
+    assert not code & set(access_rules(environment).read_only)
+    for name in code:
+        Path(name).mkdir()
+    for writes in (None, tmp_path, tmp_path / "workers/1/sources/s"):
+        assert code <= set(access_rules(environment, writes=writes).read_only)
+    assert not code & set(access_rules(environment, fetches_code=True).read_only)
+
+
 def test_the_secrets_of_a_server_are_hidden_wherever_it_keeps_them(
     machine: Environment, tmp_path: Path
 ) -> None:
