@@ -298,7 +298,15 @@ def _known_place(project: Project, stack: Stack) -> str | None:
 
 
 def _home(project: Project, stack: Stack, settings: Mapping[str, object]) -> StateHome:
-    return state_home(stack, project.code_backend(stack), settings, root=project.root)
+    home = state_home(stack, project.code_backend(stack), settings, root=project.root)
+    if project.run_store is not None and home.file is not None and home.file.is_relative_to(project.root):
+        raise UsageError(
+            "HF-BACK-7",
+            f"{stack.name}: the local backend would keep the state beside the code, which a worker removes",
+            hint="Remove the backend from the code: the server then keeps the state. Or use a remote one.",
+            place=stack.place,
+        )
+    return home
 
 
 def home_of(project: Project, stack: Stack) -> StateHome:

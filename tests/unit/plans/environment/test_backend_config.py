@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from context_made import change_context
+from msgspec.structs import replace
 
 from holdfast.config.secret_refs import SecretRef, Value
 from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.kernel.errors import Place, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.plans.environment.backend_config import SECRET_VARIABLES, StateHome, state_home
+from holdfast.plans.workdir import home_of
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.stack import Stack
 
@@ -252,3 +255,14 @@ def test_a_place_that_cannot_be_told_says_what_is_known() -> None:
     """A computed bucket is known to OpenTofu only; the module and the workspace stand for it."""
     made = home(stack(), CodeBackend(type="s3", settings={"key": "k"}, computed=("bucket",)))
     assert made.place == "s3 backend of live/net, workspace default"
+
+
+def test_a_worker_keeps_no_state_beside_the_code(tmp_path: Path) -> None:
+    """It removes the code after a while, and another worker never had it."""
+    project = change_context(tmp_path).project
+    worker = replace(project, run_store="https://holdfast.example.com")
+    beside, elsewhere = stack("local"), stack("local", configured={"path": "/srv/net.tfstate"})
+    for place, one in ((project, beside), (project, elsewhere), (worker, elsewhere)):
+        assert home_of(place, one).file is not None
+    with pytest.raises(UsageError, match="HF-BACK-7"):
+        home_of(worker, beside)
