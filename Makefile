@@ -44,13 +44,14 @@ test-long: setup ## Run the tests that take many seconds each
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m long $(ARGS)
 
 FAULTS ?= 300
+SERVER_FAULTS ?= 200
 ifndef SEED
 SEED := $(shell date +%s)
 endif
 
-test-faults: setup ## Kill processes at random moments of an apply (FAULTS=300, ENGINES="embedded tofu binary"; SEED=..., SCENARIO=... repeat)
-	@echo "· $(FAULTS) kills with the seed $(SEED)"
-	@FAULTS=$(FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
+test-faults: setup ## Kill processes at random moments of applies (FAULTS=300) and of runs on a server (SERVER_FAULTS=200); SEED=..., SCENARIO=... repeat
+	@echo "· $(FAULTS) kills, and kills during $(SERVER_FAULTS) runs on a server, with the seed $(SEED)"
+	@FAULTS=$(FAULTS) SERVER_FAULTS=$(SERVER_FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
 test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python -m pytest -n auto -rs tests/interop tests/integration/terraform/engine/test_contract*.py $(ARGS)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from faults_table import Row, table
+from server_faults_table import server_table
 
 
 @pytest.fixture
@@ -22,6 +23,7 @@ def scratch(workplace: Path) -> Iterator[Path]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Only where somebody asked for many; a word for each violation says how to see it again."""
+    _server_summary(terminalreporter)
     if not (os.environ.get("FAULTS") or os.environ.get("SCENARIO")):
         return
     rows = [
@@ -45,9 +47,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
+def _server_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not int(os.environ.get("SERVER_FAULTS") or 0):
+        return
+    told = [
+        {**dict(report.user_properties), "failed": outcome == "failed"}
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, ())
+        if report.when == "call" and "server" in dict(report.user_properties)
+    ]
+    failed = [one for one in told if one["failed"]]
+    if told:
+        terminalreporter.section("kills of runs on the server")
+    for line in server_table([one["server"] for one in told], len(failed)) if told else ():
+        terminalreporter.write_line(line)
+    for one in failed:
+        seed = str(one["scenario"]).rpartition("-")[2]
+        again = f"again: make test-faults FAULTS=0 SERVER_FAULTS=1 SEED={seed}"
+        terminalreporter.write_line(f"{one.get('violation', 'it failed')}\n  {again}")
+
+
 def _row(report: pytest.TestReport, *, failed: bool) -> Row | None:
     told = dict(report.user_properties)
-    if "scenario" not in told or (report.when != "call" and not failed):
+    if "scenario" not in told or "server" in told or (report.when != "call" and not failed):
         return None
     return Row(
         scenario=str(told["scenario"]),

@@ -135,8 +135,8 @@ def server_runs(program: Program, data: Path) -> Iterator[ServerRuns]:
 
 
 @contextmanager
-def worker(program: Program, data: Path, *arguments: str) -> Iterator[int]:
-    """Its process."""
+def worker(program: Program, data: Path, *arguments: str, code: int = 0) -> Iterator[int]:
+    """Its process. `code`: with which it may end."""
     process = program.start("worker", "--data", str(data), *arguments)
     try:
         assert process.stdout is not None
@@ -146,4 +146,4 @@ def worker(program: Program, data: Path, *arguments: str) -> Iterator[int]:
         ended = process.poll()
         process.kill()
         _, err = process.communicate()
-        assert ended in {None, 0, -signal.SIGKILL}, err
+        assert ended in {None, code, -signal.SIGKILL}, err

@@ -36,16 +36,21 @@ async def reconcile_run(
     show: Show,
     ask: Ask | None,
     ask_rest: AskRest | None,
+    same_variables: bool = False,
 ) -> tuple[Reconciled, StackResult | None]:
     """What was resolved, and the result of what was left; None if nothing was planned.
 
+    `same_variables`: the stack has the values that the command line gave the interrupted run.
     A target that CI owns is reconciled in CI too: imports write its state, and the rest is an apply.
     """
     require_owner_of_state(context.project, context.store, stack, reconciles=claim.run)
     done = await reconcile(context, stack, claim, request, show=show, ask=ask)
     if not done.settled or claim.intent.plan is None:
         return done, None
-    return done, await apply_remaining(context, stack, claim.intent.plan, ask_rest, doubtful=done.doubtful)
+    intent = claim.intent.plan
+    if same_variables:
+        intent = structs.replace(intent, variables=())
+    return done, await apply_remaining(context, stack, intent, ask_rest, doubtful=done.doubtful)
 
 
 async def apply_remaining(
@@ -105,6 +110,8 @@ def _why_not_applied(intent: PlanIntent, result: StackResult, doubtful: tuple[st
         return "there is no plan"
     if more := changes_outside_intent(intent, result.plan):
         return f"the plan has changes that the interrupted run did not plan ({', '.join(more)})"
+    if intent.variables:
+        return f"the interrupted run had values from the command line ({', '.join(intent.variables)})"
     creates = {change.address for change in result.plan.changes if "create" in change.actions}
     again = [address for address in doubtful if address in creates]
     return f"these failed and may exist anyway: {', '.join(again)}" if again else None

@@ -14,7 +14,7 @@ from holdfast.runs.intent import Intent
 from holdfast.stacks.stack import Stack
 from holdfast.store import output_buffer
 from holdfast.store.journal import Journal, read_journal
-from holdfast.store.run_records import HEARTBEAT, TAIL, StoredClaim, journal_name
+from holdfast.store.run_records import FENCED, HEARTBEAT, TAIL, StoredClaim, journal_name
 from holdfast.store.run_store import RunStore
 from holdfast.store.shipping import ship_rest
 from holdfast.system import clock, files, process_table
@@ -146,8 +146,12 @@ def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLi
     if journal.started is not None:
         supervisor = store.machines.liveness(_supervisor(journal.started))
     heartbeat = store.runs.read(claim.run, HEARTBEAT)
+    caller = store.machines.liveness(claim.intent.process)
+    if caller is not Liveness.DEAD and store.on_server and store.runs.read(claim.run, FENCED) is not None:
+        # A worker, which may live on without the change that it lost: it starts and writes nothing more.
+        caller = Liveness.DEAD
     return HolderLiveness(
-        caller=store.machines.liveness(claim.intent.process),
+        caller=caller,
         supervisor=supervisor,
         heartbeat=heartbeat.decode() if heartbeat is not None else None,
     )

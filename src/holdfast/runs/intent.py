@@ -87,6 +87,8 @@ class PlanIntent(Struct, frozen=True, kw_only=True):
     """Resources that the refresh did not find: the apply removes them from the state."""
     destroy: bool = False
     """Made with `--destroy`: what is left is destroyed too."""
+    variables: tuple[str, ...] = ()
+    """Values that the command line gave it, without the values: a plan of the rest needs the same."""
 
 
 Moved = tuple[str, str, str | None]

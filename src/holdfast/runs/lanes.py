@@ -78,7 +78,11 @@ class HeldLanes:
         reported = ""
         while True:
             got = await asyncio.to_thread(
-                self._store.leases.take, _name(lane), self._holder, spare=self._is_still_running
+                self._store.leases.take,
+                _name(lane),
+                self._holder,
+                spare=self._is_still_running,
+                from_same_change=self._store.fenced,
             )
             if isinstance(got, Lease):
                 self._leases[lane] = got
@@ -171,6 +175,17 @@ def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) 
         elif got.holder.change == change:
             raise lane_busy(store, lane, got)
     return tuple(freed)
+
+
+def release_lanes_of(store: RunStore, change: str) -> None:
+    """Of a change on the server whose worker lost it: none of its runs is at work any more."""
+    for lane in _lanes(store):
+        now = store.leases.look(_name(lane))
+        if now is not None and now.holder.change == change:
+            ours = structs.replace(now.holder, process=process_table.this_process())
+            got = store.leases.take(_name(lane), ours, from_same_change=True)
+            if isinstance(got, Lease):
+                store.leases.release(got)
 
 
 def lane_busy(store: RunStore, lane: str, now: HeldByOther) -> Busy:

@@ -46,6 +46,7 @@ def apply_claim(
         changes=planned_changes(plan_file.plan),
         missing=tuple(change.address for change in plan_file.plan.missing),
         destroy=plan_file.destroy,
+        variables=tuple(dict.fromkeys(map(str, plan_file.options.variables))),
     )
     intent = Intent(
         operation=str(run.operation),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.audit.entry import Entry
 from holdfast.database.database import Database
@@ -59,6 +60,14 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     reason: str
     retried_from: Mapping[str, str] = {}
     """By stack: the run that this one repeats, or whose plan it applies."""
+
+
+class Decisions(Struct, frozen=True, kw_only=True):
+    """Of a person who reconciles: about resources and processes of which Holdfast has no proof."""
+
+    imports: dict[str, str] = {}
+    recreate: tuple[str, ...] = ()
+    holder_dead: bool = False
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -234,9 +243,16 @@ class RunRequests:
                 self.audit.record(caller.tenant, who, entry, address=caller.address)
         return self.changes.request_cancel(change.id, who.name, force=force) or change
 
-    def repeat(self, caller: Caller, run: Run, operation: Operation, reason: str) -> Change:
+    def repeat(
+        self,
+        caller: Caller,
+        run: Run,
+        operation: Operation,
+        reason: str,
+        decide: Callable[[ChangeOptions], ChangeOptions] = lambda options: options,
+    ) -> Change:
         """A new change of one stack, with the code and options of the run."""
-        return self._submit_again(caller, run.change, (run,), operation, reason)
+        return self._submit_again(caller, run.change, (run,), operation, reason, decide)
 
     def apply_plans(self, caller: Caller, change: Change, plans: Mapping[str, str], reason: str) -> Change:
         """Exactly the plans that a person saw, by run: these digests and no others."""
@@ -263,7 +279,13 @@ class RunRequests:
         return run
 
     def _submit_again(
-        self, caller: Caller, change: str, runs: tuple[Run, ...], operation: Operation, reason: str
+        self,
+        caller: Caller,
+        change: str,
+        runs: tuple[Run, ...],
+        operation: Operation,
+        reason: str,
+        decide: Callable[[ChangeOptions], ChangeOptions] = lambda options: options,
     ) -> Change:
         """With the code and the options of the change."""
         before = self.changes.of(change)
@@ -280,7 +302,7 @@ class RunRequests:
                 stacks=tuple(run.stack for run in runs),
                 operation=operation,
                 source=source.id,
-                options=read_options(self.store(caller).encrypted, before.id),
+                options=decide(read_options(self.store(caller).encrypted, before.id)),
                 reason=reason,
                 retried_from={run.stack: run.id for run in runs},
             ),
@@ -294,10 +316,23 @@ class RunRequests:
             raise _wrong_phase(run, "has an unknown outcome, so it is not repeated", hint)
         return self.repeat(caller, run, run.operation, reason)
 
-    def reconcile(self, caller: Caller, run: Run, reason: str) -> Change:
+    def reconcile(self, caller: Caller, run: Run, reason: str, decisions: Decisions) -> Change:
         if run.status != "unknown":
             raise _wrong_phase(run, "has no unknown outcome", f"holdfast runs show {run.id}")
-        return self.repeat(caller, run, Operation.RECONCILE, reason)
+        if decisions.holder_dead and not reason.strip():
+            raise invalid_field("/reason", "a declaration that the run is dead needs a reason")
+        if both := sorted(set(decisions.imports) & set(decisions.recreate)):
+            raise invalid_field("/recreate", f"{', '.join(both)} is to be imported, too")
+
+        def decide(options: ChangeOptions) -> ChangeOptions:
+            return replace(
+                options,
+                imports=decisions.imports,
+                recreate=decisions.recreate,
+                declared=reason if decisions.holder_dead else None,
+            )
+
+        return self.repeat(caller, run, Operation.RECONCILE, reason, decide)
 
 
 def _covers(who: Principal, change: Change) -> bool:

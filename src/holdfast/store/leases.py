@@ -74,15 +74,24 @@ class Leases:
         self._life = life
 
     def take(
-        self, name: str, holder: Holder, *, spare: Callable[[HeldByOther], bool] = lambda _: False
+        self,
+        name: str,
+        holder: Holder,
+        *,
+        spare: Callable[[HeldByOther], bool] = lambda _: False,
+        from_same_change: bool = False,
     ) -> Lease | HeldByOther:
         """Succeeds if the lease is free or its holder is proved dead. Taking twice gives the same lease.
 
-        `spare` decides about a dead holder: what it started may still be running.
+        `spare` decides about a dead holder: what it started may still be running. `from_same_change`:
+        another process of the change counts as dead, such as a worker that lost the change to this one.
         """
-        return self._take(
-            name, holder, may=lambda held: held.life is Liveness.DEAD and not spare(held), declared=None
-        )
+
+        def may(held: HeldByOther) -> bool:
+            lost = from_same_change and held.holder.change == holder.change
+            return (lost or held.life is Liveness.DEAD) and not spare(held)
+
+        return self._take(name, holder, may=may, declared=None)
 
     def take_over(
         self, name: str, holder: Holder, *, number: int, declared: str | None

@@ -69,6 +69,8 @@ def _name(stack: str) -> str:
 
 HEARTBEAT = "heartbeat"
 """The last heartbeat of the supervisor. An apply of a few seconds has none."""
+FENCED = "fenced"
+"""The worker that claimed the stack is done with the run, or lost it to another one: it counts as dead."""
 TAIL = "tail"
 """Terraform's output after a kill, if it is more than the journal has."""
 IMPORTING = "importing"

@@ -151,6 +151,8 @@ class RunStore:
 
     on_server = False
     """Whether a server encrypts, verifies who acts, and writes approvals and the audit log."""
+    fenced = False
+    """A worker uses it, for a change that no other worker has: who had it before writes nothing more."""
 
     @property
     def approval_rules(self) -> tuple[ApprovalRule, ...]:

@@ -48,6 +48,7 @@ from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput
 from holdfast.worker.selected_stacks import SelectedStacks, new_run, ready_stacks
 from holdfast.worker.services import WorkerServices
+from holdfast.worker.takeover import leave_claim
 from holdfast.worker.tracing import Trace
 
 _WAIT_SECONDS: Final = 600.0
@@ -235,9 +236,9 @@ class ChangeExecution:
             for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
                 if run.phase is RunPhase.DONE or not await self._set_phase(run, phase):
                     return
-            (stack,) = selected.stacks((name,))
             self.applying.add(name)
-            result = await reconcile_stack(context, stack, run.retried_from)
+            given = self._contents.decisions(self.change), self._contents.options(self.change).variables
+            result = await reconcile_stack(context, selected.stacks((name,))[0], run.retried_from, *given)
             self._tell(StackFinished(result=result))
             await self._record([(run, result)])
 
@@ -339,6 +340,8 @@ class ChangeExecution:
 
     async def _record(self, results: Sequence[tuple[Run, StackResult]], plans: Path | None = None) -> None:
         """In the rows of the runs and beside them, with their saved plans."""
+        for run, result in results:
+            await asyncio.to_thread(leave_claim, self._store, run, result.status)
         if self._output is not None:  # Who follows the log stops at the end of the run.
             await self._output.flush()
         mine = self.change.id, self.change.fence

@@ -34,6 +34,7 @@ from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 from holdfast.worker.execution import ChangeExecution
 from holdfast.worker.listener import hold_listener, hold_slot
+from holdfast.worker.run_contents import RunContents
 from holdfast.worker.services import WorkerServices, change_environment
 from holdfast.worker.takeover import Takeover
 from holdfast.worker.tracing import open_tracing
@@ -160,7 +161,9 @@ class WorkerLoop:
             take_silent, self._services.database, self._worker.id, self._worker.tenant
         )
         if silent is not None:
-            self._start(Takeover(self._services.store_of(silent), self._claiming, silent))
+            contents = RunContents(self._services.stores.of(silent.tenant).encrypted)
+            store, log = self._services.store_of(silent), self._services.log
+            self._start(Takeover(store, contents, self._claiming, silent, log))
             return True
         change = await asyncio.to_thread(self._claiming.claim)
         if change is not None:

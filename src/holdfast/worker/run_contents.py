@@ -9,16 +9,19 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.kernel.errors import Problem
 from holdfast.notify.report import ChangeReport
 from holdfast.plans import saved_plan
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
-from holdfast.runs.document import result_document
+from holdfast.runs.document import error_document, result_document
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.server_runs.contents import (
+    ChangeOptions,
     RunEnd,
+    RunLog,
     checks_name,
     plan_name,
     read_checks,
@@ -38,6 +41,9 @@ _BATCH_RUNS: Final = 200
 class RunContents:
     def __init__(self, blobs: EncryptedBlobs) -> None:
         self.blobs = blobs
+
+    def decisions(self, change: Change) -> ChangeOptions:
+        return read_options(self.blobs, change.id)
 
     def options(self, change: Change) -> PlanOptions:
         options = read_options(self.blobs, change.id)
@@ -69,6 +75,18 @@ class RunContents:
 
     def remove_plan(self, run: str) -> None:
         self.blobs.remove(plan_name(run))
+
+    def save_error(self, run: str, error: Problem) -> None:
+        """Of a run whose worker is gone, with the plan that it may have shown before; also in its log."""
+        blob = self.blobs.read(result_name(run))
+        shown = msgspec.json.decode(blob.data, type=dict[str, object]) if blob is not None else {}
+        document = error_document(error)
+        result = {**shown, "error": document, "errors": [document]}
+        self.blobs.write(result_name(run), msgspec.json.encode(result))
+        lines = [f"{error.code} {error.message}", *([error.hint] if error.hint else [])]
+        log = RunLog(self.blobs, run)
+        while not log.append(log.end(), lines):
+            pass
 
     def read_checks(self, change: str) -> dict[str, Any] | None:
         return read_checks(self.blobs, change)

@@ -47,7 +47,7 @@ class RunOutput:
         self._change = change
         self._runs = runs
         self._redactor = redactor
-        self._operation = ""
+        self._operation = "apply"  # Also of what a reconcile applies, which begins without that event.
         self._lines: dict[str, list[str]] = {}
         self._next: dict[str, int] = {}
         """Numbers of the next lines. A run whose log another worker began is noticed with the first one."""

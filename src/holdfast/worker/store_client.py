@@ -143,7 +143,11 @@ def store_of_change(
 ) -> ServerRunStore:
     """As the person who asked for the change uses it."""
     session = InProcessSession(routes, change.requester, host, FencedChange(change.id, change.fence))
-    return ServerRunStore(WorkerBlobs(session, address=address), spool=home / SPOOL)
+    return WorkerRunStore(WorkerBlobs(session, address=address), spool=home / SPOOL)
+
+
+class WorkerRunStore(ServerRunStore):
+    fenced = True
 
 
 class WorkerBlobs(ServerBlobs):

@@ -14,6 +14,7 @@ from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming
 from holdfast.store.server_runs.silent import take_silent
 from holdfast.store.server_runs.workers import NewWorker
 from holdfast.system.environment import Environment
+from holdfast.worker.run_contents import RunContents
 from holdfast.worker.store_client import StoreRoutes, store_of_change
 from holdfast.worker.takeover import Takeover
 
@@ -34,7 +35,8 @@ def hold_sweeper(environment: Environment, parts: ServerParts) -> Iterator[None]
         while not ended.is_set() and (change := take_silent(database, own.id, gone=False)) is not None:
             parts.log.info("worker silent", change=change.id)
             store = store_of_change(routes, change, environment.home, host=environment.host, address="")
-            asyncio.run(Takeover(store, claiming, change).run(once=True))
+            contents = RunContents(routes.stores.of(change.tenant).encrypted)
+            asyncio.run(Takeover(store, contents, claiming, change, parts.log).run(once=True))
 
     def loop() -> None:
         while not ended.wait(HEARTBEAT):

@@ -10,16 +10,20 @@ import asyncio
 import contextlib
 from typing import Final
 
-from holdfast.kernel.errors import Busy, HoldfastError
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, UnknownOutcome
 from holdfast.plans.events import ignore_events
 from holdfast.plans.status import Status
-from holdfast.runs.claims import claim_on, collect_journal, is_working
+from holdfast.runs import lanes
+from holdfast.runs.claims import Claim, claim_on, collect_journal, is_working
 from holdfast.runs.outcome import finish_from_journal
 from holdfast.runs.run import read_run
+from holdfast.server.edge import Log
+from holdfast.store.run_records import FENCED
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.phases import RunPhase
 from holdfast.store.server_runs.rows import Change, Run
+from holdfast.worker.run_contents import RunContents
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -27,10 +31,14 @@ _LOOK_SECONDS: Final = 2.0
 class Takeover:
     """It ends when every apply of the change has an outcome."""
 
-    def __init__(self, store: RunStore, claiming: Claiming, change: Change) -> None:
+    def __init__(
+        self, store: RunStore, contents: RunContents, claiming: Claiming, change: Change, log: Log
+    ) -> None:
         self.change = change
         self.lost = False
         self._store = store
+        self._contents = contents
+        self._log = log
         self._claiming = claiming
 
     async def run(self, *, once: bool = False) -> None:
@@ -39,11 +47,14 @@ class Takeover:
         left = [run for run in self.change.runs if run.phase is RunPhase.APPLYING]
         while left and not self.lost:
             for run in tuple(left):
-                with contextlib.suppress(HoldfastError):  # The store may be away: it is asked again.
-                    status = await asyncio.to_thread(outcome_of, store, run)
-                    if status is not None:
-                        await self._end(run, status)
+                try:
+                    outcome = await asyncio.to_thread(outcome_of, store, run)
+                    if outcome is not None:
+                        await self._end(run, *outcome)
                         left.remove(run)
+                except HoldfastError as error:  # The store may be away: it is asked again.
+                    problem = error.problem
+                    self._log.error("takeover", run=run.id, code=problem.code, message=problem.message)
             if left and once:
                 return
             if left:
@@ -51,6 +62,8 @@ class Takeover:
         if self.lost:
             return
         mine = self.change.id, self.change.fence
+        with contextlib.suppress(HoldfastError):  # Who runs the change next takes them over.
+            await asyncio.to_thread(lanes.release_lanes_of, store, self.change.id)
         if self.change.cancel is not None:
             await asyncio.to_thread(self._claiming.finish, *mine)
         else:
@@ -65,25 +78,57 @@ class Takeover:
 
     drain = lose
 
-    async def _end(self, run: Run, status: Status) -> None:
+    async def _end(self, run: Run, status: Status, error: HoldfastError | None) -> None:
         mine = self.change.id, self.change.fence
         set_phase = self._claiming.set_phase
+        if error is not None and await asyncio.to_thread(self._claiming.has, *mine):
+            await asyncio.to_thread(self._contents.save_error, run.id, error.problem)
         if not await asyncio.to_thread(lambda: set_phase(*mine, run.id, RunPhase.DONE, status=status.value)):
             self.lost = True
 
 
-def outcome_of(store: RunStore, run: Run) -> Status | None:
-    """How an apply ended whose worker is gone; None while it may still run."""
+def outcome_of(store: RunStore, run: Run) -> tuple[Status, HoldfastError | None] | None:
+    """How an apply ended whose worker is gone, and what a person is told; None while it may still run."""
     claim = claim_on(store, run.stack)
     if claim is not None and claim.run == run.id:
+        store.runs.write(run.id, FENCED, b"")
         try:
-            notes = finish_from_journal(store, ignore_events, claim, collect_journal(store, claim))
+            if not _is_finished(store, claim):
+                if is_working(store, claim):
+                    return None
+                # It is over now, and may have written its last lines since the journal was read.
+                if not _is_finished(store, claim):
+                    return Status.UNKNOWN, _unknown(run)
         except Busy:
             return None
-        if notes is None:
-            return None if is_working(store, claim) else Status.UNKNOWN
     record = read_run(store, run.id)
-    if record is None or not record.status.is_final or record.status is Status.UNKNOWN:
+    if record is not None and record.status is Status.UNKNOWN:
+        return Status.UNKNOWN, _unknown(run)
+    if record is None or not record.status.is_final:
         # No claim of this run, and no outcome: it had not started Terraform.
-        return Status.FAILED if record is None or record.status is not Status.UNKNOWN else Status.UNKNOWN
-    return record.status
+        return Status.FAILED, Failed(
+            "HF-RUN-38",
+            f"{run.stack}: the worker of run {run.id} died before it started Terraform; nothing was applied",
+            hint=f"Repeat it: holdfast runs retry {run.id}",
+        )
+    return record.status, None
+
+
+def leave_claim(store: RunStore, run: Run, status: Status) -> None:
+    """The worker lives on; of a run with an unknown outcome the claim stays, and nothing works on it."""
+    claim = claim_on(store, run.stack) if status in {Status.UNKNOWN, Status.FAILED} else None
+    if claim is not None and claim.run == run.id:
+        store.runs.write(run.id, FENCED, b"")
+
+
+def _is_finished(store: RunStore, claim: Claim) -> bool:
+    return finish_from_journal(store, ignore_events, claim, collect_journal(store, claim)) is not None
+
+
+def _unknown(run: Run) -> UnknownOutcome:
+    return UnknownOutcome(
+        "HF-RUN-8",
+        f"The last {run.operation} of {run.stack} was interrupted; its outcome is unknown.",
+        hint="Nothing is planned or applied on this stack until this is resolved: "
+        f"holdfast runs reconcile {run.id}",
+    )

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from context_made import ALIVE, DEAD, ELSEWHERE, change_context, claim, journal, take
@@ -188,9 +189,9 @@ def test_lanes_are_taken_in_one_order(tmp_path: Path, monkeypatch: pytest.Monkey
     order: list[str] = []
     take = ours.store.leases.take
 
-    def noted(name: str, holder: Holder, *, spare: Callable[[HeldByOther], bool]) -> Lease | HeldByOther:
+    def noted(name: str, holder: Holder, **options: Any) -> Lease | HeldByOther:
         order.append(name)
-        return take(name, holder, spare=spare)
+        return take(name, holder, **options)
 
     monkeypatch.setattr(ours.store.leases, "take", noted)
     asyncio.run(hold(ours, in_lane("a", "west"), in_lane("b", "north"), in_lane("c", "east")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from holdfast.store.server_runs.rows import ChangeRows, NewChange, NewRun
 from holdfast.store.server_runs.silent import take_silent
 from holdfast.store.server_runs.sources import SourceRows
 from holdfast.store.server_runs.workers import NewWorker, WorkerRows
+from holdfast.worker.run_contents import RunContents
 from holdfast.worker.store_client import StoreRoutes, store_of_change
+from holdfast.worker.takeover import Takeover
 
 
 def test_its_claims_and_records_are_refused(shared: MadeServer, tmp_path: Path) -> None:
@@ -68,3 +71,12 @@ def test_its_claims_and_records_are_refused(shared: MadeServer, tmp_path: Path) 
     assert held is not None
     assert held.run == run
     current.claims.release("a", run)
+
+    # Nothing was started, so nothing was applied.
+    contents = RunContents(StoreRoutes(shared.parts).stores.of("default").encrypted)
+    asyncio.run(Takeover(current, contents, Claiming(database, other), taken, shared.log).run())
+    shown = shared.send("GET", f"/api/v1/runs/{run}").document
+    assert (shown["status"], shown["run"]["error"]["code"]) == ("failed", "HF-RUN-38")
+    assert shared.send("GET", f"/api/v1/runs/{run}/plan").status == 404
+    log = shared.send("GET", f"/api/v1/runs/{run}/log").document["lines"]
+    assert any("HF-RUN-38" in line for line in log)

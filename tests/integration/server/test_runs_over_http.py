@@ -367,6 +367,19 @@ def test_cancel_retry_and_reconcile(server: MadeServer, ada: str, bob: str) -> N
     assert server.send("POST", f"{RUNS}/{run}/reconcile", {}, token=ada).problem["code"] == "HF-RUN-26"
     reconcile = server.send("POST", f"{RUNS}/{unknown}/reconcile", {"reason": "after a crash"}, token=ada)
     assert (reconcile.status, reconcile.document["run"]["operation"]) == (202, "reconcile")
+    decisions = {"imports": {"x.a": "id-1"}, "recreate": ["x.b"], "holder_dead": True}
+    for wrong in (decisions, {"imports": {"x.a": "id-1"}, "recreate": ["x.a"]}):  # Without a reason; both.
+        assert server.send("POST", f"{RUNS}/{unknown}/reconcile", wrong, token=ada).status == 422
+    decided = server.send(
+        "POST", f"{RUNS}/{unknown}/reconcile", {"reason": "it burned", **decisions}, token=ada
+    )
+    options = read_options(store_of(server).encrypted, decided.document["run"]["change"])
+    assert (options.variables, options.imports, options.recreate, options.declared) == (
+        {"size": 3},
+        {"x.a": "id-1"},
+        ("x.b",),
+        "it burned",
+    )
     with server.database.transaction() as connection:
         connection.execute("update sources set expires = now() - interval '1 second'")
     expired = server.send("POST", f"{RUNS}/{run}/retry", {}, token=ada)

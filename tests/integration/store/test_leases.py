@@ -128,6 +128,12 @@ def test_another_process_of_the_same_change_is_another_holder(leases: Leases) ->
     """A job that is run again under its old id waits for the process that still holds the lane."""
     taken(leases.take(LANE, holder("one", SOMEWHERE_ELSE)))
     assert isinstance(leases.take(LANE, holder("one")), HeldByOther)
+    # Only a worker knows better: the other one lost the change to it.
+    assert isinstance(leases.take(LANE, holder("two"), from_same_change=True), HeldByOther)
+    assert isinstance(
+        leases.take(LANE, holder("one"), spare=lambda _: True, from_same_change=True), HeldByOther
+    )
+    assert taken(leases.take(LANE, holder("one"), from_same_change=True)).number == 2
 
 
 def test_a_dead_holder_is_spared_while_its_work_goes_on(

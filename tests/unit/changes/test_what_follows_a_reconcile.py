@@ -105,3 +105,12 @@ def test_a_create_that_may_have_succeeded_is_not_repeated(
     result = asyncio.run(reconciliation._apply_rest(run, intent(planned(A, "create")), None, (A,)))
     assert run.applied is not repeated
     assert any("may exist anyway" in note for note in result.notes) is repeated
+
+
+def test_a_rest_is_not_applied_with_other_values_of_variables() -> None:
+    """The interrupted run had values from the command line: a plan without them is another one."""
+    run: Any = Run(plan=plan([change(A, "update")]))
+    meant = structs.replace(intent(planned(A, "update")), variables=("-var size",))
+    result = asyncio.run(reconciliation._apply_rest(run, meant, None, ()))
+    assert not run.applied
+    assert any("-var size" in note for note in result.notes)

@@ -41,26 +41,15 @@ def run_reconcile(
     holder_dead: bool,
     reason: str | None,
 ) -> Exit:
-    if holder_dead != bool(reason):
-        raise UsageError(
-            "HF-USE-13",
-            "--holder-dead and --reason must be used together",
-            hint='Give the reason too: --holder-dead --reason "the runner was shut down"',
-        )
+    request = reconcile_request(imported, recreate, holder_dead=holder_dead, reason=reason)
+    if reason and not holder_dead:
+        raise _reason_alone()
     if not yes and not sys.stdin.isatty():
         raise UsageError(
             "HF-USE-14",
             "cannot ask for confirmation without a terminal",
             hint=f"Show the run: holdfast runs show {run}. Then add --yes.",
         )
-    imports = _imports(imported)
-    if both := sorted(imports.keys() & set(recreate)):
-        raise UsageError(
-            "HF-USE-15",
-            f"{', '.join(both)}: --import and --recreate exclude each other",
-            hint="Import what exists; recreate only what does not.",
-        )
-    request = Request(imports=imports, recreate=frozenset(recreate), declared=reason or None)
     context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
     claim = _claim(context, run)
     if claim is not None:
@@ -70,6 +59,31 @@ def run_reconcile(
         document = {"version": 1, "change": change, "lanes": list(names)}
         return invocation.answer(document, f" Change {change} is closed; released lanes: {', '.join(names)}")
     return _show_resolved(invocation, context, run)
+
+
+def reconcile_request(
+    imported: list[str], recreate: list[str], *, holder_dead: bool, reason: str | None
+) -> Request:
+    """What the options decide."""
+    if holder_dead and not reason:
+        raise _reason_alone()
+    imports = _imports(imported)
+    if both := sorted(imports.keys() & set(recreate)):
+        raise UsageError(
+            "HF-USE-15",
+            f"{', '.join(both)}: --import and --recreate exclude each other",
+            hint="Import what exists; recreate only what does not.",
+        )
+    declared = reason if holder_dead else None
+    return Request(imports=imports, recreate=frozenset(recreate), declared=declared)
+
+
+def _reason_alone() -> UsageError:
+    return UsageError(
+        "HF-USE-13",
+        "--holder-dead and --reason must be used together",
+        hint='Give the reason too: --holder-dead --reason "the runner was shut down"',
+    )
 
 
 def _imports(texts: list[str]) -> dict[str, str]:

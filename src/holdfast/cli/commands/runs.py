@@ -257,17 +257,21 @@ def reconcile(
     detach: Detach = False,
 ) -> Exit:
     """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
+    from holdfast.cli.commands.reconcile import reconcile_request, run_reconcile
     from holdfast.cli.server.connection import named_server
 
     if (on_server := named_server(invocation, server)) is not None:
-        from holdfast.cli.server.change import refuse_options
         from holdfast.cli.server.runs import run_again
 
-        refuse_options(import_=import_, recreate=recreate, holder_dead=holder_dead)
-        return run_again(invocation, on_server, run, "reconcile", reason, detach=detach)
+        decisions = reconcile_request(import_ or [], recreate or [], holder_dead=holder_dead, reason=reason)
+        return run_again(
+            *(invocation, on_server, run, "reconcile", reason),
+            detach=detach,
+            imports=dict(decisions.imports),
+            recreate=sorted(decisions.recreate),
+            holder_dead=holder_dead,
+        )
     require_server(detach=detach)
-    from holdfast.cli.commands.reconcile import run_reconcile
-
     return run_reconcile(
         invocation,
         run,

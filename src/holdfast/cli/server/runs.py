@@ -96,10 +96,18 @@ def run_cancel(
 
 
 def run_again(
-    invocation: Invocation, server: ServerRuns, wanted: str, action: str, reason: str | None, *, detach: bool
+    invocation: Invocation,
+    server: ServerRuns,
+    wanted: str,
+    action: str,
+    reason: str | None,
+    *,
+    detach: bool,
+    **decisions: object,
 ) -> Exit:
     """`retry` or `reconcile`: a new run, which is followed."""
-    run = server.act(server.find(wanted), action, reason=reason or "")
+    given = {name: value for name, value in decisions.items() if value}
+    run = server.act(server.find(wanted), action, reason=reason or "", **given)
     if detach:
         return invocation.answer({"version": 1, "run": run}, f" {_headline(run)}")
     return run_watch(invocation, server, run["id"])

@@ -27,6 +27,7 @@ from holdfast.server.run_documents import (
 )
 from holdfast.server.run_requests import (
     Caller,
+    Decisions,
     RunRequest,
     RunRequests,
     invalid_field,
@@ -105,6 +106,16 @@ class ShownPlans(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
+class ReconcileRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Reason = ""
+    imports: dict[Text, Text] = field(default_factory=dict)
+    """Ids of resources that the run created, by address."""
+    recreate: Annotated[tuple[Text, ...], Meta(max_length=200)] = ()
+    """Addresses of resources that do not exist: the next apply may create them again."""
+    holder_dead: bool = False
+    """The processes of the run are gone, which Holdfast cannot prove. The reason says how you know."""
+
+
 class WithReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
@@ -171,7 +182,7 @@ def show_plan(
     caller = _caller(request, principal)
     run = requests.run(caller, run_id)
     result = requests.result(caller, run)
-    if result is None:
+    if result is None or not result.keys() - {"error", "errors"}:  # Its worker died before it had one.
         raise problem(
             Denial(
                 status=404,
@@ -281,12 +292,17 @@ def retry_run(
 
 @post("/api/v1/runs/{run_id:str}/reconcile", opt=_RUN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
 def reconcile_run(
-    request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[WithReason]
+    request: AnyRequest,
+    principal: Who,
+    requests: Requests,
+    run_id: FromPath[str],
+    data: JSONBody[ReconcileRequest],
 ) -> Response[RunDocument]:
     """A new run that finds out what an interrupted one did, and imports what it created."""
     caller = _caller(request, principal)
     run = requests.run(caller, run_id)
-    return _accepted_run(requests, caller, requests.reconcile(caller, run, data.reason))
+    decisions = Decisions(imports=data.imports, recreate=data.recreate, holder_dead=data.holder_dead)
+    return _accepted_run(requests, caller, requests.reconcile(caller, run, data.reason, decisions))
 
 
 def runs_router() -> Router:
@@ -308,7 +324,8 @@ def _submit(requests: RunRequests, caller: Caller, data: _Options, stacks: tuple
     if data.operation not in _SUBMITTABLE:
         raise invalid_field("/operation", f"must be one of {', '.join(_SUBMITTABLE)}")
     require_operation(caller.principal, data.operation)
-    options = convert({name: getattr(data, name) for name in ChangeOptions.__struct_fields__}, ChangeOptions)
+    given = {name: getattr(data, name) for name in ChangeOptions.__struct_fields__ if hasattr(data, name)}
+    options = convert(given, ChangeOptions)
     return requests.submit(
         caller,
         RunRequest(

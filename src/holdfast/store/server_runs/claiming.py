@@ -293,14 +293,19 @@ class Claiming:
         return phase
 
     def requeue(self, change: str, fence: int) -> bool:
-        """For another worker: plans are made again. A run that is applied keeps the change. False: lost."""
+        """For another worker: plans are made again. A run that is applied keeps the change. False: lost.
+
+        A change whose runs are all done is done.
+        """
         with self._database.transaction() as connection:
             if self._hold(connection, change, fence) is None:
                 return False
             statement = "update runs set phase = 'queued', started = null where change = %(change)s"
             execute(connection, f"{statement} and phase = 'planning'", change=change)
-            applying = RunPhase.APPLYING in _phases(connection, change)
-            phase = ChangePhase.RUNNING if applying else ChangePhase.QUEUED
+            phases = set(_phases(connection, change))
+            phase = ChangePhase.RUNNING if RunPhase.APPLYING in phases else ChangePhase.QUEUED
+            if phases == {RunPhase.DONE}:
+                phase = ChangePhase.DONE
             execute(connection, _END, change=change, phase=phase.value, error=None)
             execute(connection, NOTIFY_RUNS, change=change)
         return True

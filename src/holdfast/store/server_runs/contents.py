@@ -34,6 +34,12 @@ class ChangeOptions(MaskedStruct, frozen=True, kw_only=True):
     refresh_only: bool = False
     destroy: bool = False
     """Plan the destruction."""
+    imports: dict[str, str] = field(default_factory=dict)
+    """Of a reconcile: ids of resources that exist, by address."""
+    recreate: tuple[str, ...] = ()
+    """Of a reconcile: addresses of resources that do not exist."""
+    declared: str | None = None
+    """Of a reconcile: why the processes of the run count as dead."""
 
 
 def upload_name(source: str) -> str:
