@@ -149,11 +149,8 @@ def _chosen() -> Scenario:
         name="server-chosen",
         steps=(
             *(apply("default", "net", "app"), kill(Victim.WORKERS)),
-            *(apply("acme", "b"), kill(Victim.TERRAFORM)),
-            *(apply("default", "a"), apply("default", "vault"), kill(Victim.POSTGRES)),
-            *(apply("default", "b"), kill(Victim.STOPPED)),
-            *(apply("default", "a"), kill(Victim.MACHINE)),
-            kill(Victim.SERVER),
+            *(apply("default", "a"), kill(Victim.STOPPED), kill(Victim.POSTGRES)),
+            *(apply("default", "a"), kill(Victim.MACHINE), kill(Victim.SERVER)),
         ),
         slow=(Fault(operation="create", what="delay", count=None, seconds=0.3),),
         workers=2,
