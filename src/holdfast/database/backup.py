@@ -30,7 +30,7 @@ from holdfast.database.migrations import (
     known_migrations,
     require_known,
 )
-from holdfast.database.postgres import programs
+from holdfast.database.programs import programs
 from holdfast.kernel.errors import Failed, Refused, UsageError
 from holdfast.secrets.encryption import Damaged, decrypt, encrypt
 from holdfast.secrets.key_wrapping import wrap_key

