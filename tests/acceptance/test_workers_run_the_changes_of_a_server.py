@@ -68,21 +68,35 @@ def test_a_change_waits_for_its_approval_and_is_applied(holdfast: Program, tmp_p
         assert statuses(runs, first) == {"net": ("waiting", "waiting"), "app": ("queued", None)}
         second = runs.submit("apply", "net", requester=ann)
         assert statuses(runs, second) == {"net": ("waiting", "waiting")}
-        waiting = runs.run_of(second, "net")
+        waiting = runs.run_of(first, "net")
         assert any(f"holdfast runs approve {waiting.id}" in line for line in runs.log(waiting.id))
         runs.decide(waiting, ApprovalKind.APPROVAL, bob)
-        assert statuses(runs, second) == {"net": ("done", "applied")}
+        assert statuses(runs, first) == {"net": ("done", "applied"), "app": ("done", "applied")}
         assert runs.log(waiting.id)[-1] == "net: applied"
         # Its plan creates what exists now: it is planned again, and has nothing to do.
-        runs.decide(runs.run_of(first, "net"), ApprovalKind.APPROVAL, bob)
-        assert statuses(runs, first) == {"net": ("done", "unchanged"), "app": ("done", "applied")}
+        runs.decide(runs.run_of(second, "net"), ApprovalKind.APPROVAL, bob)
+        assert statuses(runs, second) == {"net": ("done", "unchanged")}
         third = runs.submit("plan", "app")
         assert statuses(runs, third) == {"app": ("done", "unchanged")}
         holdfast.write("net/main.tf", RESOURCE % 2)
-        fourth = runs.submit("apply", "net", requester=ann)
-        runs.wait(fourth)
-        runs.changes.request_cancel(fourth, "ann")
-        assert statuses(runs, fourth) == {"net": ("done", "cancelled")}
+        older = runs.submit("apply", requester=ann)
+        runs.wait(older)
+        holdfast.write("net/main.tf", RESOURCE % 3)
+        newer = runs.submit("apply", "net", requester=ann)
+        runs.wait(newer)
+        runs.decide(runs.run_of(newer, "net"), ApprovalKind.APPROVAL, bob)
+        assert statuses(runs, newer) == {"net": ("done", "applied")}
+        # It would set back what the newer change applied: it ends, and is not planned again.
+        outdated = runs.run_of(older, "net")
+        runs.decide(outdated, ApprovalKind.APPROVAL, bob)
+        assert statuses(runs, older) == {"net": ("done", "refused"), "app": ("done", "blocked")}
+        reason = f"HF-RUN-39 net: run {runs.run_of(newer, 'net').id}"
+        assert any(reason in line for line in runs.log(outdated.id))
+        holdfast.write("net/main.tf", RESOURCE % 4)
+        cancelled = runs.submit("apply", "net", requester=ann)
+        runs.wait(cancelled)
+        runs.changes.request_cancel(cancelled, "ann")
+        assert statuses(runs, cancelled) == {"net": ("done", "cancelled")}
         entries = [json.loads(line) for line in all_lines(runs.store)]
         assert {entry["who"]["name"] for entry in entries if entry["what"] == "apply"} == {"ann"}
 

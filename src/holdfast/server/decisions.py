@@ -25,8 +25,13 @@ class DecidedPlan(NamedTuple):
     """That saved it."""
 
 
-def require_decidable(store: RunStore, who: Actor, kind: ApprovalKind, plan: DecidedPlan) -> None:
-    """Raises if the run did not save this plan. A plan is not approved by the person who made it."""
+def require_decidable(
+    store: RunStore, who: Actor, kind: ApprovalKind, plan: DecidedPlan, *, may_break_glass: bool
+) -> None:
+    """Raises if the run did not save this plan, or if its own author approves it or overrides its denial.
+
+    `may_break_glass`: an admin, who may do the latter in an emergency.
+    """
     digest, stack, run = plan
     author = store.approvals.author(digest)
     if author is None or not store.approvals.is_recorded(digest, stack=stack, run=run):
@@ -35,15 +40,25 @@ def require_decidable(store: RunStore, who: Actor, kind: ApprovalKind, plan: Dec
             f"{stack}: run {run} did not save this plan, so it cannot be approved",
             hint=f"Save one: holdfast plan {stack} --out DIR, then approve or reject that run.",
         )
-    if kind is ApprovalKind.APPROVAL and is_author(author, who.document()):
-        raise problem(
-            Denial(
-                status=403,
-                code="HF-APPR-3",
-                message=f"{stack}: {who.name} made this plan and cannot approve it",
-                hint="Ask another person to approve it.",
-            )
+    if kind is ApprovalKind.REJECTION or not is_author(author, who.document()):
+        return
+    if kind is ApprovalKind.OVERRIDE and may_break_glass:
+        return
+    overrides = kind is ApprovalKind.OVERRIDE
+    what = "override its denial" if overrides else "approve it"
+    emergency = (
+        f" In an emergency, an admin can: holdfast runs override {run} --break-glass --reason TEXT"
+        if overrides
+        else ""
+    )
+    raise problem(
+        Denial(
+            status=403,
+            code="HF-APPR-3",
+            message=f"{stack}: {who.name} made this plan and cannot {what}",
+            hint=f"Ask another person to {what}.{emergency}",
         )
+    )
 
 
 def expiry_of(kind: ApprovalKind, rules: ServerRules) -> str | None:

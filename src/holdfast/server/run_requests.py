@@ -197,7 +197,7 @@ class RunRequests:
             raise other_plan(run)
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
         plan = DecidedPlan(digest, run.stack, self.runs.shown_plan(run) or run.id)
-        require_decidable(store, who, kind, plan)
+        require_decidable(store, who, kind, plan, may_break_glass=break_glass)
         until = expiry_of(kind, self._stores.rules(caller.tenant))
         entry = Entry(
             what=kind.value,

@@ -46,7 +46,7 @@ from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput
-from holdfast.worker.selected_stacks import SelectedStacks, new_run, ready_stacks
+from holdfast.worker.selected_stacks import SelectedStacks, new_run, next_plan, outdated, ready_stacks
 from holdfast.worker.services import WorkerServices
 from holdfast.worker.takeover import leave_claim
 from holdfast.worker.tracing import Trace
@@ -184,7 +184,8 @@ class ChangeExecution:
         config, code = selected.repository.config, selected.repository.code
         bases = [bundle.base for bundle in bundles.values() if bundle is not None]
         base = selected.base or rules_of_bundles(bases, config, code)
-        return replace(selected, bundles=bundles, base=base, shown=frozenset(shown))
+        later = self._services.runs.later_applies(self.change)
+        return replace(selected, bundles=bundles, base=base, shown=frozenset(shown), later=later)
 
     @contextlib.asynccontextmanager
     async def _open_context(self, selected: SelectedStacks) -> AsyncIterator[ChangeContext]:
@@ -284,9 +285,12 @@ class ChangeExecution:
         row, bundle = selected.runs[name], selected.bundles.get(name)
         if not await self._set_phase(row, RunPhase.PLANNING):
             return self._refuse_lost(run)
-        shown = name in selected.shown
-        if bundle is not None:
-            result = await restore_bundle(context, run, bundle, {}, self._hint(name) if shown else None)
+        shown, hint = name in selected.shown, next_plan(self.change, name)
+        if name in selected.later:
+            run.refuse(outdated(self.change, name, selected.later[name]))
+            result = run.result
+        elif bundle is not None:
+            result = await restore_bundle(context, run, bundle, {}, hint if shown else None)
             if not shown and result.error is not None and result.error.code in _STALE:
                 self._stale.add(name)
                 await asyncio.to_thread(self._contents.remove_plan, row.id)
@@ -294,7 +298,7 @@ class ChangeExecution:
                 self._saved.add(name)
         elif shown:
             message = f"{name}: the plan that was shown no longer exists, so nothing was applied"
-            run.refuse(Refused("HF-RUN-33", message, hint=self._hint(name)))
+            run.refuse(Refused("HF-RUN-33", message, hint=hint))
             result = run.result
         else:
             result = await run.plan(options)
@@ -307,12 +311,6 @@ class ChangeExecution:
                 return self._refuse_lost(run)
             self.applying.add(name)
         return result
-
-    def _hint(self, stack: str) -> str:
-        """After which a person can apply a plan that they have seen."""
-        if self.change.requester.kind == "webhook":
-            return "Make a new plan: comment `holdfast plan`, read it, then comment `holdfast apply`."
-        return f"Make a new plan, read it, and apply that: holdfast apply {stack} --server"
 
     async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
         """The plan waits for a decision, which may arrive at another worker."""

@@ -10,13 +10,14 @@ from msgspec import Struct
 from holdfast.changes.dependencies import blocked_result, needs, reversed_dependencies
 from holdfast.changes.repository import Repository
 from holdfast.changes.selection import Selection
+from holdfast.kernel.errors import Refused
 from holdfast.plans.base_rules import BaseRules
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
 from holdfast.store.server_runs.phases import RunPhase
-from holdfast.store.server_runs.rows import NewRun, Run
+from holdfast.store.server_runs.rows import Change, NewRun, Run
 
 _SATISFYING: Final = frozenset({Status.APPLIED.value, Status.UNCHANGED.value})
 
@@ -34,6 +35,8 @@ class SelectedStacks(Struct, frozen=True, kw_only=True):
     """None: the saved plan is gone."""
     shown: frozenset[str] = frozenset()
     """Stacks that have only a plan that was shown before: no other one may be applied."""
+    later: dict[str, str] = {}
+    """By stack: the run of a change that was submitted later, and is applied already."""
 
     @property
     def ids(self) -> dict[str, str]:
@@ -48,6 +51,22 @@ def new_run(stack: Stack) -> NewRun:
     target = stack.target.name if stack.target is not None else None
     labels = tuple(f"{name}={value}" for name, value in stack.worker.items())
     return NewRun(stack=stack.name, environment=stack.environment, target=target, labels=labels)
+
+
+def outdated(change: Change, stack: str, later: str) -> Refused:
+    """A change never undoes one that was submitted after it: its code is older."""
+    return Refused(
+        "HF-RUN-39",
+        f"{stack}: run {later}, which was submitted later, was applied or began to be, so this is out of date",
+        hint=f"Its code is older than what was applied. If it is still needed, submit it again. {next_plan(change, stack)}",
+    )
+
+
+def next_plan(change: Change, stack: str) -> str:
+    """After which a person can apply a plan that they have seen."""
+    if change.requester.kind == "webhook":
+        return "Make a new plan: comment `holdfast plan`, read it, then comment `holdfast apply`."
+    return f"Make a new plan, read it, and apply that: holdfast apply {stack} --server"
 
 
 def ready_stacks(selected: SelectedStacks, *, destroy: bool) -> tuple[set[str], dict[str, StackResult]]:

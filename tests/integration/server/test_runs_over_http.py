@@ -283,6 +283,9 @@ def test_only_an_admin_breaks_the_glass_and_says_why(server: MadeServer, bob: st
     assert server.send("POST", f"{RUNS}/{run['id']}/approve", {"digest": DIGEST}, token=root).status == 403
     assert server.send("POST", address, {**glass, "reason": "fire"}, token=bob).status == 403
     assert server.send("POST", address, glass, token=root).status == 422  # Without a reason.
+    ordinary = server.send("POST", address, {"digest": DIGEST, "reason": "mine"}, token=root)
+    assert (ordinary.status, ordinary.problem["code"]) == (403, "HF-APPR-3")
+    assert "--break-glass" in ordinary.problem["hint"]
     assert store_of(server).approvals.of(DIGEST) == ()
     assert server.send("POST", address, {**glass, "reason": "fire"}, token=root).status == 200
     (given,) = store_of(server).approvals.of(DIGEST)
@@ -339,6 +342,9 @@ def test_a_plan_is_rejected_or_overridden(server: MadeServer, ada: str, bob: str
     to_waiting(server, claiming, OTHER_DIGEST)
     body = {"digest": OTHER_DIGEST}
     assert server.send("POST", f"{RUNS}/{run}/override", body, token=bob).status == 422
+    author = server.token(Role.APPROVER, name="ada")
+    own = server.send("POST", f"{RUNS}/{run}/override", {**body, "reason": "mine"}, token=author)
+    assert (own.status, own.problem["code"]) == (403, "HF-APPR-3")
     given = server.send("POST", f"{RUNS}/{run}/override", {**body, "reason": "an outage"}, token=bob)
     assert given.status == 200
     (override,) = store_of(server).approvals.of(OTHER_DIGEST)

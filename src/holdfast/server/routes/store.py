@@ -207,7 +207,8 @@ def rename_state(principal: Who, rows: Rows, data: JSONBody[Rename]) -> None:
 
 @post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
 def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewApproval]) -> None:
-    """Of the verified caller, now. A plan is not approved by the person who made it.
+    """Of the verified caller, now. A plan is not approved by the person who made it,
+    and its denial not overridden by them unless they are an admin.
 
     The audit log comes first: a decision that cannot be logged does not count.
     """
@@ -216,7 +217,8 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
     who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
     plan = DecidedPlan(data.digest, data.stack, data.run)
-    require_decidable(store, who, data.kind, plan)
+    admin = principal.may(Permission.ADMINISTER)
+    require_decidable(store, who, data.kind, plan, may_break_glass=admin)
     until = expiry_of(data.kind, stores.rules(principal.tenant))
     entry = Entry(what=data.kind.value, reason=data.reason or None, until=until, **plan._asdict())
     audit = ServerAudit(stores, Redactor())

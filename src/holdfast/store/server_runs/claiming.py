@@ -123,6 +123,7 @@ _SET_PHASES: Final = f"""
 with mine as ({_SHARED})
 update runs set phase = %(phase)s, status = new.status, digest = coalesce(new.digest, runs.digest),
   since = clock_timestamp(),
+  apply_began = case when %(phase)s = 'applying' then clock_timestamp() else apply_began end,
   started = case when %(phase)s = 'queued' then null else coalesce(started, clock_timestamp()) end,
   ended = case when %(phase)s = 'done' then clock_timestamp() end
 from mine, unnest(%(runs)s::text[], %(statuses)s::text[], %(digests)s::text[]) as new (id, status, digest)

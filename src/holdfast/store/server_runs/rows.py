@@ -77,6 +77,14 @@ where tenant = %(tenant)s and (%(before)s::bigint is null or number < %(before)s
   and (%(statuses)s::text[] is null or status = any(%(statuses)s))
 order by number desc limit %(limit)s
 """  # noqa: S608 - our own column names
+_LATER_APPLIES: Final = """
+select distinct on (other.stack) other.stack, other.id
+from runs mine join runs other on other.tenant = mine.tenant and other.stack = mine.stack
+join changes later on later.id = other.change
+where mine.change = %(change)s and mine.phase <> 'done' and later.number > %(number)s
+  and other.operation <> 'plan' and (other.apply_began is not null or other.status = 'applied')
+order by other.stack, later.number desc
+"""
 # A change that no worker has is cancelled at once; a running one by its worker.
 _CANCEL: Final = f"""
 with change as (
@@ -296,6 +304,12 @@ class RunRows:
                 return run.retried_from
             run = before
         return None
+
+    def later_applies(self, change: Change) -> dict[str, str]:
+        """By stack of the change: the last run of a change that was submitted after it, and began to apply."""
+        with self._database.transaction(single=True) as connection:
+            rows = execute(connection, _LATER_APPLIES, change=change.id, number=change.number)
+        return {row["stack"]: row["id"] for row in rows}
 
     def list(
         self,
