@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import structs
+
 from holdfast.hcl.eval.code import is_downloaded
 from holdfast.kernel.errors import EngineError, HoldfastError, UsageError
 from holdfast.plans.context import ChangeContext
@@ -43,7 +45,6 @@ _EARLY_SINCE = Version.parse("1.8.0")
 """From this version, OpenTofu takes variables in every command, because code may need them in every one."""
 _GOGC_ALONE = "400"
 """Less garbage collection saves a fifth of the CPU of a short command. Providers must not inherit it."""
-
 _IMPORTS = "zz_holdfast_imports.tf"
 _TARGETING = "Resource targeting is in effect"
 """A warning that says nothing new: the result names the targets, and the guard has a rule for them."""
@@ -69,6 +70,8 @@ class Terraform:
         self.providers = NO_PROVIDERS
         """A digest of the provider versions that init chose."""
         self._laid_lock: bytes | None = None
+        self._shown: CommandResult | None = None
+        """Of `show`, which the worker runs after a plan."""
         self._skipped = False
         self._plain = True
         self._limits = context.project.config.engine.time_limits
@@ -85,17 +88,19 @@ class Terraform:
         cancel_level: int = 1,
         writes: StateWriter | None = None,
         folder: Path | None = None,
+        then: argv.Argv = (),
         must_succeed: bool = False,
     ) -> CommandResult:
         """Run one command. `output` gets its lines as they come; `writes` names the run that may write.
 
-        `folder` is another place than the module, without code.
+        `folder` is another place than the module, without code. `then` is the command that follows it.
         """
         workdir = self.workdir
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
         tofu = self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE
         if tofu and folder is None:
             words = argv.with_variables(words, workdir.variables_files)
+            then = argv.with_variables(then, workdir.variables_files) if then else then
         command = Command(
             phase=phase,
             argv=words,
@@ -114,6 +119,8 @@ class Terraform:
                 managed=workdir.home.managed,
             ),
         )
+        if then:
+            command = structs.replace(command, then=structs.replace(command, phase=then[0], argv=then))
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.context.control.tell(PhaseStarted(stack=workdir.stack.name, phase=phase))
         listen = output.line if output is not None else None
@@ -319,7 +326,11 @@ class Terraform:
         try:
             if options.imports:
                 self.workdir.work.private_file(_IMPORTS, import_blocks(options.imports))
-            result = await self._run("plan", words, output=output, providers=self.providers)
+            then = (
+                () if options.imports else argv.SHOW_PLAN
+            )  # Imports are removed before anything else reads.
+            result = await self._run("plan", words, output=output, providers=self.providers, then=then)
+            self._shown = result.then
         finally:
             # A plan saves no state: only code that it runs can have written one.
             remove_files(self.workdir.work, (argv.UNSAVED_FILE, _IMPORTS))
@@ -327,17 +338,21 @@ class Terraform:
         has_errors = any(diagnostic.is_error for diagnostic in output.diagnostics)
         if result.code not in (0, 2) or result.interrupted or has_errors:
             raise command_error(self.workdir, "plan", result, output)
-        diagnostics = output.diagnostics
-        diagnostics[:] = [warning for warning in diagnostics if warning.summary != _TARGETING]
+        output.diagnostics[:] = [told for told in output.diagnostics if told.summary != _TARGETING]
         self.warnings = warnings_in(self.workdir, output)
         return result.code
 
     async def show(self) -> tuple[Plan, bytes]:
-        def show() -> Awaitable[CommandResult]:
-            return self._run("show", argv.SHOW_PLAN, providers=self.providers, must_succeed=True)
-
-        document = (await self.retrying.run(Phase.SHOW, "show", show)).out
+        document = (await self.retrying.run(Phase.SHOW, "show", self._show)).out
         return read_plan(document), document
+
+    async def _show(self) -> CommandResult:
+        shown, self._shown = self._shown, None
+        if shown is None:
+            shown = await self._run("show", argv.SHOW_PLAN, providers=self.providers)
+        if shown.code != 0:
+            raise command_error(self.workdir, "show", shown, CommandOutput())
+        return shown
 
     async def apply(
         self, variables_files: tuple[str, ...], output: CommandOutput, run: str, *, journal: str | None = None

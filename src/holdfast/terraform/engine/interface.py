@@ -96,6 +96,11 @@ class Command(MaskedStruct, frozen=True, kw_only=True):
     """The folder of a local state, in which Terraform must be able to create files."""
     supervision: Mapping[str, object] | None = None
     """For the supervisor: which store, journal and state belong to this command."""
+    then: Command | None = None
+    """What the worker runs next by itself, if this command exits with 0 or 2 (a plan with changes).
+
+    It has a time limit of its own, and the environment, the folder and the supervision of this one.
+    """
 
 
 class SupervisorReport(Struct, frozen=True, kw_only=True):
@@ -125,6 +130,13 @@ class CommandResult(MaskedStruct, frozen=True, kw_only=True):
     log: str | None = None
     """The last output of a crashed process."""
     report: SupervisorReport = field(default_factory=SupervisorReport)
+    then: CommandResult | None = None
+    """Of the command that followed; None if none did."""
+
+    @property
+    def ends_worker(self) -> bool:
+        """Its worker serves no other command."""
+        return self.killed or self.interrupted or (self.then is not None and self.then.ends_worker)
 
 
 class Stop:

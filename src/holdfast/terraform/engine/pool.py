@@ -146,7 +146,7 @@ class WorkerPool:
             answer = await process.run(command, stop=stop, listen=listen, timeouts=self._timeouts)
         finally:
             self._busy.discard(process)
-            if answer is None or answer.killed or answer.interrupted or self._spent(process):
+            if answer is None or answer.ends_worker or self._spent(process):
                 await process.close()
             else:
                 self._idle[process.pid] = process

@@ -22,18 +22,16 @@ import threading
 from collections.abc import Callable
 
 from holdfast.system import confine
+from holdfast.terraform.engine.output_relay import OutputRelay
 
 _BUFFER = 1 << 20
-_PIECE = 1 << 16
-"""At most this much is recorded at once: on a full disk no more than that is lost."""
 _BROKEN = 70
-_POLL_SECONDS = 0.02
-"""Between two reads of a file that Terraform writes to."""
-_FORWARD_SECONDS = 5.0
 _CANCELLED = 1
 """Terraform's exit code after an interrupt."""
 NOT_STARTED = 69
 """Exit code of a command that was not started: a step before it failed."""
+_SUCCEEDED = (0, 2)
+"""2 is the exit code of a plan with changes."""
 
 
 class Embedded:
@@ -245,8 +243,8 @@ class Worker:
             for line in lines:
                 message = json.loads(line)
                 if "run" in message:
-                    out, err = descriptors.pop(0), descriptors.pop(0)
-                    self._commands.send(functools.partial(self._execute, message, out, err))
+                    outputs = [(descriptors.pop(0), descriptors.pop(0)) for _ in message["commands"]]
+                    self._commands.send(functools.partial(self._execute, message, outputs))
                 elif "cancel" in message:
                     self._interrupt(message["cancel"])
 
@@ -254,17 +252,28 @@ class Worker:
         self._interrupts[name] = self._interrupts.get(name, 0) + 1
         self._engine.cancel(name)
 
-    def _execute(self, message: dict[str, object], out: int, err: int) -> None:
+    def _execute(self, message: dict[str, object], outputs: list[tuple[int, int]]) -> None:
+        """Run the commands of a message; one that follows another only if that succeeded."""
+        commands: list[list[str]] = message["commands"]  # type: ignore[assignment]
         try:
-            report = self._run_observed(message, out, err)
+            observer: CommandObserver = self._observe(message)  # type: ignore[operator]
+            for argv in commands:
+                report = self._run_observed(observer, message, argv, *outputs.pop(0))
+                succeeded = report["code"] in _SUCCEEDED and message["run"] not in self._interrupts
+                follows = succeeded and bool(outputs)
+                self.send({"done": message["run"], "follows": follows, **report, **size()})
+                if not follows:
+                    break
+            for number in (number for pair in outputs for number in pair):
+                os.close(number)
         except Exception as error:  # noqa: BLE001 - without a result the caller would wait for ever
             sys.stderr.write(f"{error!r}\n")
             sys.stderr.flush()
             os._exit(_BROKEN)
-        self.send({"done": message["run"], **report, **size()})
 
-    def _run_observed(self, message: dict[str, object], out: int, err: int) -> dict[str, object]:
-        observer: CommandObserver = self._observe(message)  # type: ignore[operator]
+    def _run_observed(
+        self, observer: CommandObserver, message: dict[str, object], argv: list[str], out: int, err: int
+    ) -> dict[str, object]:
         refused = observer.begin()
         if refused is not None:
             os.close(out)
@@ -276,10 +285,9 @@ class Worker:
             os.close(out)
             os.close(err)
             return {"code": _CANCELLED, **observer.end(_CANCELLED, forced=False)}
-        argv = [str(text) for text in message["argv"]]  # type: ignore[attr-defined]
         ended = threading.Event()
         relay = (
-            _Relay(out, lambda chunk: self._record(observer, name, chunk), observer.buffer(), ended)
+            OutputRelay(out, lambda chunk: self._record(observer, name, chunk), observer.buffer(), ended)
             if "journal" in message
             else None
         )
@@ -314,84 +322,3 @@ class Worker:
         if not written and name not in self._interrupts:
             # Only once: at the second interrupt Terraform exits at once, and loses the resource in progress.
             self._interrupt(name)
-
-
-class _Relay:
-    """Terraform's output on its way to the caller: recorded first, then forwarded.
-
-    The caller may be slow, stopped or gone; Terraform never waits for it.
-    """
-
-    def __init__(self, out: int, record: object, buffer: str | None, ended: threading.Event) -> None:
-        if buffer is None:
-            reading, self.entry = os.pipe()
-        else:
-            # The content of a pipe is lost with its reader; a file in memory is not.
-            self.entry = os.open(buffer, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-            reading = os.open(buffer, os.O_RDONLY)
-        self._is_file = buffer is not None
-        self._ended = ended
-        self._out = out
-        self._record = record
-        self._waiting: list[bytes] = []
-        self._more = threading.Condition()
-        self._done = False
-        self._reading = reading
-        self._writer = threading.Thread(target=self._write, daemon=True)
-        self._writer.start()
-
-    def wait_forwarded(self) -> None:
-        """Wait a while until the caller has read all output."""
-        self._writer.join(timeout=_FORWARD_SECONDS)
-
-    def record_all(self) -> None:
-        """Record and forward all output, until Terraform has ended."""
-        reading = self._reading
-        partial: list[bytes] = []
-        while chunk := self._next(reading):
-            whole, cut, rest = chunk.rpartition(b"\n")
-            if cut:
-                self._forward(b"".join((*partial, whole, cut)))
-                partial.clear()
-            if rest:
-                partial.append(rest)
-        if partial:
-            self._forward(b"".join(partial))
-        os.close(reading)
-        with self._more:
-            self._done = True
-            self._more.notify()
-
-    def _next(self, reading: int) -> bytes:
-        """New output; empty at the end. A file does not announce new content, so it is polled."""
-        while self._is_file:
-            over = self._ended.is_set()
-            chunk = os.read(reading, _PIECE)
-            if chunk or over:
-                return chunk
-            self._ended.wait(_POLL_SECONDS)
-        return os.read(reading, _BUFFER)
-
-    def _forward(self, lines: bytes) -> None:
-        self._record(lines)  # type: ignore[operator]
-        with self._more:
-            self._waiting.append(lines)
-            self._more.notify()
-
-    def _write(self) -> None:
-        while True:
-            with self._more:
-                while not self._waiting and not self._done:
-                    self._more.wait()
-                chunks, self._waiting = self._waiting, []
-                over = self._done
-            try:
-                for chunk in chunks:
-                    view = memoryview(chunk)
-                    while view:
-                        view = view[os.write(self._out, view) :]
-            except OSError:
-                break  # The caller has ended.
-            if over and not self._waiting:
-                break
-        os.close(self._out)

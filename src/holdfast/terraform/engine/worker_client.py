@@ -10,6 +10,8 @@ import re
 import socket
 from typing import Self
 
+from msgspec import structs
+
 from holdfast.system import clock, processes
 from holdfast.terraform.engine.interface import (
     CancelSequence,
@@ -68,45 +70,62 @@ class WorkerClient:
         self, command: Command, *, stop: Stop, listen: Listen | None, timeouts: CancelTimeouts | None = None
     ) -> CommandResult:
         name = clock.random_token(8)
-        lines = LineSplitter(listen) if listen is not None else None
+        commands = (command,) if command.then is None else (command, command.then)
         message = {
             "run": name,
-            "argv": list(command.argv),
+            "commands": [list(each.argv) for each in commands],
             "folder": str(command.folder),
             **(command.supervision or {}),
         }
-        cancel = CancelSequence(timeouts)
-        with processes.OutputBuffer() as err, _Output(lines.feed if lines is not None else None) as out:
+        with contextlib.ExitStack() as held:
+            outputs = [held.enter_context(_Outputs(listen if each is command else None)) for each in commands]
+            numbers = tuple(number for each in outputs for number in each.numbers)
             try:
-                await self._send(json.dumps(message).encode() + b"\n", (out.number, err.number))
+                await self._send(json.dumps(message).encode() + b"\n", numbers)
             except OSError:
-                return await self._crashed(cancel)
-            out.hand_over()
-            cancelling = asyncio.create_task(
-                cancel.run(command, stop, lambda: self._cancel(name), self._child.kill_group)
-            )
-            try:
-                done = await self.receive()
-                if done is None:
-                    # Its children may still hold the pipe open.
-                    self._child.kill_group()
-                await out.wait_end()
-            except BaseException:
-                self._child.kill_group()
-                raise
-            finally:
-                cancelling.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await cancelling
-            if lines is not None:
-                lines.close()
-            if done is None:
-                return await self._crashed(cancel, err.content())
-            self.served += 1
-            self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
-            return _answer(done, cancel, out.content(), err.content(), apply=command.phase == "apply")
+                return await self._crashed(CancelSequence(timeouts))
+            outputs[0].hand_over()
+            results: list[CommandResult] = []
+            for each, output in zip(commands, outputs, strict=True):
+                result, follows = await self._finish(each, name, output, stop, CancelSequence(timeouts))
+                results.append(result)
+                if not follows:
+                    break
+        return structs.replace(results[0], then=results[1]) if len(results) > 1 else results[0]
 
-    async def _send(self, message: bytes, descriptors: tuple[int, int]) -> None:
+    async def _finish(
+        self,
+        command: Command,
+        name: str,
+        outputs: _Outputs,
+        stop: Stop,
+        cancel: CancelSequence,
+    ) -> tuple[CommandResult, bool]:
+        """Wait for the end of one command. Returns its result, and whether another one follows."""
+        cancelling = asyncio.create_task(
+            cancel.run(command, stop, lambda: self._cancel(name), self._child.kill_group)
+        )
+        try:
+            done = await self.receive()
+            if done is None:
+                # Its children may still hold the pipe open.
+                self._child.kill_group()
+            await outputs.wait_end()
+        except BaseException:
+            self._child.kill_group()
+            raise
+        finally:
+            cancelling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await cancelling
+        out, err = outputs.contents()
+        if done is None:
+            return await self._crashed(cancel, err), False
+        self.served += 1
+        self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
+        return _answer(done, cancel, out, err, apply=command.phase == "apply"), bool(done["follows"])
+
+    async def _send(self, message: bytes, descriptors: tuple[int, ...]) -> None:
         """Descriptors go with the first bytes; what does not fit into the socket follows."""
         sent = socket.send_fds(self._channel, [message], descriptors)
         if sent < len(message):
@@ -184,6 +203,31 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
+class _Outputs:
+    """Both outputs of one command."""
+
+    def __init__(self, listen: Listen | None) -> None:
+        self._lines = LineSplitter(listen) if listen is not None else None
+        self._out = _Output(self._lines.feed if self._lines is not None else None)
+        self._err = processes.OutputBuffer()
+        self.numbers = (self._out.number, self._err.number)
+        self.hand_over = self._out.hand_over
+        self.wait_end = self._out.wait_end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._err.close()
+        self._out.close()
+
+    def contents(self) -> tuple[bytes, bytes]:
+        """When the command has ended. What was listened to is not kept."""
+        if self._lines is not None:
+            self._lines.close()
+        return self._out.content(), self._err.content()
+
+
 class _Output:
     """Where a command writes to: a pipe that is read as it fills, or a buffer that is read at the end."""
 
@@ -193,10 +237,7 @@ class _Output:
         self._reading, self.number = (-1, self._buffer.number) if self._buffer is not None else os.pipe()
         self._over: asyncio.Future[None] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._buffer is not None:
             self._buffer.close()
             return

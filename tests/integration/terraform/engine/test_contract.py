@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from engines import EMBEDDED, EngineUnderTest
 from lab_stacks import lab_module
+from msgspec import structs
 from program import descendants, eventually
 
 from holdfast.terraform import argv
@@ -57,6 +58,7 @@ class Session:
         code: int | None = 0,
         seconds: float | None = None,
         listen: Listen | None = None,
+        then: argv.Argv = (),
         **environment: str,
     ) -> CommandResult:
         command = Command(
@@ -67,6 +69,8 @@ class Session:
             providers=None if words[0] in {"init", "version", "output"} else "one",
             seconds=seconds,
         )
+        if then:
+            command = structs.replace(command, then=structs.replace(command, phase=then[0], argv=then))
         answer = await asyncio.wait_for(self.pool.run(command, stop=self.stop, listen=listen), 60)
         assert code in (None, answer.code), (words, answer.code, answer.out, answer.err)
         return answer
@@ -175,6 +179,28 @@ def test_the_life_of_a_stack(contract: Contract) -> None:
         await session.run(DESTROY, code=2)
         assert messages(await session.run(APPLY))["change_summary"][-1]["changes"]["remove"] == 1
         assert session.resources() == set()
+
+    contract(work)
+
+
+def test_a_command_that_follows_runs_only_after_a_success(contract: Contract) -> None:
+    """What follows a plan is like the same command on its own, with its own exit code and output."""
+
+    async def work(session: Session) -> None:
+        (session.folder / "main.tf").write_text('resource "terraform_data" "one" { input = 1 }\n')
+        await session.run(INIT)
+        planned = await session.run(PLAN, code=2, then=argv.SHOW_PLAN)
+        shown = await session.run(argv.SHOW_PLAN)
+        assert planned.then is not None
+        assert (planned.then.code, shown.then) == (0, None)
+        assert json.loads(planned.then.out) == json.loads(shown.out)
+        failed = (await session.run(PLAN, code=2, then=("show", "-json", "missing.tfplan"))).then
+        assert failed is not None
+        assert failed.code == 1
+        assert b"missing.tfplan" in failed.err
+        (session.folder / "main.tf").write_text("resource terraform_data one {")
+        assert (await session.run(PLAN, code=1, then=argv.VERSION)).then is None
+        assert len(session.pool.pids) == 1
 
     contract(work)
 
