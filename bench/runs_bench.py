@@ -121,8 +121,8 @@ def pickup(bench: Bench, prepare: Prepare) -> tuple[float, float | None, float]:
             for _ in range(SERVED):
                 api.run(upload, "stacks/s00")
             bytes_of_a_run = (_size(database) - before) / SERVED
-        bare = asyncio.run(_procrastinate(make_conninfo(**address.parameters)))
         runs = api.call("GET", f"/runs?limit={PICKUPS}")["runs"]
+        bare = asyncio.run(_procrastinate(make_conninfo(**address.parameters)))
     waited = [_time(run["started"]) - _time(run["created"]) for run in runs]
     return 1000 * statistics.median(waited), bare, bytes_of_a_run
 
