@@ -14,7 +14,7 @@ import keyword
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -43,6 +43,8 @@ class Option(Struct, frozen=True):
     help: str = ""
     optional: bool = False
     """The value may be left out; it is empty then."""
+    sign: str = ""
+    """Of an optional value: the next word without this sign is not the value."""
 
 
 class Argument(Struct, frozen=True):
@@ -150,6 +152,8 @@ class _Command(click.Command):
     arguments: tuple[tuple[str, str], ...] = ()
     separated = False
     """Its last argument contains `--` where the command line does."""
+    signs: Mapping[str, str] = {}
+    """What optional values contain, by option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Takes Terraform's spelling of options. Click forgets in which order different ones came."""
@@ -157,6 +161,7 @@ class _Command(click.Command):
 
         if not self.separated or "--" in args:
             args = with_two_dashes(self, ctx, args)
+        args = list(_without_values(args, self.signs))
         if self.separated and "--" in args:
             args.insert(args.index("--"), "--")  # Click removes the first one.
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
@@ -168,6 +173,14 @@ class _Command(click.Command):
             with formatter.section("Arguments"):
                 formatter.write_dl(self.arguments)
         super().format_options(ctx, formatter)
+
+
+def _without_values(args: Sequence[str], signs: Mapping[str, str]) -> Iterator[str]:
+    """`--server RUN` becomes `--server= RUN`: the next word is no address."""
+    end = args.index("--") if "--" in args else len(args)
+    for place, word in enumerate(args):
+        following = args[place + 1] if place + 1 < end else ""
+        yield f"{word}=" if place < end and word in signs and signs[word] not in following else word
 
 
 def _build_command(name: str, handler: Handler) -> click.Command:
@@ -187,6 +200,10 @@ def _build_command(name: str, handler: Handler) -> click.Command:
         for parameter in parameters
         if isinstance(declared := get_args(parameter.annotation)[1], Argument)
     )
+    declared_options = (get_args(parameter.annotation)[1] for parameter in parameters)
+    command.signs = {
+        option.name: option.sign for option in declared_options if isinstance(option, Option) and option.sign
+    }
     command.separated = any(
         getattr(get_args(parameter.annotation)[1], "separated", False) for parameter in parameters
     )

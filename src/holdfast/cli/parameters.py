@@ -79,6 +79,7 @@ Server = Annotated[
         "--server",
         metavar="URL",
         optional=True,
+        sign="://",
         help="Run on this server. Default: HOLDFAST_URL, or where you are logged in.",
     ),
 ]

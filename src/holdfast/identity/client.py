@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -15,7 +15,7 @@ from holdfast import __version__
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
 from holdfast.kernel.text import json_object
 from holdfast.kernel.values import MaskedStruct
-from holdfast.system import files, http
+from holdfast.system import clock, files, http
 from holdfast.system.environment import Environment
 
 URL_VARIABLE: Final = "HOLDFAST_URL"
@@ -37,6 +37,10 @@ _ERRORS: Final[dict[int, type[HoldfastError]]] = {
 }
 
 
+_AWAY: Final = (502, 503, 504)
+"""The server, or what is behind a proxy, is being started again."""
+PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Seconds between attempts to reach a server that is away."""
 _LOGIN: Final = "`holdfast login`"
 
 
@@ -135,10 +139,23 @@ def token_for(environment: Environment, address: str) -> str:
     return token
 
 
+class Unreachable(Failed):
+    """There is no answer: nothing is known about what the server does."""
+
+
 class ServerClient:
     def __init__(self, login: ServerLogin, environment: Environment) -> None:
         self._login = login
         self._environment = environment
+        self._patience = 0.0
+        self._tell: Callable[[str], None] = lambda _: None
+
+    def be_patient(self, seconds: float, tell: Callable[[str], None]) -> None:
+        """From now on, a request that reads is repeated for so long while the server is away.
+
+        `tell` hears each time why it is.
+        """
+        self._patience, self._tell = seconds, tell
 
     @property
     def login(self) -> ServerLogin:
@@ -174,6 +191,25 @@ class ServerClient:
         self, method: str, path: str, body: bytes | None = None, *, headers: Mapping[str, str] | None = None
     ) -> http.Response:
         """One request, and a response with any status."""
+        until, attempt = clock.monotonic() + (self._patience if method == "GET" else 0.0), 0
+        while True:
+            last = clock.monotonic() >= until
+            try:
+                response = self._exchange(method, path, body, headers)
+                reason = f"it answered with the status {response.status}"
+                if last or response.status not in _AWAY:
+                    return response
+            except Unreachable as error:
+                if last:
+                    raise
+                reason = error.problem.message
+            self._tell(reason)
+            clock.pause(PAUSES[min(attempt, len(PAUSES) - 1)])
+            attempt += 1
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None
+    ) -> http.Response:
         try:
             response = http.request(
                 method,
@@ -185,7 +221,7 @@ class ServerClient:
                 max_bytes=_LARGEST,
             )
         except http.HttpError as error:
-            raise Failed(
+            raise (Failed if error.final else Unreachable)(
                 "HF-SRV-8",
                 f"cannot reach the server {self._login.url}: {error.reason}",
                 hint=error.hint or "Check the address, and that `holdfast serve` runs there.",
@@ -214,6 +250,12 @@ class ServerClient:
     def _require_same_version(self, response: http.Response) -> None:
         """Of the same major and minor number: others may differ in what they mean."""
         version = response.headers.get("holdfast-version")
+        if version is None and response.status in _AWAY:
+            raise Unreachable(
+                "HF-SRV-8",
+                f"cannot reach the server {self._login.url}: a proxy answered with {response.status}",
+                hint="The proxy is there, but not the server behind it. Try again in a minute.",
+            )
         if version is None:
             raise UsageError(
                 "HF-SRV-9",

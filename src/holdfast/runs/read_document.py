@@ -21,11 +21,13 @@ _DECISIONS: Mapping[str, type[Decision]] = {name: kind for kind, name in NAMES.i
 
 def result_from_document(document: Mapping[str, Any], *, plan: Plan | None = None) -> StackResult:
     """`plan` comes from the run store: a document has no masks and no replace paths."""
-    error = document["error"]
+    error, status = document["error"], document["status"]
+    follows = document["blocked_by"] if status is None else None
     return StackResult(
         stack=_stack(document),
-        status=Status(document["status"]),
-        engine=_engine(document["engine"]),
+        status=Status(status or Status.QUEUED),
+        remark=f"follows {follows}" if follows else None,
+        engine=engine_from_document(document["engine"]),
         run=document["run"],
         digest=document["digest"],
         replaces=document["replaces"],
@@ -82,7 +84,7 @@ def _stack(document: Mapping[str, Any]) -> Stack:
     )
 
 
-def _engine(document: Mapping[str, str] | None) -> EngineId | None:
+def engine_from_document(document: Mapping[str, str] | None) -> EngineId | None:
     if document is None:
         return None
     return EngineId(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from holdfast.identity.client import ServerClient
-from holdfast.kernel.errors import Failed, HoldfastError, Refused, UsageError
+from holdfast.identity.client import PAUSES, ServerClient, Unreachable
+from holdfast.kernel.errors import HoldfastError, Refused, UsageError
 from holdfast.runs.history import choose_run
 from holdfast.system import clock
 from holdfast.system.http import HttpError
@@ -21,10 +21,10 @@ _NO_PLAN: Final = "HF-RUN-22"
 _OK: Final = b"200"
 _SILENCE: Final = 60.0
 """Seconds. The server sends a comment more often than that."""
-_PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Seconds between attempts to connect again."""
 _MOST_FAILURES: Final = 30
 """In a row: about five minutes."""
+_TOLD: Final = 2
+"""Failures in a row after which a person hears of it: proxies close connections, and the next one is fine."""
 _FILTER: Final = 500
 """How many runs are searched for the beginning of an id."""
 
@@ -33,7 +33,7 @@ Document = dict[str, Any]
 
 class RunEvent(NamedTuple):
     kind: str
-    """`line`, `status` or `end`, of a change also `change`; `lost` and `found`: the connection."""
+    """`line`, `status` or `end`, of a change also `change`; `lost` and `found`: the server, for longer."""
     text: str
     number: int = 0
     """Of a line."""
@@ -90,6 +90,27 @@ class ServerRuns:
         """As `runs show` prints it, with its phase."""
         return dict(self.client.send("GET", _path(id_))["run"])
 
+    def decidable(self, wanted: str, action: str) -> Sequence[Document]:
+        """The run that is wanted, or the runs of the change whose plans wait for a decision."""
+        try:
+            return [self.show(self.find(wanted))]
+        except UsageError as error:
+            if not is_missing(error) or len(wanted) != _ID_LENGTH:
+                raise
+            missing = error
+        try:
+            change = self.change(wanted.upper())
+        except UsageError:
+            raise missing from None
+        waiting = [self.show(run["id"]) for run in change["runs"] if run["phase"] == "waiting"]
+        if not waiting:
+            raise Refused(
+                "HF-RUN-26",
+                f"the change {change['id']} is {change['phase']}: it has no plan to {action}",
+                hint=f"Look at it: holdfast runs watch {change['id']} --server",
+            )
+        return waiting
+
     def result(self, id_: str) -> Document | None:
         """Its part of the document that `plan --json` or `apply --json` prints; None if it has none."""
         try:
@@ -143,7 +164,7 @@ class ServerRuns:
         while not stopped():
             try:
                 for event in self._stream(path, after):
-                    if failures:
+                    if failures >= _TOLD:
                         yield RunEvent("found", "")
                     failures, after = 0, max(after, event.number)
                     yield event
@@ -151,18 +172,18 @@ class ServerRuns:
                         return
                     if stopped():
                         return
-                clock.pause(_PAUSES[0])  # A stream lasts for some minutes only.
+                clock.pause(PAUSES[0])  # A stream lasts for some minutes only.
             except HttpError as error:
                 failures += 1
                 if error.final or failures > _MOST_FAILURES:
-                    raise Failed(
+                    raise Unreachable(
                         "HF-SRV-8",
                         f"the connection to {self.client.url} is lost: {error.reason}",
-                        hint=f"The run continues on the server. Follow it again: holdfast runs watch {id_}",
+                        hint=goes_on(id_, self.client.url),
                     ) from None
-                if failures == 1:
+                if failures == _TOLD:
                     yield RunEvent("lost", error.reason)
-                clock.pause(_PAUSES[min(failures, len(_PAUSES)) - 1])
+                clock.pause(PAUSES[min(failures, len(PAUSES)) - 1])
 
     def _stream(self, path: str, after: int) -> Iterator[RunEvent]:
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": str(after)} if after else {})}
@@ -195,6 +216,13 @@ def events(lines: Iterator[bytes]) -> Iterator[RunEvent]:
                 data.append(value)
             case "id" if value.isdecimal():
                 number = int(value)
+
+
+def goes_on(id_: str, url: str) -> str:
+    """For a client that lost its server."""
+    return (
+        f"What runs there goes on without this command. Follow it: holdfast runs watch {id_} --server {url}"
+    )
 
 
 def is_missing(error: HoldfastError) -> bool:

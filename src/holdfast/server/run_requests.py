@@ -191,6 +191,8 @@ class RunRequests:
         """
         if break_glass and not caller.principal.may(Permission.ADMINISTER):
             raise problem(not_permitted(caller.principal, Permission.ADMINISTER))
+        if run.operation is Operation.PLAN:
+            raise self._is_plan(run)
         if run.phase is not RunPhase.WAITING:
             raise _wrong_phase(run, "does not wait for a decision", f"holdfast runs show {run.id}")
         if run.digest != digest:
@@ -217,6 +219,16 @@ class RunRequests:
         )
         if not self.changes.decide(run.id, digest, rejected=kind is ApprovalKind.REJECTION):
             raise _wrong_phase(run, "was changed at the same moment", f"holdfast runs show {run.id}")
+
+    def _is_plan(self, run: Run) -> Refused:
+        applies = self.runs.apply_of(run.id)
+        return Refused(
+            "HF-RUN-26",
+            f"{run.stack}: run {run.id} is a plan: a decision is about the run that applies it",
+            hint=f"That is run {applies}: holdfast runs show {applies}"
+            if applies is not None
+            else f"Apply it, and decide about that run: holdfast apply {run.stack} --server",
+        )
 
     def cancel(self, caller: Caller, change: Change, reason: str, *, force: bool = False) -> Change:
         """By who asked for it, or may apply all its stacks. `force`: the second interrupt of Terraform.

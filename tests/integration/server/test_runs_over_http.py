@@ -21,7 +21,9 @@ from holdfast.config.settings import BackupSettings
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.secrets.redact import Redactor
+from holdfast.server import run_events
 from holdfast.server.audit_log import TenantStores, actor_of
+from holdfast.server.routes import run_log
 from holdfast.server.upkeep import Upkeep
 from holdfast.store.approval_rules import ServerRules, write_rules
 from holdfast.store.approvals import ApprovalKind
@@ -602,6 +604,19 @@ def test_the_results_of_a_change_come_in_pages(server: MadeServer, ada: str) -> 
     rest = server.send("GET", f"{path}&cursor={page['next']}", token=ada).document
     assert rest == {"version": 1, "results": [{"run": runs[2], "result": None}], "next": None}
     assert server.send("GET", path, token=server.token(Role.VIEWER)).status == 403
+
+
+def test_a_silent_stream_says_that_it_is_alive(
+    server: MadeServer, ada: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proxies and clients close silent connections. Wake-ups without news are no sign of life for them."""
+    monkeypatch.setattr(run_log, "QUIET", 0.3)
+    monkeypatch.setattr(run_events, "_LINGER", 0.05)
+    document = submit(server, ada)
+    for path in (f"{RUNS}/{document['id']}/log", f"{CHANGES}/{document['run']['change']}/log"):
+        with _Stream(server, path, ada) as stream:
+            events = [stream.next()[0] for _ in range(4)]
+        assert (events[0], events[-1]) == ("status", ""), "a comment is no event"
 
 
 def _notify(server: MadeServer, run: str) -> None:

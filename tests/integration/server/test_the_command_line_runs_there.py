@@ -68,7 +68,10 @@ def server(database: Database) -> Iterator[MadeServer]:
 
 @pytest.fixture
 def repository(holdfast: Program, server: MadeServer) -> Program:
-    stacks = [{"name": name, "module": "code", "environment": "dev"} for name in ("app", "db")]
+    stacks: list[dict[str, Any]] = [
+        {"name": name, "module": "code", "environment": "dev"} for name in ("app", "db")
+    ]
+    stacks[1]["depends_on"] = ["app"]
     document = {"version": 1, "environments": {"dev": {}}, "stacks": stacks}
     holdfast.write("holdfast.yaml", json.dumps(document))
     holdfast.write("code/main.tf", 'resource "terraform_data" "app" {\n}\n')
@@ -111,8 +114,8 @@ class Worker:
             with self.server.database.transaction() as connection:
                 connection.execute("select pg_notify(%s, %s)", (RUN, run.id))
 
-    def finish(self, change: Change, status: Status) -> None:
-        phase = RunPhase.WAITING if status is Status.WAITING else RunPhase.DONE
+    def finish(self, change: Change, status: Status, *, done: bool = False) -> None:
+        phase = RunPhase.WAITING if status is Status.WAITING and not done else RunPhase.DONE
         for run in change.runs:
             made = structs.replace(result(stack(run.stack), status), plan=PLAN, run=run.id)
             document = json.dumps(result_document(made)).encode()
@@ -201,14 +204,67 @@ def test_a_waiting_run_is_approved_by_another_person(
     worker.finish(again, Status.APPLIED)
     code, out, err = ended(watching)
     assert (code, "app: terraform_data.app: created" in out, "applied" in out) == (0, True, True), err
-    log = repository.json("runs", "log", run.id, "--server")
+    log = repository.json("runs", "log", run.id)
     assert log["lines"] == ["app: planning", "app: terraform_data.app: created"]
-    shown = repository.json("runs", "show", run.id, "--server")["run"]
+    shown = repository.json("runs", "show", "--server", run.id)["run"]
     assert (shown["status"], shown["who"], shown["phase"]) == ("applied", "ada", "done")
-    assert "+ terraform_data.app" in repository.ok("runs", "show", run.id, "--plan", "--server").out
+    assert "+ terraform_data.app" in repository.ok("runs", "show", run.id, "--plan").out
     listed = repository.json("runs", "list", "--server")["runs"]
     assert [item["id"] for item in listed] == [run.id]
     assert "Nothing is in progress" in repository.ok("runs", "watch", "--server").out
+
+
+def test_a_stack_follows_one_that_waits(repository: Program, server: MadeServer, worker: Worker) -> None:
+    """The exit code is that of the plan that waits. Its change is approved as a whole."""
+    process = repository.start("apply", "--server", "--yes")
+    change = worker.claim()
+    app, db = change.runs
+    first = structs.replace(change, runs=(app,))
+    worker.phase(first, RunPhase.PLANNING)
+    worker.finish(first, Status.WAITING)
+    code, out, err = ended(process)
+    assert code == 5, err
+    assert "queued     follows app" in out
+    assert f"Change {change.id}\n   run {app.id}  app\n   run {db.id}  db" in out
+    bob = {"HOLDFAST_TOKEN": server.token(Role.APPROVER, name="bob")}
+    given = repository.json("runs", "approve", change.id, "--reason", "fine", env=bob)
+    assert [item["stack"] for item in given["approvals"]] == ["app"]
+    again = repository.run("runs", "approve", db.id, "--reason", "fine", env=bob)
+    assert (again.code, "there is no plan to approve" in again.err) == (3, True)
+
+
+def test_a_plan_is_not_approved_but_its_apply_is(
+    repository: Program, server: MadeServer, worker: Worker
+) -> None:
+    process = repository.start("plan", "app", "--server")
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.finish(change, Status.WAITING, done=True)
+    code, out, _ = ended(process)
+    assert (code, "runs approve" in out) == (5, False)
+    (run,) = change.runs
+    bob = {"HOLDFAST_TOKEN": server.token(Role.APPROVER, name="bob")}
+    refused = repository.run("runs", "approve", run.id, "--reason", "fine", env=bob)
+    assert (refused.code, "holdfast apply app --server" in refused.err) == (3, True)
+    path = f"/api/v1/changes/{change.id}/apply"
+    token = repository.environment["HOLDFAST_TOKEN"]
+    applying = server.send("POST", path, {"plans": {run.id: DIGEST}}, token=token).document["runs"][0]["id"]
+    refused = repository.run("runs", "approve", run.id, "--reason", "fine", env=bob)
+    assert (refused.code, f"That is run {applying}" in refused.err) == (3, True)
+
+
+def test_a_run_is_looked_for_on_the_server_that_is_known(repository: Program) -> None:
+    """Also after an empty run store was asked. The message says where it was looked for."""
+    (run,) = repository.json("plan", "app", "--server", "--detach")["runs"]
+    shown = repository.ok("runs", "show", run["id"])
+    assert f"{run['id']}  plan of app: queued" in shown.out
+    missing = repository.run("runs", "log", "01AAAAAAAAAAAAAAAAAAAAAAAA")
+    assert (missing.code, "neither in the run store nor on the server" in missing.err) == (64, True)
+    reconciled = repository.run("runs", "reconcile", run["id"])
+    assert (reconciled.code, "no unknown outcome" in reconciled.err) == (3, True)
+    assert "holdfast runs list --server" in repository.ok("runs", "list").out
+    alone = repository.run("runs", "show", run["id"], env={"HOLDFAST_URL": ""})
+    assert (alone.code, "holdfast login URL" in alone.err) == (64, True)
 
 
 def test_an_apply_shows_what_it_did(repository: Program, worker: Worker) -> None:
@@ -272,7 +328,7 @@ def test_options_that_a_server_does_not_have_are_refused(repository: Program) ->
         ("plan", "--server", "--out", "bundle"),
         ("apply", "--yes", "--server", "--continue"),
         ("plan", "--detach"),
-        ("plan", "--server", "app"),
+        ("plan", "--server=app"),
     ):
         assert repository.run(*arguments).code == 64, arguments
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from answering import Answer, Answering, Asked
 
-from holdfast.identity.client import ServerLogin, current_login, login_file, store_login, token_for
+from holdfast import __version__
+from holdfast.identity import client
+from holdfast.identity.client import (
+    ServerClient,
+    ServerLogin,
+    Unreachable,
+    current_login,
+    login_file,
+    store_login,
+    token_for,
+)
 from holdfast.kernel.errors import UsageError
 from holdfast.system.environment import Environment
 
@@ -53,3 +64,34 @@ def test_the_configuration_does_not_decide_who_gets_a_token(
     assert token_for(named, address) == "hf_given"
     with pytest.raises(UsageError, match="HF-SRV-20"):
         token_for(named, "https://elsewhere.example")
+
+
+def test_a_server_that_is_started_again_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only by who said so, only for requests that read, and not for ever."""
+    monkeypatch.setattr(client, "PAUSES", (0.0,))
+    away = [503, 502]
+
+    def answer(_: Asked) -> Answer:
+        status = away.pop() if away else 200
+        return Answer(
+            status=status, body=b"{}", headers={"holdfast-version": __version__} if status != 502 else {}
+        )
+
+    told: list[str] = []
+    with Answering(answer) as server:
+        login = ServerLogin(url=f"http://127.0.0.1:{server.port}", token="hf_x")
+        asking = ServerClient(login, environment(tmp_path))
+        with pytest.raises(Unreachable, match="a proxy answered with 502"):
+            asking.send("GET", "/")
+        away.append(502)
+        asking.be_patient(60.0, told.append)
+        with pytest.raises(Unreachable):
+            asking.send("POST", "/", {})
+        away.append(502)
+        assert asking.send("GET", "/") == {}
+        assert [text.rpartition(" ")[2] for text in told] == ["502", "503"]
+    asking.be_patient(0.2, told.append)
+    with pytest.raises(Unreachable):
+        asking.send("GET", "/")

@@ -51,7 +51,7 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_runs, "_PAUSES", (0.0,))
+    monkeypatch.setattr(server_runs, "PAUSES", (0.0,))
 
 
 def follow(client: Client) -> list[Any]:
@@ -81,11 +81,11 @@ def test_a_change_is_followed_again_without_repeating_lines() -> None:
     )
     got = list(ServerRuns(cast("ServerClient", client)).follow_change("CHANGE"))
     assert [event.text for event in got if event.kind == "line"] == ["a 1", "b 1", "a 2"]
-    assert [event.kind for event in got] == ["line", "line", "lost", "found", "line", "end"]
+    assert [event.kind for event in got] == ["line", "line", "line", "end"], "one loss is not worth a word"
 
 
 def test_a_server_that_stays_away_is_an_error_with_the_next_command() -> None:
     client = Client([b"200", *sent(1)])
     with pytest.raises(Failed, match="connection") as raised:
         follow(client)
-    assert "holdfast runs watch RUN" in str(raised.value.problem.hint)
+    assert "holdfast runs watch RUN --server https://holdfast.example.com" in str(raised.value.problem.hint)

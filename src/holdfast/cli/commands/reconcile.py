@@ -42,19 +42,14 @@ def run_reconcile(
     reason: str | None,
 ) -> Exit:
     request = reconcile_request(imported, recreate, holder_dead=holder_dead, reason=reason)
-    if reason and not holder_dead:
-        raise _reason_alone()
-    if not yes and not sys.stdin.isatty():
-        raise UsageError(
-            "HF-USE-14",
-            "cannot ask for confirmation without a terminal",
-            hint=f"Show the run: holdfast runs show {run}. Then add --yes.",
-        )
     context = CommandContext(invocation, wait=wait_from(None, ci=invocation.environment.ci))
     claim = _claim(context, run)
+    if reason and not holder_dead and claim is not None:
+        raise _reason_alone()
     if claim is not None:
+        _require_answer(run, yes=yes)
         return _Reconcile(invocation, context, yes=yes).run(claim, request)
-    if reason and (freed := _free_lanes(context, run, reason)) is not None:
+    if reason and holder_dead and (freed := _free_lanes(context, run, reason)) is not None:
         change, names = freed
         document = {"version": 1, "change": change, "lanes": list(names)}
         return invocation.answer(document, f" Change {change} is closed; released lanes: {', '.join(names)}")
@@ -84,6 +79,15 @@ def _reason_alone() -> UsageError:
         "--holder-dead and --reason must be used together",
         hint='Give the reason too: --holder-dead --reason "the runner was shut down"',
     )
+
+
+def _require_answer(run: str, *, yes: bool) -> None:
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(
+            "HF-USE-14",
+            "cannot ask for confirmation without a terminal",
+            hint=f"Show the run: holdfast runs show {run}. Then add --yes.",
+        )
 
 
 def _imports(texts: list[str]) -> dict[str, str]:

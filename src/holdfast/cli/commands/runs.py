@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from holdfast.cli.command import Argument, Invocation, Option, fields
+from holdfast.cli.command import Argument, Invocation, Option
 from holdfast.cli.parameters import Detach, Limit, OneRun, Reason, Server, Yes, limit_from, require_server
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.plans.context import ChangeContext
-    from holdfast.runs.history import RunDetails
     from holdfast.runs.run import Run
+    from holdfast.runs.server_runs import ServerRuns
 
 T = TypeVar("T")
 RunOrChange = Annotated[
@@ -40,7 +40,7 @@ def list_(
     from holdfast.runs import history
 
     most = limit_from(limit)
-    from holdfast.cli.server.connection import named_server
+    from holdfast.cli.server.connection import known_server, named_server
 
     if (on_server := named_server(invocation, server)) is not None:
         from holdfast.cli.server.runs import run_list
@@ -48,9 +48,23 @@ def list_(
         return run_list(invocation, on_server, limit=most, stack=stack)
     from holdfast.cli.views.runs import show_list
 
-    runs = _read(invocation, lambda context: history.list_runs(context.store, limit=most, stack=stack))
+    runs, stored_here = _read(
+        invocation,
+        lambda context: (
+            history.list_runs(context.store, limit=most, stack=stack),
+            not context.store.on_server,
+        ),
+    )
+    known = known_server(invocation) if stored_here else None
     document = {"version": 1, "runs": [history.run_document(run) for run in runs]}
-    return invocation.answer(document, lambda: show_list(invocation.console, runs))
+
+    def show_runs() -> None:
+        show_list(invocation.console, runs)
+        if known is not None:
+            elsewhere = f"The runs of {known.client.url}: holdfast runs list --server"
+            invocation.console.say((f" {elsewhere}", "dim"))
+
+    return invocation.answer(document, show_runs)
 
 
 def show(
@@ -60,17 +74,22 @@ def show(
     server: Server = None,
 ) -> Exit:
     """Show the details of a run, or its plan."""
-    from holdfast.cli.server.connection import named_server
+    from holdfast.cli.server.connection import where_run_is
 
-    if (on_server := named_server(invocation, server)) is not None:
+    def there(on_server: ServerRuns) -> Exit:
         from holdfast.cli.server.runs import run_show, run_show_plan
 
         return (run_show_plan if plan else run_show)(invocation, on_server, run)
-    if plan:
-        return _show_plan(invocation, run)
-    from holdfast.cli.views.runs import show_details
 
-    details = _details(invocation, run)
+    here = _show_plan if plan else _show_details
+    return where_run_is(invocation, server, lambda: here(invocation, run), there)
+
+
+def _show_details(invocation: Invocation, wanted: str) -> Exit:
+    from holdfast.cli.views.runs import show_details
+    from holdfast.runs import history
+
+    details = _read(invocation, lambda context: history.run_details(context, wanted))
     document = {"version": 1, "run": details.document()}
     return invocation.answer(document, lambda: show_details(invocation.console, details))
 
@@ -119,17 +138,23 @@ def log(
     server: Server = None,
 ) -> Exit:
     """Show the output of a run, with secrets masked."""
-    from holdfast.cli.server.connection import named_server
+    from holdfast.cli.server.connection import where_run_is
 
-    if (on_server := named_server(invocation, server)) is not None:
+    def there(on_server: ServerRuns) -> Exit:
         from holdfast.cli.server.runs import run_log
 
         return run_log(invocation, on_server, run, follow=follow)
-    _require_server(follow=follow)
+
+    return where_run_is(invocation, server, lambda: _show_log(invocation, run, follow=follow), there)
+
+
+def _show_log(invocation: Invocation, run: str, *, follow: bool) -> Exit:
     from holdfast.runs.history import log_lines, log_text, run_output
     from holdfast.secrets.redact import TERRAFORM, clean_document
 
     details = _read(invocation, lambda context: run_output(context, run))
+    if follow:
+        raise UsageError("HF-USE-4", "--follow needs --server", hint="Add --server.")
     redactor = invocation.console.redactor
     if invocation.as_json:
         lines = [clean_document(redactor, line, TERRAFORM) for line in log_lines(details)]
@@ -154,7 +179,9 @@ def approve(
     server: Server = None,
 ) -> Exit:
     """Approve saved plans: of one run, or of a whole change. Save them with `plan --out` first."""
-    return _decide(invocation, run, bundle, "approve", reason, server)
+    from holdfast.cli.changes.decisions import decide
+
+    return decide(invocation, run, bundle, "approve", reason, server)
 
 
 def reject(
@@ -165,7 +192,9 @@ def reject(
     server: Server = None,
 ) -> Exit:
     """Reject saved plans for good. No approval or override can lift a rejection."""
-    return _decide(invocation, run, bundle, "reject", reason, server)
+    from holdfast.cli.changes.decisions import decide
+
+    return decide(invocation, run, bundle, "reject", reason, server)
 
 
 def override(
@@ -179,12 +208,12 @@ def override(
     server: Server = None,
 ) -> Exit:
     """On a server: override the guard's denial of a plan, for a day."""
+    from holdfast.cli.changes.decisions import require_reason
     from holdfast.cli.server.connection import open_current_server
     from holdfast.cli.server.runs import run_decide
 
-    on_server, why = open_current_server(invocation, server), _why("override", reason)
-    shown = on_server.show(on_server.find(run))
-    return run_decide(invocation, on_server, shown, "override", why, break_glass=break_glass)
+    on_server, why = open_current_server(invocation, server), require_reason("override", reason)
+    return run_decide(invocation, on_server, run, "override", why, break_glass=break_glass)
 
 
 def cancel(
@@ -258,9 +287,9 @@ def reconcile(
 ) -> Exit:
     """Resolve an interrupted run: import what it created. Then plan and apply what is left."""
     from holdfast.cli.commands.reconcile import reconcile_request, run_reconcile
-    from holdfast.cli.server.connection import named_server
+    from holdfast.cli.server.connection import where_run_is
 
-    if (on_server := named_server(invocation, server)) is not None:
+    def there(on_server: ServerRuns) -> Exit:
         from holdfast.cli.server.runs import run_again
 
         decisions = reconcile_request(import_ or [], recreate or [], holder_dead=holder_dead, reason=reason)
@@ -271,115 +300,20 @@ def reconcile(
             recreate=sorted(decisions.recreate),
             holder_dead=holder_dead,
         )
-    require_server(detach=detach)
-    return run_reconcile(
-        invocation,
-        run,
-        yes=yes,
-        imported=import_ or [],
-        recreate=recreate or [],
-        holder_dead=holder_dead,
-        reason=reason,
-    )
 
-
-def _require_server(*, follow: bool) -> None:
-    if follow:
-        raise UsageError("HF-USE-4", "--follow needs --server", hint="Add --server.")
-
-
-def _why(decision: str, reason: str | None) -> str:
-    if not (reason or "").strip():
-        raise UsageError(
-            "HF-USE-25",
-            f"runs {decision} needs --reason",
-            hint="Add --reason TEXT. The audit log records it.",
+    def here() -> Exit:
+        require_server(detach=detach)
+        return run_reconcile(
+            invocation,
+            run,
+            yes=yes,
+            imported=import_ or [],
+            recreate=recreate or [],
+            holder_dead=holder_dead,
+            reason=reason,
         )
-    return str(reason)
 
-
-def _decide_on_server(
-    invocation: Invocation, run: str | None, decision: str, why: str, server: str | None
-) -> Exit | None:
-    """None: the run is not one of the server."""
-    from holdfast.cli.server.connection import named_server, store_server
-    from holdfast.cli.server.runs import run_decide
-    from holdfast.runs.server_runs import is_missing
-
-    named = named_server(invocation, server)
-    on_server = named or store_server(invocation)
-    if run is None or on_server is None:
-        return None
-    try:
-        return run_decide(invocation, on_server, on_server.show(on_server.find(run)), decision, why)
-    except UsageError as error:
-        if named is None and is_missing(error):
-            return None
-        raise
-
-
-def _decide(
-    invocation: Invocation,
-    run: str | None,
-    bundle: Path | None,
-    decision: str,
-    reason: str | None,
-    server: str | None,
-) -> Exit:
-    from holdfast.changes.preconditions import require_store
-    from holdfast.cli.context import CommandContext
-    from holdfast.runs.approval import RecordedApproval, record_approval, record_approvals
-    from holdfast.store.approvals import ApprovalKind
-
-    why = _why(decision, reason)
-    if (run is None) == (bundle is None):
-        raise UsageError(
-            "HF-USE-41",
-            f"runs {decision} needs either a run, a change or --bundle",
-            hint=f"Name one of them: holdfast runs {decision} RUN --reason TEXT",
-        )
-    decided = _decide_on_server(invocation, run, decision, why, server)
-    if decided is not None:
-        return decided
-    context = CommandContext(invocation)
-    require_store(context.repository)
-    kind = ApprovalKind(decision)
-
-    async def work(change_context: ChangeContext) -> tuple[RecordedApproval, ...]:
-        if bundle is None:
-            return await record_approval(change_context, str(run), kind, why)
-        from holdfast.changes.bundles import unapplied_runs
-
-        runs = unapplied_runs(change_context.store, bundle, context.bundle_key(bundle))
-        return await record_approvals(change_context, runs, kind, why)
-
-    recorded = context.run(work)
-
-    def show_recorded() -> None:
-        console, done = invocation.console, "approved" if decision == "approve" else "rejected"
-        for given in recorded:
-            console.line(f" {given.stack}: {done} the plan of run {given.run}")
-            counted = ", ".join(f"{number} {what}" for what, number in given.changes.items() if number)
-            console.line(f"   digest {given.digest}  ({counted or 'no resource changes'})")
-            for note in given.notes:
-                console.line(("   ! ", "yellow"), note)
-        if not recorded:
-            console.say(" Every plan with changes is applied.")
-        elif decision == "approve":
-            where = bundle if bundle is not None else "DIR"
-            which = "its bundle" if len(recorded) == 1 else "the bundle"
-            console.say(f"   Apply {which} with: holdfast apply --plan {where}")
-
-    approvals = [fields(given, "run", "stack", "digest", "changes", "notes") for given in recorded]
-    single = approvals[0] if len(approvals) == 1 else dict.fromkeys(("run", "stack", "digest", "notes"))
-    document = {"version": 1, **single, "approvals": approvals, "decision": decision, "reason": reason}
-    return invocation.answer(document, show_recorded)
-
-
-def _details(invocation: Invocation, run: str) -> RunDetails:
-    from holdfast.runs import history
-
-    return _read(invocation, lambda context: history.run_details(context, run))
+    return where_run_is(invocation, server, here, there)
 
 
 def _read(invocation: Invocation, read: Callable[[ChangeContext], T]) -> T:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.changes.dependencies import needs, reversed_dependencies
 from holdfast.changes.repository import open_repository
 from holdfast.cli.changes.change import exit_if_blocked, require_answer
-from holdfast.cli.changes.screen import ChangeScreen
+from holdfast.cli.changes.screen import ChangeScreen, Results
 from holdfast.cli.command import Invocation
 from holdfast.cli.confirmation import confirm_at_once
 from holdfast.cli.server.connection import StoredPlans, open_server
@@ -29,6 +30,8 @@ from holdfast.terraform.plan.model import Plan
 
 _MOST_STACKS = 1000
 """In one request."""
+_MOST_RUNS = 20
+"""Whose ids are listed."""
 _APPLICABLE = frozenset({Status.PLANNED, Status.WAITING, Status.REFUSED})
 
 
@@ -140,17 +143,21 @@ class ServerChange:
         if detach:
             self._show_submitted(change)
             return None
-        try:
-            change = Following(self.server, self.console, change["id"]).until_over()
-        except Detached:
-            hint = f"holdfast runs watch {change['id']} --server {self.server.client.url}"
-            raise Failed(
-                "HF-RUN-35", f"the change {change['id']} continues on the server", hint=f"Follow it: {hint}"
-            ) from None
-        if change["error"] is not None and not change["runs"]:
-            error = change["error"]
-            raise Failed(error["code"], error["message"], hint=error.get("hint"))
-        return self._show(screen, change["id"], change["runs"], change["error"])
+        following = Following(self.server, self.console, change["id"])
+        with following.patient():
+            try:
+                change = following.until_over()
+            except Detached:
+                hint = f"holdfast runs watch {change['id']} --server {self.server.client.url}"
+                raise Failed(
+                    "HF-RUN-35",
+                    f"the change {change['id']} continues on the server",
+                    hint=f"Follow it: {hint}",
+                ) from None
+            if change["error"] is not None and not change["runs"]:
+                error = change["error"]
+                raise Failed(error["code"], error["message"], hint=error.get("hint"))
+            return self._show(screen, change["id"], change["runs"], change["error"])
 
     def _submit(self, operation: str, options: PlanOptions, reason: str | None) -> dict[str, Any]:
         if len(self.names) > _MOST_STACKS:
@@ -196,10 +203,16 @@ class ServerChange:
         error: Mapping[str, Any] | None = None,
     ) -> tuple[StackResult, ...]:
         stored = self.server.results(change) if change is not None else {}
-        documents = [stored.get(run["id"]) or unfinished_document(run, error) for run in runs]
-        # What the run is now: a worker that lost it may have written the result.
+        follows = self._follows(runs)
+        # A worker may have died before it had the whole result. The status is what the run is now.
         current = [
-            {**document, "status": run["status"]} for document, run in zip(documents, runs, strict=True)
+            {
+                **unfinished_document(run, error),
+                **(stored.get(run["id"]) or {}),
+                "status": run["status"],
+                "blocked_by": follows.get(run["stack"]) or (stored.get(run["id"]) or {}).get("blocked_by"),
+            }
+            for run in runs
         ]
         plans = self._plans(run for document, run in zip(current, runs, strict=True) if document["resources"])
         results = tuple(
@@ -220,13 +233,35 @@ class ServerChange:
             if result.status is Status.APPLIED:  # Its results alone do not show what it did.
                 screen.show_plan(replace(result, status=Status.PLANNED, outcomes={}, outputs={}))
         screen.show(results, weakened=(), cleaned=None)
-        for result in results:
-            if result.status is Status.WAITING:
-                url = self.server.client.url
-                self.console.line(
-                    f" Approve: holdfast runs approve {result.run} --reason TEXT --server {url}"
-                )
+        self._show_next(change, results, runs)
         return results
+
+    def _show_next(self, change: str | None, results: Results, runs: Sequence[Mapping[str, Any]]) -> None:
+        """The ids, and who must decide what."""
+        if change is not None:
+            self.console.line(f" Change {change}")
+        told = [result for result in results if result.status is not Status.UNCHANGED]
+        for result in told[:_MOST_RUNS]:
+            self.console.line(f"   run {result.run}  {result.stack.name}")
+        if len(told) > _MOST_RUNS:
+            self.console.line(f"   … and {len(told) - _MOST_RUNS} more: holdfast runs watch {change}")
+        for result, run in zip(results, runs, strict=True):
+            if run["phase"] == "waiting":
+                action = "approve" if result.status is Status.WAITING else "override"
+                command = (
+                    f"holdfast runs {action} {result.run} --reason TEXT --server {self.server.client.url}"
+                )
+                self.console.line(f" {action.capitalize()}: {command}")
+
+    def _follows(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """For each stack that is still in the queue, the one that it waits for."""
+        queued = {run["stack"] for run in runs if run["status"] is None}
+        chosen = [self._repository.by_name[run["stack"]] for run in runs]
+        waits = needs(chosen, self._repository.stacks) if queued else {}
+        if any(run["operation"] == "destroy" for run in runs):
+            waits = reversed_dependencies(waits)
+        open_ = queued | {run["stack"] for run in runs if run["phase"] == "waiting"}
+        return {name: other for name in queued for other in waits[name] if other in open_}
 
     def _plans(self, runs: Iterable[Mapping[str, Any]]) -> dict[str, Plan]:
         """Only to show them: a document needs none."""

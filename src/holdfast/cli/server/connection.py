@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.changes.repository import open_repository
 from holdfast.cli.command import Invocation
 from holdfast.config.read import find
-from holdfast.identity.client import URL_VARIABLE, ServerClient, login_for
-from holdfast.kernel.errors import UsageError
+from holdfast.identity.client import ServerClient, login_for
+from holdfast.kernel.errors import Exit, UsageError
 from holdfast.plans.status import Status
 from holdfast.runs.run import Run
-from holdfast.runs.server_runs import ServerRuns
+from holdfast.runs.server_runs import ServerRuns, is_missing
 from holdfast.runs.stored_plan import read_stored_plan
 from holdfast.store.blob_cipher import PLAN
 from holdfast.store.server_blobs import ServerBlobs
@@ -31,7 +31,7 @@ def open_server(invocation: Invocation, address: str | None) -> ServerRuns:
         raise UsageError(
             "HF-USE-43",
             f"--server {address}: not an address",
-            hint="Write --server https://HOST. Without an address, --server is the last option.",
+            hint="Write --server https://HOST, or --server alone for the server that is known.",
         )
     login = login_for(invocation.environment, address)
     invocation.console.redactor.register(login.token)
@@ -39,13 +39,54 @@ def open_server(invocation: Invocation, address: str | None) -> ServerRuns:
 
 
 def named_server(invocation: Invocation, address: str | None) -> ServerRuns | None:
-    """Of --server; without a configuration file, that of HOLDFAST_URL. None: the run store is meant."""
-    if address is None and invocation.config is None and invocation.environment.get(URL_VARIABLE):
+    """Of --server; without a configuration file, the one that is known. None: the run store is meant."""
+    if address is not None:
+        return open_server(invocation, address)
+    if invocation.config is None:
         try:
             find(Path.cwd())
         except UsageError:
-            address = ""
-    return open_server(invocation, address) if address is not None else None
+            return known_server(invocation)
+    return None
+
+
+def known_server(invocation: Invocation) -> ServerRuns | None:
+    """That of HOLDFAST_URL, or where the user is logged in."""
+    try:
+        return open_server(invocation, None)
+    except UsageError:
+        return None
+
+
+def where_run_is(
+    invocation: Invocation,
+    address: str | None,
+    here: Callable[[], Exit],
+    there: Callable[[ServerRuns], Exit],
+) -> Exit:
+    """`there` for a run of the server that --server names, or that is known and has it; otherwise `here`."""
+    if (named := named_server(invocation, address)) is not None:
+        return there(named)
+    try:
+        return here()
+    except UsageError as error:
+        if not is_missing(error):
+            raise
+        missing = error.problem
+    server = known_server(invocation)
+    if server is None:
+        hint = f"{missing.hint}. For a run of a server, add --server URL, or log in: holdfast login URL"
+        raise UsageError(missing.code, missing.message, hint=hint)
+    try:
+        return there(server)
+    except UsageError as error:
+        if not is_missing(error):
+            raise
+    raise UsageError(
+        missing.code,
+        f"{missing.message}, neither in the run store nor on the server {server.client.url}",
+        hint=f"{missing.hint}, holdfast runs list --server",
+    )
 
 
 def store_server(invocation: Invocation) -> ServerRuns | None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any, Final
 
 from holdfast.cli.console import Console
-from holdfast.kernel.errors import HoldfastError
-from holdfast.runs.server_runs import RunEvent, ServerRuns
+from holdfast.identity.client import Unreachable
+from holdfast.kernel.errors import Failed, HoldfastError
+from holdfast.runs.server_runs import RunEvent, ServerRuns, goes_on
 from holdfast.system import clock
 
 _POLL: Final = 1.0
 _QUIET: Final = 3.0
 """Seconds after which a change that no worker took is explained."""
+_PATIENCE: Final = 300.0
+"""Seconds: a server that is started again is back before."""
 _OVER: Final = frozenset({"done", "waiting"})
 
 
@@ -36,6 +41,16 @@ class Following:
         self._lost = False
         self._explained: str | None = None
         """What the change waits for, as it was shown."""
+
+    @contextlib.contextmanager
+    def patient(self) -> Iterator[None]:
+        """A server that is away is waited for. If it stays away, the change goes on there all the same."""
+        self._server.client.be_patient(_PATIENCE, self._tell_lost)
+        try:
+            yield
+        except Unreachable as error:
+            hint = goes_on(self._change, self._server.client.url)
+            raise Failed(error.problem.code, error.problem.message, hint=hint) from None
 
     def until_over(self) -> dict[str, Any]:
         """The change when it is done, or waits for a decision."""
@@ -90,12 +105,19 @@ class Following:
             match event.kind:
                 case "line":
                     self._console.say(f"   {event.text}")
-                case "lost" if not self._lost:
-                    self._console.warn(f"Lost the connection to the server: {event.text}. Connecting again.")
+                case "lost":
+                    self._tell_lost(event.text)
                 case "change" | "end":
                     self._phase = event.state["phase"]
-            self._lost = event.kind == "lost"
+            if event.kind != "lost" and self._lost:
+                self._lost = False
+                self._console.warn("The server is back.")
             seconds = 0
+
+    def _tell_lost(self, reason: str) -> None:
+        if not self._lost:
+            self._lost = True
+            self._console.warn(f"The server is away: {reason}. The change goes on; trying again.")
 
     def _cancel(self) -> None:
         if sys.stdin.isatty() and not self._asks_to_cancel():

@@ -14,6 +14,7 @@ from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.errors import Exit
 from holdfast.plans.events import STOPPING_NOW
 from holdfast.plans.status import Status
+from holdfast.runs.read_document import engine_from_document
 from holdfast.runs.server_runs import ServerRuns, require_digest
 
 _DONE = {"approve": "approved", "reject": "rejected", "override": "overrode the denial of"}
@@ -56,32 +57,37 @@ def run_log(invocation: Invocation, server: ServerRuns, wanted: str, *, follow: 
 def run_decide(
     invocation: Invocation,
     server: ServerRuns,
-    run: Mapping[str, Any],
+    wanted: str,
     action: str,
     why: str,
     *,
     break_glass: bool = False,
 ) -> Exit:
-    """About the plan that the run has now; another one is refused by the server."""
-    digest = require_digest(run, action)
+    """About the plans that a run or a change has now; others are refused by the server."""
+    runs = server.decidable(wanted, action)
     more = {"break_glass": True} if break_glass else {}
-    now = server.act(run["id"], action, digest=digest, reason=why, **more)
-    changes = {name: number for name, number in (run["changes"] or {}).items() if number}
-    given = {
-        "run": run["id"],
-        "stack": run["stack"],
-        "digest": digest,
-        "changes": run["changes"],
-        "notes": [],
-    }
-    document = {"version": 1, **given, "approvals": [given], "decision": action, "reason": why}
-    counted = ", ".join(f"{number} {what}" for what, number in changes.items())
-    return invocation.answer(
-        {**document, "phase": now["phase"], "status": now["status"]},
-        f" {run['stack']}: {_DONE[action]} the plan of run {run['id']}",
-        f"   digest {digest}  ({counted or 'no resource changes'})",
-        f"   Now: {now['status'] or now['phase']}. Follow it: holdfast runs watch {run['id']}",
-    )
+    given, lines = [], list[str]()
+    now: Mapping[str, Any] = {}
+    for run in runs:
+        digest = require_digest(run, action)
+        now = server.act(run["id"], action, digest=digest, reason=why, **more)
+        counted = ", ".join(f"{number} {what}" for what, number in (run["changes"] or {}).items() if number)
+        given.append(
+            {
+                **{name: run[name] for name in ("stack", "changes")},
+                "run": run["id"],
+                "digest": digest,
+                "notes": [],
+            }
+        )
+        lines += [
+            f" {run['stack']}: {_DONE[action]} the plan of run {run['id']}",
+            f"   digest {digest}  ({counted or 'no resource changes'})",
+            f"   Now: {now['status'] or now['phase']}. Follow it: holdfast runs watch {run['id']}",
+        ]
+    single = given[0] if len(given) == 1 else dict.fromkeys(("run", "stack", "digest", "changes", "notes"))
+    document = {"version": 1, **single, "approvals": given, "decision": action, "reason": why}
+    return invocation.answer({**document, "phase": now["phase"], "status": now["status"]}, *lines)
 
 
 def run_cancel(
@@ -120,9 +126,11 @@ def run_watch(invocation: Invocation, server: ServerRuns, wanted: str | None) ->
     if wanted is None:
         return watch_all(invocation, server)
     change = _change_of(server, wanted)
-    invocation.console.say(f" Change {change}. Ctrl-C leaves it alone, or cancels it.")
+    invocation.console.say(f" Change {change}. Ctrl-C asks whether to cancel it.")
+    following = Following(server, invocation.console, change)
     try:
-        ended = Following(server, invocation.console, change).until_over()
+        with following.patient():
+            ended = following.until_over()
     except Detached:
         return invocation.answer({"version": 1, "change": change, "runs": None}, f" {change} continues.")
     runs = ended["runs"]
@@ -172,9 +180,11 @@ def _show_details(console: Console, run: Mapping[str, Any]) -> None:
     for name in ("started", "ended"):
         if run[name]:
             console.line(f"   {name} {moment(run[name])}")
+    engine = engine_from_document(run["engine"]) if run["engine"] else None
+    shown = {**run, "engine": str(engine) if engine is not None else None}
     for name in ("waiting_for", "change", "engine", "digest", "retried_from"):
-        if run.get(name):
-            console.line(f"   {name.replace('_', ' ')}: {run[name]}")
+        if shown.get(name):
+            console.line(f"   {name.replace('_', ' ')}: {shown[name]}")
     if run["changes"]:
         counted = ", ".join(f"{number} {what}" for what, number in run["changes"].items() if number)
         console.line(f"   changes: {counted or 'none'}")

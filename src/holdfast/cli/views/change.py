@@ -29,6 +29,7 @@ _MARKS: dict[Status, tuple[str, str]] = {
     Status.BLOCKED: ("‖", "yellow"),
     Status.CANCELLED: ("■", "yellow"),
     Status.WAITING: ("…", "yellow"),
+    Status.QUEUED: ("…", "dim"),
     Status.REMOVED: ("?", "yellow"),
     Status.PLANNED: ("~", "yellow"),
     Status.APPLIED: ("✓", "green"),

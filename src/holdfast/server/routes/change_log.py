@@ -18,7 +18,7 @@ from msgspec import Struct
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.server.guards import address_of
-from holdfast.server.routes.run_log import LONGEST, QUIET
+from holdfast.server.routes.run_log import LONGEST, NOTHING_NEW, is_quiet, wait_for
 from holdfast.server.run_events import RunEvents
 from holdfast.server.run_requests import Caller, RunRequests
 from holdfast.store.server_runs.contents import FollowedLogs
@@ -91,7 +91,7 @@ async def _stream(
     """Phases are read before the lines: when a run is done, no lines of it follow."""
     logs = FollowedLogs(requests.store(caller).encrypted)
     known: dict[str, RunState] = {}
-    until, phase = clock.monotonic() + LONGEST, ""
+    until, phase, said = clock.monotonic() + LONGEST, "", clock.monotonic()
     async with events.subscribe(change_id) as news:
         while clock.monotonic() < until and not events.ended:
             news.clear()
@@ -103,7 +103,8 @@ async def _stream(
                 return
             changed = {id_: run for id_, run in now.runs.items() if known.get(id_) != run}
             open_runs = [id_ for id_, run in now.runs.items() if run.phase != "done" or id_ in changed]
-            for id_, number, text in await to_thread.run_sync(logs.news, open_runs):
+            lines = await to_thread.run_sync(logs.news, open_runs)
+            for id_, number, text in lines:
                 yield _message("line", {"run": id_, "number": number, "text": text})
             for id_, run in changed.items():
                 yield _message("status", {"run": id_, "phase": run.phase, "status": run.status})
@@ -111,14 +112,15 @@ async def _stream(
             if now.phase == "done":
                 yield _message("end", {"phase": now.phase})
                 return
+            if lines or changed or now.phase != phase:
+                said = clock.monotonic()
             if now.phase != phase:
                 phase = now.phase
                 yield _message("change", {"phase": phase})
-            try:
-                async with asyncio.timeout(QUIET):
-                    await news.wait()
-            except TimeoutError:
-                yield ServerSentEventMessage(data=None, comment="nothing new")
+            if is_quiet(said):
+                said = clock.monotonic()
+                yield NOTHING_NEW
+            await wait_for(news)
             await asyncio.sleep(max(0.0, looked + _PAUSE - clock.monotonic()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Final
@@ -31,6 +32,7 @@ QUIET: Final = 15.0
 """Seconds after which a stream without news sends a comment: proxies close silent connections."""
 LONGEST: Final = 900.0
 """Seconds of one stream: then the client connects again, and its token is checked again."""
+NOTHING_NEW: Final = ServerSentEventMessage(data=None, comment="nothing new")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
@@ -85,7 +87,7 @@ async def _stream(
     requests: RunRequests, events: RunEvents, run_id: str, log: RunLog, after: int
 ) -> AsyncIterator[ServerSentEventMessage]:
     """The state is read before the lines: when it is done, no lines follow."""
-    until, shown = clock.monotonic() + LONGEST, None
+    until, shown, said = clock.monotonic() + LONGEST, None, clock.monotonic()
     read: Callable[[int], list[tuple[int, str]]] = log.lines
     async with events.subscribe(run_id) as news:
         while clock.monotonic() < until and not events.ended:
@@ -94,7 +96,7 @@ async def _stream(
             lines = await to_thread.run_sync(read, after)
             read = log.following
             for number, text in lines:
-                after = number
+                after, said = number, clock.monotonic()
                 yield ServerSentEventMessage(data=text, event="line", id=number)
             if run is None:
                 return
@@ -103,10 +105,21 @@ async def _stream(
                 yield ServerSentEventMessage(data=state, event="end")
                 return
             if state != shown:
-                shown = state
+                shown, said = state, clock.monotonic()
                 yield ServerSentEventMessage(data=state, event="status")
-            try:
-                async with asyncio.timeout(QUIET):
-                    await news.wait()
-            except TimeoutError:
-                yield ServerSentEventMessage(data=None, comment="nothing new")
+            if is_quiet(said):
+                said = clock.monotonic()
+                yield NOTHING_NEW
+            await wait_for(news)
+
+
+def is_quiet(said: float) -> bool:
+    """Whether it is time for a comment. Wake-ups alone send nothing: they come all the time."""
+    return clock.monotonic() - said >= QUIET
+
+
+async def wait_for(news: asyncio.Event) -> None:
+    """Until something may be new, or it is time for a comment."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(QUIET):
+            await news.wait()

@@ -311,6 +311,16 @@ class RunRows:
             rows = execute(connection, _LATER_APPLIES, change=change.id, number=change.number)
         return {row["stack"]: row["id"] for row in rows}
 
+    def apply_of(self, plan: str) -> str | None:
+        """The newest run that applies the plan of this one."""
+        statement = (
+            "select id from runs where retried_from = %(plan)s and operation <> 'plan'"
+            " order by number desc limit 1"
+        )
+        with self._database.transaction(single=True) as connection:
+            rows = execute(connection, statement, plan=plan)
+        return str(rows[0]["id"]) if rows else None
+
     def list(
         self,
         tenant: str,
