@@ -48,3 +48,8 @@ class Deny(Struct, frozen=True, kw_only=True):
 
 Decision = Allow | NeedApproval | Deny
 NAMES: dict[type[Decision], str] = {Allow: "allow", NeedApproval: "approval", Deny: "deny"}
+
+
+def required_approvals(decision: NeedApproval | Deny) -> tuple[RequiredApprovals, ...]:
+    """All of them must be met; one approval may count for several."""
+    return (RequiredApprovals(count=decision.approvals, verified=decision.verified), *decision.approvers)

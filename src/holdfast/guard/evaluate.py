@@ -14,7 +14,15 @@ from msgspec import Struct, structs
 
 from holdfast.config.guard import ANY, Effect, RequiredApprovals
 from holdfast.guard import change_rules, deletion_rules, freeze_rules
-from holdfast.guard.decision import NOT_UNDERSTOOD, Allow, Decision, Deny, NeedApproval, Reason
+from holdfast.guard.decision import (
+    NOT_UNDERSTOOD,
+    Allow,
+    Decision,
+    Deny,
+    NeedApproval,
+    Reason,
+    required_approvals,
+)
 from holdfast.guard.plan_context import PlanContext, RuleInput
 from holdfast.guard.policy import EVERYWHERE, Policy
 from holdfast.kernel.text import plural
@@ -218,6 +226,20 @@ def missing_approvals(decision: Decision, approvals: Iterable[Approval], *, now:
     return max((number for number, _ in missing), default=0)
 
 
+def missing_text(decision: Decision, approvals: Sequence[Approval], *, now: str) -> str | None:
+    """What people must still decide before the plan is applied. None: nothing."""
+    decided = with_approvals(decision, approvals, now=now)
+    match decided:
+        case Allow():
+            return None
+        case NeedApproval():
+            return change_rules.approvals_text(missing_by_rule(decided, approvals, now=now), one="1")
+        case Deny() if decided.reasons[0].code == REJECTED:
+            return "a new plan: this one was rejected"
+        case Deny():
+            return "an override: the guard denies the plan"
+
+
 def missing_by_rule(
     decision: Decision, approvals: Sequence[Approval], *, now: str
 ) -> tuple[tuple[int, RequiredApprovals], ...]:
@@ -225,7 +247,7 @@ def missing_by_rule(
     if not isinstance(decision, NeedApproval):
         return ()
     given = [each for each in approvals if each.kind is ApprovalKind.APPROVAL and each.in_force(now)]
-    rules = (RequiredApprovals(count=decision.approvals, verified=decision.verified), *decision.approvers)
+    rules = required_approvals(decision)
     numbers = (rule.count - len({each.by for each in given if _counts(each, rule)}) for rule in rules)
     return tuple((number, rule) for number, rule in zip(numbers, rules, strict=True) if number > 0)
 

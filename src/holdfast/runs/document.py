@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from holdfast.checks.model.report import Report
-from holdfast.guard.decision import NAMES
+from holdfast.guard.decision import NAMES, Allow, Decision, required_approvals
 from holdfast.kernel.errors import Problem
 from holdfast.plans.result import NOT_STARTED, StackResult
 from holdfast.plans.status import RESULTS
@@ -46,15 +46,7 @@ def result_document(result: StackResult) -> Document:
         "digest": result.digest,
         "replaces": result.replaces,
         **plan_document(result.plan, result.outcomes),
-        "guard": {
-            "decision": NAMES[type(result.decision)],
-            "reasons": [
-                {name: to_builtins(reason)[name] for name in ("code", "address", "message", "rule", "effect")}
-                for reason in result.decision.reasons
-            ],
-        }
-        if result.plan is not None
-        else None,
+        "guard": guard_document(result.decision) if result.plan is not None else None,
         "outputs": {
             name: {"value": None if output.sensitive else output.value, "sensitive": output.sensitive}
             for name, output in sorted(result.outputs.items())
@@ -67,6 +59,21 @@ def result_document(result: StackResult) -> Document:
         "readers": to_builtins(result.readers),
         "blocked_by": result.blocked_by,
         "removed_resources": list(result.removed_resources) if result.removed_resources is not None else None,
+    }
+
+
+def guard_document(decision: Decision) -> Document:
+    """With the approvals that it needs, all of them; empty if it needs none."""
+    needed = () if isinstance(decision, Allow) or not decision.approvals else required_approvals(decision)
+    return {
+        "decision": NAMES[type(decision)],
+        "reasons": [
+            {name: to_builtins(reason)[name] for name in ("code", "address", "message", "rule", "effect")}
+            for reason in decision.reasons
+        ],
+        "approvals": [
+            {name: getattr(rule, name) for name in ("count", "verified", "role", "group")} for rule in needed
+        ],
     }
 
 

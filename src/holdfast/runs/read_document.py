@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from holdfast.config.guard import RequiredApprovals
 from holdfast.config.stack_rules import RuleKind
 from holdfast.guard.decision import NAMES, Allow, Decision, Reason
 from holdfast.kernel.errors import Place, Problem
@@ -32,7 +34,7 @@ def result_from_document(document: Mapping[str, Any], *, plan: Plan | None = Non
         digest=document["digest"],
         replaces=document["replaces"],
         plan=plan,
-        decision=_decision(document["guard"]),
+        decision=decision_from_document(document["guard"]),
         outputs={name: Output(**output) for name, output in document["outputs"].items()},
         duration=document["duration_ms"] / 1000,
         error=_problem(error) if error is not None else None,
@@ -95,11 +97,16 @@ def engine_from_document(document: Mapping[str, str] | None) -> EngineId | None:
     )
 
 
-def _decision(document: Mapping[str, Any] | None) -> Decision:
+def decision_from_document(document: Mapping[str, Any] | None) -> Decision:
     if document is None:
         return Allow()
     reasons = tuple(msgspec.convert(document["reasons"], list[Reason]))
-    return _DECISIONS[document["decision"]](reasons=reasons)
+    decision = _DECISIONS[document["decision"]](reasons=reasons)
+    needed = [RequiredApprovals(**rule) for rule in document.get("approvals") or ()]
+    if isinstance(decision, Allow) or not needed:
+        return decision
+    first, *others = needed
+    return replace(decision, approvals=first.count, verified=first.verified, approvers=tuple(others))
 
 
 def _problem(document: Mapping[str, Any]) -> Problem:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from holdfast.server.decisions import DecisionInfo, decision_info, decisions_about, missing_decision
 from holdfast.server.run_requests import Caller, RunRequests
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
@@ -38,6 +39,10 @@ class RunDetails(RunInfo, frozen=True, kw_only=True):
 
     waiting_for: str | None = None
     """Why it does not go on, while it is in the queue or waits for a decision."""
+    decisions: tuple[DecisionInfo, ...] = ()
+    """Of people, about its plan, the oldest first."""
+    missing: str | None = None
+    """What must still be decided, while it waits for that. Null then: a worker applies it."""
     engine: Any = None
     changes: dict[str, int] | None = None
     error: dict[str, Any] | None = None
@@ -90,8 +95,11 @@ def run_document(requests: RunRequests, caller: Caller, run: Run) -> RunDocument
     if change is not None and run.phase is RunPhase.DONE and (result is None or run.status == "cancelled"):
         known = {**known, "error": change.error or known.get("error")}
     waits = change is not None and run.phase in {RunPhase.QUEUED, RunPhase.WAITING}
+    given = decisions_about(requests.store(caller), run)
     details = RunDetails(
         **asdict(run_info(run)),
+        decisions=tuple(map(decision_info, given)),
+        missing=missing_decision(result, given) if run.phase is RunPhase.WAITING else None,
         waiting_for=requests.waiting_for(caller, change, run) if change is not None and waits else None,
         engine=known.get("engine"),
         changes=known.get("changes"),

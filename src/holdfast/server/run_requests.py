@@ -16,7 +16,15 @@ from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import Refused
 from holdfast.runs.lanes import LANE_WAIT
 from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
-from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
+from holdfast.server.decisions import (
+    DecidedPlan,
+    about_apply,
+    add_decision,
+    expiry_of,
+    log_decision,
+    require_decidable,
+    store_rejection,
+)
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
@@ -192,7 +200,7 @@ class RunRequests:
         if break_glass and not caller.principal.may(Permission.ADMINISTER):
             raise problem(not_permitted(caller.principal, Permission.ADMINISTER))
         if run.operation is Operation.PLAN:
-            raise self._is_plan(run)
+            raise about_apply(run, self.runs.apply_of(run.id))
         if run.phase is not RunPhase.WAITING:
             raise _wrong_phase(run, "does not wait for a decision", f"holdfast runs show {run.id}")
         if run.digest != digest:
@@ -217,18 +225,13 @@ class RunRequests:
             until=until,
             break_glass=break_glass,
         )
+        log_decision(
+            store, run, who, kind, reason
+        )  # Before: who follows the log stops at the end of the run.
+        if kind is ApprovalKind.REJECTION:
+            store_rejection(store, run)
         if not self.changes.decide(run.id, digest, rejected=kind is ApprovalKind.REJECTION):
             raise _wrong_phase(run, "was changed at the same moment", f"holdfast runs show {run.id}")
-
-    def _is_plan(self, run: Run) -> Refused:
-        applies = self.runs.apply_of(run.id)
-        return Refused(
-            "HF-RUN-26",
-            f"{run.stack}: run {run.id} is a plan: a decision is about the run that applies it",
-            hint=f"That is run {applies}: holdfast runs show {applies}"
-            if applies is not None
-            else f"Apply it, and decide about that run: holdfast apply {run.stack} --server",
-        )
 
     def cancel(self, caller: Caller, change: Change, reason: str, *, force: bool = False) -> Change:
         """By who asked for it, or may apply all its stacks. `force`: the second interrupt of Terraform.
@@ -247,13 +250,20 @@ class RunRequests:
                 hint="Cancel it without `force` first: Terraform then finishes the resources in progress.",
             )
         details = {"force": "the second interrupt"} if force else {}
+        why = f"cancelled by {who.name}{f': {reason}' if reason else ''}"
         for run in change.runs:
             if run.phase is not RunPhase.DONE:
                 entry = Entry(
                     what="cancel", stack=run.stack, run=run.id, reason=reason or None, details=details
                 )
                 self.audit.record(caller.tenant, who, entry, address=caller.address)
-        return self.changes.request_cancel(change.id, who.name, force=force) or change
+                RunLog(self.store(caller).encrypted, run.id).add(f"{run.stack}: {why}")
+        error = {
+            "code": "HF-RUN-40",
+            "message": why,
+            "hint": "To repeat a run of it: holdfast runs retry RUN",
+        }
+        return self.changes.request_cancel(change.id, who.name, error=error, force=force) or change
 
     def repeat(
         self,

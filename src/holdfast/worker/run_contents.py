@@ -83,10 +83,7 @@ class RunContents:
         document = error_document(error)
         result = {**shown, "error": document, "errors": [document]}
         self.blobs.write(result_name(run), msgspec.json.encode(result))
-        lines = [f"{error.code} {error.message}", *([error.hint] if error.hint else [])]
-        log = RunLog(self.blobs, run)
-        while not log.append(log.end(), lines):
-            pass
+        RunLog(self.blobs, run).add(f"{error.code} {error.message}", *([error.hint] if error.hint else []))
 
     def read_checks(self, change: str) -> dict[str, Any] | None:
         return read_checks(self.blobs, change)

@@ -19,7 +19,9 @@ from runs_made import made_worker
 from server_made import MadeServer, made_server
 from terminal import Terminal
 
+from holdfast.config.guard import Effect, RequiredApprovals
 from holdfast.database.database import Database
+from holdfast.guard.decision import Allow, Decision, NeedApproval, Reason
 from holdfast.identity.roles import Role
 from holdfast.plans.status import Status
 from holdfast.runs.document import result_document
@@ -114,10 +116,14 @@ class Worker:
             with self.server.database.transaction() as connection:
                 connection.execute("select pg_notify(%s, %s)", (RUN, run.id))
 
-    def finish(self, change: Change, status: Status, *, done: bool = False) -> None:
+    def finish(
+        self, change: Change, status: Status, *, done: bool = False, decision: Decision | None = None
+    ) -> None:
         phase = RunPhase.WAITING if status is Status.WAITING and not done else RunPhase.DONE
         for run in change.runs:
-            made = structs.replace(result(stack(run.stack), status), plan=PLAN, run=run.id)
+            made = structs.replace(
+                result(stack(run.stack), status), plan=PLAN, run=run.id, decision=decision or Allow()
+            )
             document = json.dumps(result_document(made)).encode()
             self.store.encrypted.write(result_name(run.id), document)
             write_plan(self.store, run.id, PLAN, Redactor())
@@ -205,13 +211,50 @@ def test_a_waiting_run_is_approved_by_another_person(
     code, out, err = ended(watching)
     assert (code, "app: terraform_data.app: created" in out, "applied" in out) == (0, True, True), err
     log = repository.json("runs", "log", run.id)
-    assert log["lines"] == ["app: planning", "app: terraform_data.app: created"]
+    approved, created = "app: approved by bob: fine", "app: terraform_data.app: created"
+    assert log["lines"] == ["app: planning", approved, created]
     shown = repository.json("runs", "show", "--server", run.id)["run"]
     assert (shown["status"], shown["who"], shown["phase"]) == ("applied", "ada", "done")
     assert "+ terraform_data.app" in repository.ok("runs", "show", run.id, "--plan").out
     listed = repository.json("runs", "list", "--server")["runs"]
     assert [item["id"] for item in listed] == [run.id]
     assert "Nothing is in progress" in repository.ok("runs", "watch", "--server").out
+
+
+def test_decisions_and_what_is_missing_are_shown(
+    repository: Program, server: MadeServer, worker: Worker
+) -> None:
+    """Who decided what, and whether it was enough: to who decides, and to who asked."""
+    needed = NeedApproval(
+        reasons=(Reason(code="HF-GUARD-14", message="needs approvals", effect=Effect.APPROVE),),
+        approvals=1,
+        approvers=(RequiredApprovals(count=1, group="dba"),),
+    )
+    process = repository.start("apply", "app", "--server", "--yes")
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.finish(change, Status.WAITING, decision=needed)
+    assert ended(process)[0] == 5
+    (run,) = change.runs
+    bob, dora = (
+        {"HOLDFAST_TOKEN": server.token(Role.APPROVER, name=name, groups=groups)}
+        for name, groups in (("bob", ()), ("dora", ("dba",)))
+    )
+    approve = ("runs", "approve", run.id, "--reason", "fine")
+    assert (
+        "Still missing: 1 approval of the group dba. Yours does not" in repository.ok(*approve, env=bob).out
+    )
+    assert "Your decision was recorded before." in repository.ok(*approve, env=bob).out
+    shown = repository.ok("runs", "show", run.id).out
+    assert "missing: 1 approval of the group dba" in shown
+    assert shown.count("approved by bob at ") == 2
+    assert "a worker applies it now" in repository.ok(*approve, env=dora).out
+    repository.ok("runs", "reject", run.id, "--reason", "not this week", env=bob)
+    rejected = repository.json("runs", "show", run.id)["run"]
+    assert (rejected["status"], rejected["decisions"][-1]["decision"]) == ("refused", "reject")
+    assert rejected["error"]["message"] == "app: rejected by bob: not this week"
+    assert "runs approve" not in str(rejected["error"]["hint"])
+    assert "app: rejected by bob: not this week" in repository.ok("runs", "log", run.id).out
 
 
 def test_a_stack_follows_one_that_waits(repository: Program, server: MadeServer, worker: Worker) -> None:
@@ -283,6 +326,9 @@ def test_a_run_is_cancelled_retried_and_detached(repository: Program) -> None:
     assert run["phase"] == "queued"
     cancelled = repository.json("runs", "cancel", run["id"], "--server", "--reason", "no")
     assert cancelled["run"]["status"] == "cancelled"
+    shown = repository.json("runs", "show", run["id"])["run"]
+    assert (shown["error"]["code"], shown["error"]["message"]) == ("HF-RUN-40", "cancelled by ada: no")
+    assert repository.json("runs", "log", run["id"])["lines"] == ["app: cancelled by ada: no"]
     retried = repository.json("runs", "retry", run["id"], "--server", "--detach")["run"]
     assert (retried["retried_from"], retried["phase"]) == (run["id"], "queued")
     refused = repository.run("runs", "reconcile", run["id"], "--server")

@@ -205,15 +205,13 @@ class ServerChange:
         stored = self.server.results(change) if change is not None else {}
         follows = self._follows(runs)
         # A worker may have died before it had the whole result. The status is what the run is now.
-        current = [
-            {
-                **unfinished_document(run, error),
-                **(stored.get(run["id"]) or {}),
-                "status": run["status"],
-                "blocked_by": follows.get(run["stack"]) or (stored.get(run["id"]) or {}).get("blocked_by"),
-            }
-            for run in runs
-        ]
+        current = []
+        for run in runs:
+            document = {**unfinished_document(run, error), **(stored.get(run["id"]) or {})}
+            if error is not None and run["status"] == Status.CANCELLED:
+                document["error"] = unfinished_document(run, error)["error"]
+            blocked_by = follows.get(run["stack"]) or document["blocked_by"]
+            current.append({**document, "status": run["status"], "blocked_by": blocked_by})
         plans = self._plans(run for document, run in zip(current, runs, strict=True) if document["resources"])
         results = tuple(
             result_from_document(document, plan=plans.get(run["id"]))

@@ -17,6 +17,7 @@ from holdfast.plans.status import Status
 from holdfast.runs.read_document import engine_from_document
 from holdfast.runs.server_runs import ServerRuns, require_digest
 
+_DECIDED = {"approve": "approved", "reject": "rejected", "override": "denial overridden"}
 _DONE = {"approve": "approved", "reject": "rejected", "override": "overrode the denial of"}
 
 
@@ -83,11 +84,23 @@ def run_decide(
         lines += [
             f" {run['stack']}: {_DONE[action]} the plan of run {run['id']}",
             f"   digest {digest}  ({counted or 'no resource changes'})",
-            f"   Now: {now['status'] or now['phase']}. Follow it: holdfast runs watch {run['id']}",
+            f"   {_next_decision(action, run, now)} Follow it: holdfast runs watch {run['id']}",
         ]
     single = given[0] if len(given) == 1 else dict.fromkeys(("run", "stack", "digest", "changes", "notes"))
     document = {"version": 1, **single, "approvals": given, "decision": action, "reason": why}
     return invocation.answer({**document, "phase": now["phase"], "status": now["status"]}, *lines)
+
+
+def _next_decision(action: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    if action == "reject":
+        return "Nothing of it is applied."
+    missing = now["missing"]
+    if missing is None:
+        return "Nothing is missing: a worker applies it now."
+    text, mine = f"Still missing: {missing}.", now["decisions"][-1]
+    if any((given["decision"], given["who"]) == (action, mine["who"]) for given in before["decisions"]):
+        return f"{text} Your decision was recorded before."
+    return f"{text} Yours does not count for that." if missing == before["missing"] else text
 
 
 def run_cancel(
@@ -188,10 +201,24 @@ def _show_details(console: Console, run: Mapping[str, Any]) -> None:
     if run["changes"]:
         counted = ", ".join(f"{number} {what}" for what, number in run["changes"].items() if number)
         console.line(f"   changes: {counted or 'none'}")
-    if run["error"]:
-        console.line(("   ✗ ", "bold red"), f"{run['error']['code']}  {run['error']['message']}")
-        if run["error"].get("hint"):
-            console.line(f"     {run['error']['hint']}")
+    _show_error(console, run["error"])
+    _show_decisions(console, run)
     for note in run["notes"] or ():
         console.line(("   ! ", "yellow"), note)
-    console.line(f"   log: holdfast runs log {run['id']} --server")
+    console.line(f"   log: holdfast runs log {run['id']}")
+
+
+def _show_decisions(console: Console, run: Mapping[str, Any]) -> None:
+    for given in run["decisions"]:
+        who, at = given["who"], moment(given["at"])
+        console.line(f"   {_DECIDED[given['decision']]} by {who} at {at}: {given['reason']}")
+    if run["missing"]:
+        console.line(f"   missing: {run['missing']}")
+
+
+def _show_error(console: Console, error: Mapping[str, Any] | None) -> None:
+    if error is None:
+        return
+    console.line(("   ✗ ", "bold red"), f"{error['code']}  {error['message']}")
+    if error.get("hint"):
+        console.line(f"     {error['hint']}")

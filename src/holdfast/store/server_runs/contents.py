@@ -107,6 +107,11 @@ class RunLog:
         """From this line on. False: another worker wrote these lines."""
         return self._blobs.create(_chunk(self._run, first), msgspec.json.encode(list(lines)))
 
+    def add(self, *lines: str) -> None:
+        """At the end, whoever else writes."""
+        while not self.append(self.end(), lines):
+            pass
+
     def end(self) -> int:
         """The number of the next line."""
         chunks = self._chunks()

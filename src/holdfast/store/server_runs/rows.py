@@ -7,7 +7,7 @@ that is stopped never holds it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -89,7 +89,7 @@ order by other.stack, later.number desc
 _CANCEL: Final = f"""
 with change as (
   update changes set cancel = coalesce(cancel, clock_timestamp()),
-    cancelled_by = coalesce(cancelled_by, %(by)s),
+    cancelled_by = coalesce(cancelled_by, %(by)s), error = coalesce(error, %(error)s),
     forced = case when %(force)s and cancel is not null then clock_timestamp() else forced end,
     phase = case when phase in ('queued', 'waiting') then 'done' else phase end,
     ended = case when phase in ('queued', 'waiting') then clock_timestamp() end
@@ -263,13 +263,16 @@ class ChangeRows:
             runs = execute(connection, _RUNS_OF, ids=[row["id"] for row in rows])
         return tuple(change_from_row(row, runs) for row in rows)
 
-    def request_cancel(self, change: str, by: str, *, force: bool = False) -> Change | None:
+    def request_cancel(
+        self, change: str, by: str, *, error: Mapping[str, str] | None = None, force: bool = False
+    ) -> Change | None:
         """At once if no worker has it, otherwise by its worker. None: there is none. Done stays done.
 
         `force`: of one that was cancelled before, without waiting for the resources in progress.
         """
         with self._database.transaction() as connection:
-            execute(connection, _CANCEL, change=change, by=by, force=force)
+            document = None if error is None else to_jsonb(dict(error))
+            execute(connection, _CANCEL, change=change, by=by, error=document, force=force)
             execute(connection, NOTIFY_RUNS, change=change)
         return self.of(change)
 
