@@ -147,9 +147,13 @@ def holder_liveness(store: RunStore, claim: Claim, journal: Journal) -> HolderLi
         supervisor = store.machines.liveness(_supervisor(journal.started))
     heartbeat = store.runs.read(claim.run, HEARTBEAT)
     caller = store.machines.liveness(claim.intent.process)
-    if caller is not Liveness.DEAD and store.on_server and store.runs.read(claim.run, FENCED) is not None:
+    dead = caller is Liveness.DEAD and supervisor in (None, Liveness.DEAD)
+    if not dead and store.on_server and store.runs.read(claim.run, FENCED) is not None:
         # A worker, which may live on without the change that it lost: it starts and writes nothing more.
         caller = Liveness.DEAD
+        if journal.ended is not None:
+            # Terraform has ended; the worker keeps the process for its next command.
+            supervisor = Liveness.DEAD
     return HolderLiveness(
         caller=caller,
         supervisor=supervisor,

@@ -11,6 +11,7 @@ from context_made import ALIVE, DEAD, ELSEWHERE, change_context, claim, journal,
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.status import Status
 from holdfast.runs.claims import claim_on, is_working
+from holdfast.runs.outcome import require_ended
 from holdfast.store.journal import ENDED, STARTED, Journal
 from holdfast.store.run_records import journal_name
 from holdfast.store.server_runs.phases import Operation, RunPhase
@@ -110,3 +111,16 @@ def test_a_run_with_an_unknown_outcome_is_not_at_work(at: ChangeContext, tmp_pat
     assert is_working(at.store, held)
     leave_claim(at.store, RUN, Status.UNKNOWN)
     assert not is_working(at.store, held)
+
+
+def test_an_engine_that_the_worker_keeps_is_not_at_work(at: ChangeContext, tmp_path: Path) -> None:
+    """Terraform ended with an unknown outcome; its process waits for the next command of the worker."""
+    take(at.store, claim(ALIVE))
+    ended: tuple[bytes, dict[str, object]] = (ENDED, {"code": 1, "unsaved": True})
+    journal(tmp_path / "store" / journal_name("01RUN"), begun(ALIVE), ended)
+    held = claim_on(at.store, "a")
+    assert held is not None
+    assert is_working(at.store, held)
+    leave_claim(at.store, RUN, Status.UNKNOWN)
+    assert not is_working(at.store, held)
+    require_ended(at.store, held)
