@@ -23,6 +23,7 @@ from holdfast.identity.roles import Role
 from holdfast.runs.run import read_run
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.server_runs.claiming import Claiming
+from holdfast.store.server_runs.contents import RunLog
 from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.system import clock
 from provider.service import Fault, LabService
@@ -123,6 +124,8 @@ def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tm
             service.release()
             assert statuses(runs, change) == {"a": ("done", "applied")}
             assert statuses(runs, later) == {"a": ("done", "unchanged")}
+        *_, (_, last) = RunLog(runs.store.encrypted, runs.run_of(change, "a").id).lines()
+        assert last == "a: the apply went on without its worker, and is applied now"
         assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
 
 

@@ -138,6 +138,13 @@ class ServerRuns:
             yield from page["lines"]
             cursor = page["next"]
 
+    def workers(self) -> Sequence[Document]:
+        return tuple(self.client.send("GET", "/api/v1/workers")["workers"])
+
+    def audit(self) -> Iterator[Document]:
+        """The entries of its audit log, newest first."""
+        return self.client.pages("/api/v1/audit", "entries")
+
     def act(self, id_: str, action: str, **document: object) -> Document:
         """`approve`, `reject` and `override` take a digest; `cancel`, `retry` and `reconcile` do not."""
         return dict(self.client.send("POST", _path(id_, action), document)["run"])

@@ -14,6 +14,7 @@ from holdfast.notify.report import ChangeReport
 from holdfast.plans import saved_plan
 from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
+from holdfast.plans.status import Status
 from holdfast.runs.document import error_document, result_document
 from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor, clean_document
@@ -30,7 +31,7 @@ from holdfast.store.server_runs.contents import (
     result_name,
 )
 from holdfast.store.server_runs.phases import Operation, RunPhase
-from holdfast.store.server_runs.rows import Change
+from holdfast.store.server_runs.rows import Change, Run
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions, VariableOption
 
@@ -75,6 +76,11 @@ class RunContents:
 
     def remove_plan(self, run: str) -> None:
         self.blobs.remove(plan_name(run))
+
+    def log_outcome(self, run: Run, status: Status) -> None:
+        """Of an apply that went on without its worker: the lines since then are only in its journal."""
+        text = f"{run.stack}: the apply went on without its worker, and is {status} now"
+        RunLog(self.blobs, run.id).add(text)
 
     def save_error(self, run: str, error: Problem) -> None:
         """Of a run whose worker is gone, with the plan that it may have shown before; also in its log."""

@@ -81,8 +81,11 @@ class Takeover:
     async def _end(self, run: Run, status: Status, error: HoldfastError | None) -> None:
         mine = self.change.id, self.change.fence
         set_phase = self._claiming.set_phase
-        if error is not None and await asyncio.to_thread(self._claiming.has, *mine):
-            await asyncio.to_thread(self._contents.save_error, run.id, error.problem)
+        if await asyncio.to_thread(self._claiming.has, *mine):
+            if error is not None:
+                await asyncio.to_thread(self._contents.save_error, run.id, error.problem)
+            else:
+                await asyncio.to_thread(self._contents.log_outcome, run, status)
         if not await asyncio.to_thread(lambda: set_phase(*mine, run.id, RunPhase.DONE, status=status.value)):
             self.lost = True
 

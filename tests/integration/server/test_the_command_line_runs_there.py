@@ -314,10 +314,29 @@ def test_an_apply_shows_what_it_did(repository: Program, worker: Worker) -> None
     process = repository.start("apply", "app", "--server", "--yes")
     change = worker.claim()
     worker.phase(change, RunPhase.PLANNING)
+    (run,) = change.runs
+    write_plan(worker.store, run.id, PLAN, Redactor())
     worker.phase(change, RunPhase.APPLYING)
+    lines: list[str] = []
+    while "+ terraform_data.app" not in (lines or [""])[-1]:  # Its apply is not over yet.
+        lines.append(process.stdout.readline())  # type: ignore[union-attr]
+        assert lines[-1], lines
     worker.finish(change, Status.APPLIED)
     code, out, err = ended(process)
-    assert (code, "+ terraform_data.app" in out, "1 applied" in out) == (0, True, True), err
+    assert (code, "+ terraform_data.app" in out, "1 applied" in out) == (0, False, True), err
+
+
+@pytest.mark.usefixtures("worker")
+def test_workers_and_the_audit_log_are_shown(repository: Program, server: MadeServer) -> None:
+    (only,) = repository.json("runs", "workers")["workers"]
+    assert f"{only['id']}  host  ready" in repository.ok("runs", "workers").out
+    submitted = repository.json("plan", "app", "--server", "--detach")
+    repository.ok("runs", "cancel", submitted["runs"][0]["id"], "--reason", "no")
+    admin = {"HOLDFAST_TOKEN": server.admin}
+    shown = repository.json("audit", "show", "--server", "--stack", "app", "--limit", "5", env=admin)
+    assert [(entry["what"], entry["reason"]) for entry in shown["entries"]] == [("cancel", "no")]
+    assert repository.json("audit", "show", "--server", "--since", "2999-01-01", env=admin)["entries"] == []
+    assert "holdfast audit show --server" in repository.ok("audit", "show").out
 
 
 def test_a_run_is_cancelled_retried_and_detached(repository: Program) -> None:

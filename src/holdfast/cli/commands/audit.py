@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Invocation, Option, fields
-from holdfast.cli.parameters import Limit, limit_from
+from holdfast.cli.parameters import Limit, Server, limit_from
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
@@ -47,23 +47,37 @@ def show(
         str | None, Option("--since", metavar="DATE", help="Only entries since this date or time (UTC).")
     ] = None,
     limit: Limit = None,
+    server: Server = None,
 ) -> Exit:
     """Show the latest entries of the audit log, newest first."""
+    from itertools import islice, takewhile
+
     from holdfast.audit.reader import newest
+    from holdfast.cli.server.connection import known_server, named_server
 
     begin, most = _since(since), limit_from(limit)
 
     def wanted(line: Mapping[str, object]) -> bool:
         return (stack is None or line.get("stack") == stack) and (begin is None or _at(line) >= begin)
 
-    _, store = _open(invocation)
-    entries = newest(store, limit=most, wanted=wanted, on_unreadable=_warn_unreadable(invocation))
+    entries: tuple[Mapping[str, object], ...]
+    elsewhere = ""
+    if (on_server := named_server(invocation, server)) is not None:
+        lines = takewhile(lambda line: begin is None or _at(line) >= begin, on_server.audit())
+        entries = tuple(islice(filter(wanted, lines), most))
+    else:
+        _, store = _open(invocation)
+        entries = newest(store, limit=most, wanted=wanted, on_unreadable=_warn_unreadable(invocation))
+        known = None if store.on_server else known_server(invocation)
+        elsewhere = f" The entries of {known.client.url}: holdfast audit show --server" if known else ""
 
     def show_entries() -> None:
         for entry in entries:
             _show_entry(invocation.console, entry)
         if not entries:
             invocation.console.say(" No entries.")
+        if elsewhere:
+            invocation.console.say((elsewhere, "dim"))
 
     return invocation.answer({"version": 1, "entries": list(entries)}, show_entries)
 

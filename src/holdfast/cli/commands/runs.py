@@ -26,7 +26,8 @@ Bundle = Annotated[
 ]
 HELP = "List runs, show their logs, approve, reject and reconcile them."
 COMMANDS = (
-    *("list", "show", "log", "watch", "approve", "reject", "override", "cancel", "retry", "reconcile"),
+    *("list", "show", "log", "watch", "workers", "approve", "reject", "override", "cancel", "retry"),
+    "reconcile",
 )
 
 
@@ -253,6 +254,16 @@ def watch(invocation: Invocation, run: RunOrChange = None, server: Server = None
     from holdfast.cli.server.runs import run_watch
 
     return run_watch(invocation, open_current_server(invocation, server), run)
+
+
+def workers(invocation: Invocation, server: Server = None) -> Exit:
+    """On a server: list its workers, with their labels."""
+    from holdfast.cli.server.connection import open_current_server
+    from holdfast.cli.views.server_runs import show_workers
+
+    listed = open_current_server(invocation, server).workers()
+    document = {"version": 1, "workers": list(listed)}
+    return invocation.answer(document, lambda: show_workers(invocation.console, listed))
 
 
 def reconcile(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +19,7 @@ from holdfast.cli.confirmation import confirm_at_once
 from holdfast.cli.server.connection import StoredPlans, open_server
 from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.server.upload import pack_repository
-from holdfast.kernel.errors import Exit, Failed, Refused, UsageError
+from holdfast.kernel.errors import Exit, Failed, HoldfastError, Refused, UsageError
 from holdfast.kernel.text import plural
 from holdfast.plans.result import StackResult, exit_code, planned_later
 from holdfast.plans.status import Status
@@ -73,6 +75,8 @@ class ServerChange:
         self._upload: str | None = None
         self._change: str | None = None
         """The newest that was submitted."""
+        self._shown: set[str] = set()
+        """Stacks whose plan the user has seen."""
 
     def plan(self, options: PlanOptions, *, detailed: bool, full: bool, reason: str | None) -> Exit:
         screen = self._screen(full=full)
@@ -93,7 +97,9 @@ class ServerChange:
         shown = [result for result in planned if result.status in _APPLICABLE and result.digest is not None]
         question = f"Apply {plural(len(shown), 'plan')} on the server, exactly as shown?"
         if not confirm_at_once(self.console, question, yes=False):
+            self.console.say(" Nothing was applied.")
             return Exit.FAILED
+        self._shown |= {result.stack.name for result in shown}
         plans = {str(result.run): str(result.digest) for result in shown}
         results = self._follow(
             self._screen(),
@@ -143,7 +149,9 @@ class ServerChange:
         if detach:
             self._show_submitted(change)
             return None
-        following = Following(self.server, self.console, change["id"])
+        stacks = {run["id"]: run["stack"] for run in change["runs"]}
+        show_plans = partial(self._show_started, screen, stacks)
+        following = Following(self.server, self.console, change["id"], show_plans)
         with following.patient():
             try:
                 change = following.until_over()
@@ -158,6 +166,22 @@ class ServerChange:
                 error = change["error"]
                 raise Failed(error["code"], error["message"], hint=error.get("hint"))
             return self._show(screen, change["id"], change["runs"], change["error"])
+
+    def _show_started(self, screen: ChangeScreen, stacks: Mapping[str, str], started: set[str]) -> None:
+        """The plans of applies that have begun, as soon as they are stored; the others at the end."""
+        wanted = [run for run in started if stacks.get(run) not in self._shown]
+        if self.invocation.as_json or not wanted:
+            started.clear()
+            return
+        runs = [
+            {"id": run, "stack": stacks[run], "status": Status.PLANNED} for run in wanted if run in stacks
+        ]
+        with contextlib.suppress(HoldfastError):
+            for run, stored in StoredPlans(self.invocation, self.server).several(runs):
+                started.discard(run)
+                self._shown.add(stacks[run])
+                stack = self._repository.by_name[stacks[run]]
+                screen.show_plan(StackResult(stack=stack, status=Status.PLANNED, run=run, plan=stored.plan))
 
     def _submit(self, operation: str, options: PlanOptions, reason: str | None) -> dict[str, Any]:
         if len(self.names) > _MOST_STACKS:
@@ -212,7 +236,12 @@ class ServerChange:
                 document["error"] = unfinished_document(run, error)["error"]
             blocked_by = follows.get(run["stack"]) or document["blocked_by"]
             current.append({**document, "status": run["status"], "blocked_by": blocked_by})
-        plans = self._plans(run for document, run in zip(current, runs, strict=True) if document["resources"])
+        # An apply that outlived its worker has no result of its own, but its plan is stored.
+        plans = self._plans(
+            run
+            for document, run in zip(current, runs, strict=True)
+            if document["resources"] or run["status"] == Status.APPLIED
+        )
         results = tuple(
             result_from_document(document, plan=plans.get(run["id"]))
             for document, run in zip(current, runs, strict=True)
@@ -228,7 +257,8 @@ class ServerChange:
         if checks is not None:
             screen.take_findings(report_from_document(checks))
         for result in results:
-            if result.status is Status.APPLIED:  # Its results alone do not show what it did.
+            # Its results alone do not show what it did.
+            if result.status is Status.APPLIED and result.stack.name not in self._shown:
                 screen.show_plan(replace(result, status=Status.PLANNED, outcomes={}, outputs={}))
         screen.show(results, weakened=(), cleaned=None)
         self._show_next(change, results, runs)

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from holdfast.cli.console import Console
@@ -30,12 +30,21 @@ class Detached(Exception):  # noqa: N818 - names what the user did
 class Following:
     """Ctrl-C asks whether to cancel the change or to leave it alone; the second one leaves it alone."""
 
-    def __init__(self, server: ServerRuns, console: Console, change: str) -> None:
+    def __init__(
+        self,
+        server: ServerRuns,
+        console: Console,
+        change: str,
+        show_plans: Callable[[set[str]], None] = lambda _: None,
+    ) -> None:
+        """`show_plans` gets the runs whose apply has begun, and removes those whose plan it showed."""
         self._server = server
         self._console = console
         self._change = change
         self._events: queue.SimpleQueue[RunEvent | HoldfastError] = queue.SimpleQueue()
         self._stream: threading.Thread | None = None
+        self._show_plans = show_plans
+        self._started: set[str] = set()
         self._phase = ""
         """Of the change, as its stream says."""
         self._lost = False
@@ -71,6 +80,8 @@ class Following:
             self._stream.start()
         while True:
             self._show_events(_POLL)
+            if self._started:
+                self._show_plans(self._started)
             if self._phase in _OVER:
                 change = self._server.change(self._change)
                 if change["phase"] in _OVER:
@@ -107,6 +118,8 @@ class Following:
                     self._console.say(f"   {event.text}")
                 case "lost":
                     self._tell_lost(event.text)
+                case "status" if event.state["phase"] == "applying":
+                    self._started.add(event.state["run"])
                 case "change" | "end":
                     self._phase = event.state["phase"]
             if event.kind != "lost" and self._lost:

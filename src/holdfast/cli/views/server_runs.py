@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
+from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.errors import Exit
 from holdfast.kernel.text import cut, plural
 from holdfast.runs.server_runs import ServerRuns
@@ -49,6 +50,20 @@ def watch_all(invocation: Invocation, server: ServerRuns) -> Exit:
 def in_progress(server: ServerRuns) -> list[Run]:
     """Those that do something first, then by age."""
     return [run for phase in _PHASES for run in reversed(server.list(limit=_MOST_ROWS, phase=phase))]
+
+
+def show_workers(console: Console, workers: Sequence[dict[str, Any]]) -> None:
+    rows = [
+        (
+            *(worker["id"], worker["host"], "silent" if worker["silent"] else worker["phase"]),
+            *(plural(worker["changes"], "change"), f"last heard of {moment(worker['beat'])}"),
+            " ".join(f"{name}={value}" for name, values in worker["labels"].items() for value in values),
+        )
+        for worker in workers
+    ]
+    show_rows(console, rows)
+    if not workers:
+        console.say(" No worker is running. Start one: holdfast worker")
 
 
 class _Lines:
