@@ -95,12 +95,12 @@ class Terraform:
 
         `folder` is another place than the module, without code. `then` is the command that follows it.
         """
-        workdir = self.workdir
+        workdir, name = self.workdir, self.workdir.stack.name
         limit = {"init": self._limits.init, "apply": self._limits.apply}.get(phase, self._limits.plan)
         tofu = self.identity.product is Product.TOFU and Version.parse(self.identity.version) >= _EARLY_SINCE
         if tofu and folder is None:
             words = argv.with_variables(words, workdir.variables_files)
-            then = argv.with_variables(then, workdir.variables_files) if then else then
+            then = then and argv.with_variables(then, workdir.variables_files)
         command = Command(
             phase=phase,
             argv=words,
@@ -112,17 +112,13 @@ class Terraform:
             managed_state=workdir.home.managed,
             writes=workdir.home.file.parent if workdir.home.file is not None else None,
             supervision=supervision_request(
-                self.context.store,
-                workdir.stack.name,
-                self.context.identity.who,
-                writes,
-                managed=workdir.home.managed,
+                self.context.store, name, self.context.identity.who, writes, managed=workdir.home.managed
             ),
         )
         if then:
             command = structs.replace(command, then=structs.replace(command, phase=then[0], argv=then))
         if phase in {"init", "validate", "plan", "show", "apply"}:
-            self.context.control.tell(PhaseStarted(stack=workdir.stack.name, phase=phase))
+            self.context.control.tell(PhaseStarted(stack=name, phase=phase))
         listen = output.line if output is not None else None
         result = await workdir.engine.run(command, stop=self.context.control.stop, listen=listen)
         if must_succeed and result.code != 0:
@@ -304,9 +300,8 @@ class Terraform:
                 if error.lock is None or not held_by_dead_process(self.context.store, name, error.lock):
                     raise
                 await self.force_unlock(error.lock.id)
-                self.context.control.tell(
-                    Note(stack=name, text=f"released the lock of a killed plan: {error.lock}")
-                )
+                text = f"released the lock of a killed plan: {error.lock}"
+                self.context.control.tell(Note(stack=name, text=text))
             return await self._with_init(plan)
 
     async def _plan(self, options: argv.PlanOptions) -> int:
@@ -349,7 +344,7 @@ class Terraform:
     async def _show(self) -> CommandResult:
         shown, self._shown = self._shown, None
         if shown is None:
-            shown = await self._run("show", argv.SHOW_PLAN, providers=self.providers)
+            return await self._run("show", argv.SHOW_PLAN, providers=self.providers, must_succeed=True)
         if shown.code != 0:
             raise command_error(self.workdir, "show", shown, CommandOutput())
         return shown
