@@ -93,6 +93,10 @@ def run_rotate(invocation: Invocation, data: Path) -> Exit:
             f" Restart the server: it encrypts {plural(blobs, 'blob')} and {plural(versions, 'version')} of "
             "states again while it serves."
         )
+        console.line(
+            " Workers with this data folder then read the new key by themselves. Give it to the others, and "
+            "restart these: until then they take no changes."
+        )
         console.line(f" When none is left, the old key is not needed: holdfast keys status --data {data}")
 
     document = {

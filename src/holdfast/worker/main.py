@@ -24,6 +24,7 @@ from holdfast.identity.federation import Federation
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.secrets.server_key import load_older_keys, load_server_key
 from holdfast.server.app import ServerParts
+from holdfast.server.edge import Log
 from holdfast.server.log import configure_log
 from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming, ClaimLimits, limits_of
 from holdfast.store.server_runs.silent import forget_old_workers, take_silent
@@ -33,6 +34,7 @@ from holdfast.system import clock, confine, process_table
 from holdfast.system.environment import Environment
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 from holdfast.worker.execution import ChangeExecution
+from holdfast.worker.key_watch import KeyState, KeyWatch
 from holdfast.worker.listener import hold_listener, hold_slot
 from holdfast.worker.run_contents import RunContents
 from holdfast.worker.services import WorkerServices, change_environment
@@ -62,8 +64,23 @@ def run_worker(
     options: WorkerOptions,
     ready: Callable[[str], None],
 ) -> None:
-    """Until SIGTERM or SIGINT. `ready` gets the id of the worker."""
+    """Until SIGTERM or SIGINT. `ready` gets the id of the worker, which is another one after a new key."""
     log = configure_log()
+    confine.protect_process(environment.secret_variables)
+    while _run_with_key(environment, database, settings, data, options, ready, log):
+        log.info("worker begins again with the new key of the server")
+
+
+def _run_with_key(
+    environment: Environment,
+    database: Database,
+    settings: ServerSettings,
+    data: Path,
+    options: WorkerOptions,
+    ready: Callable[[str], None],
+    log: Log,
+) -> bool:
+    """True: the server has a newer key, which the file of this worker has, too."""
     key = load_server_key(environment, data)
     if key is None:
         raise UsageError(
@@ -71,7 +88,11 @@ def run_worker(
             "this worker has no key of the server",
             hint=f"Set HOLDFAST_KEY to that of the server, or --data to its data folder ({data} has none).",
         )
-    confine.protect_process(environment.secret_variables)
+
+    def load() -> str | None:
+        loaded = load_server_key(environment, data)
+        return loaded.key.id if loaded is not None else None
+
     parts = ServerParts(
         database=database,
         key=key.key,
@@ -93,13 +114,19 @@ def run_worker(
         worker = NewWorker(
             host=environment.host, slot=slot.number, version=__version__, labels=options.labels
         )
-        loop = WorkerLoop(services, worker, limits_of(settings.runs), options)
-        asyncio.run(loop.run(ready))
+        watch = KeyWatch(database=database, key=key.key.id, load=load)
+        loop = WorkerLoop(services, worker, limits_of(settings.runs), options, watch)
+        return asyncio.run(loop.run(ready))
 
 
 class WorkerLoop:
     def __init__(
-        self, services: WorkerServices, worker: NewWorker, limits: ClaimLimits, options: WorkerOptions
+        self,
+        services: WorkerServices,
+        worker: NewWorker,
+        limits: ClaimLimits,
+        options: WorkerOptions,
+        watch: KeyWatch,
     ) -> None:
         self._services = services
         self._worker = worker
@@ -108,15 +135,18 @@ class WorkerLoop:
         self._concurrency = options.concurrency
         self._work: dict[asyncio.Task[None], Work] = {}
         self._woken = asyncio.Event()
-        self._draining = False
+        self._draining = self._stopped = False
         self._asked = 0.0
         self._parent = options.parent
+        self._watch = watch
+        self._key = KeyState.CURRENT
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def run(self, ready: Callable[[str], None]) -> None:
+    async def run(self, ready: Callable[[str], None]) -> bool:
+        """True: it ended to begin again with another key."""
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._end)
+            loop.add_signal_handler(number, self._stop)
         await asyncio.to_thread(self._register)
         with self._beating():
             listening = asyncio.create_task(self._listen())
@@ -135,6 +165,7 @@ class WorkerLoop:
             # As after a kill: the supervisor of an apply goes on by itself, and idle engines end.
             os._exit(0)
         await self._services.warm.close()
+        return self._key is KeyState.REPLACED and not self._stopped
 
     def _register(self) -> None:
         """The worker that had the slot before is dead: this one holds its lock."""
@@ -148,6 +179,7 @@ class WorkerLoop:
         while not self._draining:
             self._woken.clear()
             try:
+                await self._look_for_key()
                 while len(self._work) < self._concurrency and await self._start_next():
                     pass
             except Exception as error:  # noqa: BLE001 - the worker goes on, and the next wake-up tries again
@@ -157,6 +189,8 @@ class WorkerLoop:
 
     async def _start_next(self) -> bool:
         """A change that lost its worker comes first: its lanes and stacks may be held."""
+        if self._key is not KeyState.CURRENT:
+            return False
         silent = await asyncio.to_thread(
             take_silent, self._services.database, self._worker.id, self._worker.tenant
         )
@@ -169,6 +203,23 @@ class WorkerLoop:
         if change is not None:
             self._start(ChangeExecution(self._services, self._claiming, change))
         return change is not None
+
+    async def _look_for_key(self) -> None:
+        """Before anything is claimed: a change is not to fail because its worker has an older key."""
+        before, self._key = self._key, await asyncio.to_thread(self._watch.look)
+        if self._key is KeyState.REPLACED:
+            self._end()
+        elif self._key is not before:
+            missing = self._key is KeyState.MISSING
+            await asyncio.to_thread(
+                self._rows.set_phase, self._worker.id, "draining" if missing else "ready"
+            )
+            if missing:
+                self._services.log.error(
+                    "the server has another key than this worker, which takes no changes without it",
+                    code="HF-WKR-4",
+                    hint="Give it the new key (HOLDFAST_KEY, or its key file) and restart it.",
+                )
 
     def _start(self, work: Work) -> None:
         task = asyncio.create_task(work.run())
@@ -218,6 +269,10 @@ class WorkerLoop:
 
     # The end
 
+    def _stop(self) -> None:
+        self._stopped = True
+        self._end()
+
     def _end(self) -> None:
         """The second signal ends it at once; a service manager and the server may both send the first."""
         if self._draining and clock.monotonic() - self._asked > _REPEATED_SECONDS:
@@ -232,4 +287,6 @@ class WorkerLoop:
         for work in self._work.values():
             work.drain()
         if self._work:
-            await asyncio.wait(tuple(self._work), timeout=GRACE_SECONDS)
+            # It goes on with another key: nothing is left behind.
+            limit = GRACE_SECONDS if self._key is not KeyState.REPLACED else None
+            await asyncio.wait(tuple(self._work), timeout=limit)
