@@ -211,9 +211,7 @@ class WorkerLoop:
             self._end()
         elif self._key is not before:
             missing = self._key is KeyState.MISSING
-            await asyncio.to_thread(
-                self._rows.set_phase, self._worker.id, "draining" if missing else "ready"
-            )
+            await asyncio.to_thread(self._rows.set_phase, self._worker.id, "draining" if missing else "ready")
             if missing:
                 self._services.log.error(
                     "the server has another key than this worker, which takes no changes without it",

@@ -265,6 +265,21 @@ def test_a_queued_change_says_what_it_waits_for(database: Database) -> None:
     assert reason(database, first) == "a decision about the plan of a"
 
 
+def test_a_change_for_two_workers_says_that_no_single_one_can_take_it(database: Database) -> None:
+    """It would wait for ever: a worker takes a change as a whole."""
+    prod, _ = made_worker(database, labels={"environment": ("prod",)})
+    made_worker(database, labels={"environment": ("dev",)})
+    both = submitted(database, "a", "b")
+    claimed = prod.claim()
+    assert claimed is not None
+    assert selected(prod, claimed, a="dev", b="prod") is None
+    expected = "one worker with all of environment=dev, environment=prod: those that are running have only some"
+    assert str(reason(database, both)).startswith(expected)
+    assert "separate changes" in str(reason(database, both))
+    made_worker(database, labels={"environment": ("dev", "prod")})
+    assert reason(database, both) == "a free worker"
+
+
 def test_an_apply_waits_until_the_stacks_of_an_earlier_one_are_known(database: Database) -> None:
     """Two merges: the older commit is not applied over the newer one if its stacks are found later."""
     repository = RepositoryRows(database).add(
