@@ -278,10 +278,9 @@ def current_token(client: ServerClient) -> dict[str, Any]:
 def problem_of(response: http.Response) -> HoldfastError:
     status, problem = response.status, json_object(response.body)
     kind = _ERRORS.get(status) or (UsageError if status < 500 else Failed)  # noqa: PLR2004 - a status
-    fields = "; ".join(f"{error['path']}: {error['message']}" for error in problem.get("errors") or ())
     message = str(problem.get("message") or f"the server answered with the status {status}")
     return kind(
         str(problem.get("code") or "HF-SRV-8"),
-        f"{message} ({fields})" if fields else message,
-        hint=None if fields else problem.get("hint"),
+        message,
+        hint=None if problem.get("errors") else problem.get("hint"),
     )

@@ -217,7 +217,9 @@ def _record(
     """The audit log comes first: an approval that cannot be logged does not count."""
     register_run_secrets(context, run, stack)
     if not context.store.approvals.are_logged:
-        entry = Entry(what=kind.value, stack=stack, run=run, digest=digest, reason=reason, until=until)
+        entry = Entry(
+            what=kind.value, stack=stack, run=run, digest=digest, reason=reason or None, until=until
+        )
         context.identity.audit.record(entry)
     context.store.approvals.add(
         Approval(

@@ -10,8 +10,9 @@ from typing import Any
 
 from litestar import Litestar, Request, asgi
 from litestar.di import Provide
-from litestar.exceptions import HTTPException, NotFoundException
+from litestar.exceptions import HTTPException, NotFoundException, SerializationException
 from litestar.middleware.rate_limit import RateLimitConfig
+from litestar.params import QueryParameter
 from msgspec import Struct
 
 from holdfast.config.server import ServerSettings
@@ -24,9 +25,10 @@ from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.edge import Application, Edge, EdgeLimits, Log
-from holdfast.server.exceptions import problem_details
+from holdfast.server.exceptions import problem, problem_details, standard_denial
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
+from holdfast.server.problems import FieldProblem
 from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.change_log import change_log, change_results
@@ -43,6 +45,7 @@ from holdfast.server.routes.workers import list_workers
 from holdfast.server.run_events import RunEvents
 from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
+from holdfast.server.validation import body_problems, parameter_problems
 from holdfast.states.server_versions import scan_version
 from holdfast.store.server_runs.claiming import limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
@@ -118,7 +121,7 @@ def create_api(parts: ServerParts) -> Litestar:
         dependencies=_dependencies(parts, known, authenticator),
         on_shutdown=[events.close],
         guards=[authenticator.authorize],
-        before_request=_require_json,
+        before_request=_require_valid,
         middleware=[request_metrics().middleware],
         plugins=[problem_details(on_fault)],
         openapi_config=openapi_config(),
@@ -181,14 +184,37 @@ def _principal(request: Request[Any, Any, Any]) -> Principal:
     return principal
 
 
-async def _require_json(request: Request[Any, Any, Any]) -> None:
-    """A body that a route takes is JSON, and without NUL: PostgreSQL stores no such text."""
-    if "data" not in request.route_handler.parsed_fn_signature.parameters:
+async def _require_valid(request: Request[Any, Any, Any]) -> None:
+    """The parameters of a route that needs a token, and its body: JSON, and without NUL, which PostgreSQL
+    does not store.
+    """
+    fields = request.route_handler.parsed_fn_signature.parameters
+    if "permission" in request.route_handler.opt:
+        types = {
+            field.kwarg_definition.query or name: field.annotation
+            for name, field in fields.items()
+            if isinstance(field.kwarg_definition, QueryParameter)
+        }
+        _refuse(tuple(parameter_problems(types, request.query_params.multi_items())))
+    if "data" not in fields:
         return
     if request.content_type[0] != "application/json":
         raise HTTPException(status_code=HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    if b"\\u0000" in await request.body():
+    body = await request.body()
+    if not body:
+        _refuse((FieldProblem(path="", message="the request has no body"),))
+    try:
+        document = None if b"\\u0000" in body else await request.json()
+    except SerializationException:
+        document = None
+    if document is None:
         raise HTTPException(status_code=HTTPStatus.BAD_REQUEST)
+    _refuse(body_problems(fields["data"].annotation, document))
+
+
+def _refuse(errors: tuple[FieldProblem, ...]) -> None:
+    if errors:
+        raise problem(standard_denial(HTTPStatus.UNPROCESSABLE_ENTITY, errors=errors))
 
 
 def _rate_limit(per_minute: int) -> RateLimitConfig:

@@ -14,13 +14,13 @@ from litestar.plugins.problem_details import (
     ProblemDetailsPlugin,
 )
 
-from holdfast.identity.roles import GRANTABLE
 from holdfast.kernel.errors import HoldfastError, internal_error
 from holdfast.server.problems import Denial, FieldProblem, denial_from
+from holdfast.server.validation import in_words, pointer
 from holdfast.store.server_states.locks import StateRefusal
 
 _CODES = {
-    400: ("HF-SRV-10", "the request is malformed", None),
+    400: ("HF-SRV-10", "the request is malformed", "Is the body valid JSON, without NUL characters?"),
     403: ("HF-SRV-22", "another site sent this request through a browser", None),
     404: ("HF-SRV-11", "there is nothing at this address", "The addresses are in /openapi.json."),
     405: ("HF-SRV-12", "this address does not support the method", "The Allow header names those it does."),
@@ -31,7 +31,8 @@ _CODES = {
     429: ("HF-SRV-17", "too many requests", "Wait as long as Retry-After says."),
     503: ("HF-SRV-18", "the server has too many requests at the moment", "Try again in a moment."),
 }
-_NAMED_FIELD = re.compile(r"(unknown|required) field `([^`]+)`")
+_SHOWN = 5
+"""Wrong fields that the message names; `errors` has all of them."""
 _UNAVAILABLE = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -44,7 +45,8 @@ class SlowBodyError(HTTPException):
 def standard_denial(status: int, *, errors: tuple[FieldProblem, ...] = (), wait: int = 1) -> Denial:
     """The problem of a status that needs no more explanation."""
     code, message, hint = _CODES.get(status) or ("HF-SRV-10", HTTPStatus(status).phrase.lower(), None)
-    message = f"{message}: {errors[0].shown}" if errors else message
+    shown = "; ".join(error.shown for error in errors[:_SHOWN])
+    message = f"{message}: {shown}" if errors else message
     headers = (("retry-after", str(wait)),) if status in _UNAVAILABLE else ()
     return Denial(status=status, code=code, message=message, hint=hint, errors=errors, headers=headers)
 
@@ -104,13 +106,4 @@ def _field_problem(extra: dict[str, str]) -> FieldProblem:
     if message == "'data'":
         message = "the request has no body"
     parts = [part for part in re.split(r"[.\[\]]+", key.removeprefix("data")) if part]
-    if message.startswith("Invalid enum value") and parts[-1:] == ["role"]:
-        message += f"; the roles are {', '.join(GRANTABLE)}"
-    if (named := _NAMED_FIELD.search(message)) is not None:
-        parts.append(named[2])
-        message = f"`{named[2]}` is missing" if named[1] == "required" else f"there is no field `{named[2]}`"
-    return FieldProblem(path="".join(f"/{_escaped(part)}" for part in parts), message=message)
-
-
-def _escaped(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
+    return FieldProblem(path=pointer(parts), message=in_words(message))

@@ -335,7 +335,9 @@ def test_a_plan_is_rejected_or_overridden(server: MadeServer, ada: str, bob: str
     claiming, _ = made_worker(server.database)
     run = submit(server, ada)["id"]
     to_waiting(server, claiming)
-    rejected = server.send("POST", f"{RUNS}/{run}/reject", {"digest": DIGEST}, token=bob)
+    assert server.send("POST", f"{RUNS}/{run}/reject", {"digest": DIGEST}, token=bob).status == 422
+    body = {"digest": DIGEST, "reason": "not this week"}
+    rejected = server.send("POST", f"{RUNS}/{run}/reject", body, token=bob)
     assert (rejected.status, rejected.document["phase"]) == (200, "done")
     assert rejected.document["status"] == "refused"
     again = server.send("POST", f"{RUNS}/{run}/approve", {"digest": DIGEST}, token=bob)

@@ -78,7 +78,7 @@ def test_a_wrong_field_is_named_by_its_pointer(server: MadeServer, document: Any
 def test_a_missing_field_is_named_in_the_message(server: MadeServer) -> None:
     """A CI job shows often only that."""
     problem = server.send("POST", f"{TOKENS}/exchange", {"jwt": "x"}).problem
-    assert problem["message"] == "the request is not valid: there is no field `jwt`"
+    assert problem["message"] == "the request is not valid: there is no field `jwt`; `token` is missing"
     problem = server.send("POST", f"{TOKENS}/exchange", {}).problem
     assert problem["message"] == "the request is not valid: `token` is missing"
     assert "/openapi.json" in problem["hint"]

@@ -273,7 +273,9 @@ def test_a_change_for_two_workers_says_that_no_single_one_can_take_it(database: 
     claimed = prod.claim()
     assert claimed is not None
     assert selected(prod, claimed, a="dev", b="prod") is None
-    expected = "one worker with all of environment=dev, environment=prod: those that are running have only some"
+    expected = (
+        "one worker with all of environment=dev, environment=prod: those that are running have only some"
+    )
     assert str(reason(database, both)).startswith(expected)
     assert "separate changes" in str(reason(database, both))
     made_worker(database, labels={"environment": ("dev", "prod")})

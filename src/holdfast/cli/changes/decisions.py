@@ -38,7 +38,7 @@ def decide(
     server: str | None,
 ) -> Exit:
     """Approve or reject, where the run is: in the run store, or on a server."""
-    why = require_reason(decision, reason)
+    why = (reason or "").strip() if decision == "approve" else require_reason(decision, reason)
     if (run is None) == (bundle is None):
         raise UsageError(
             "HF-USE-41",

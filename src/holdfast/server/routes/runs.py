@@ -240,6 +240,9 @@ def approve_run(
 def reject_run(
     request: AnyRequest, principal: Who, requests: Requests, run_id: FromPath[str], data: JSONBody[Decision]
 ) -> RunDocument:
+    """For good. The reason is for who asked for it."""
+    if not data.reason.strip():
+        raise invalid_field("/reason", "a rejection needs a reason")
     return _decide(_caller(request, principal), requests, run_id, ApprovalKind.REJECTION, data)
 
 

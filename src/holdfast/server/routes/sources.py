@@ -31,7 +31,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[0-9A-Za-z][
 Branch = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}$")]
 _HOST: Final = r"[0-9A-Za-z.-]+(?::[0-9]{1,5})?"
 _URL: Final = rf"^(?:https://{_HOST}/|ssh://(?:[0-9A-Za-z._-]+@)?{_HOST}/|[0-9A-Za-z._-]+@[0-9A-Za-z.-]+:)[^\x00-\x20\x7f@?#]+$"
-Address = Annotated[str, Meta(max_length=500, pattern=_URL)]
+_ADDRESS: Final = (
+    "must be https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH, without a password; http, file and "
+    "git are not supported"
+)
+Address = Annotated[str, Meta(max_length=500, pattern=_URL, description=_ADDRESS)]
 """Without a user and a password: those are in `credentials`."""
 _ADMINISTER: Final = {"permission": Permission.ADMINISTER}
 _GZIP: Final = b"\x1f\x8b"

@@ -212,8 +212,9 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
 
     The audit log comes first: a decision that cannot be logged does not count.
     """
-    if data.kind is ApprovalKind.OVERRIDE and not data.reason.strip():
-        raise UsageError("HF-STORE-25", "an override needs a reason", hint="Say why: --reason TEXT")
+    if data.kind is not ApprovalKind.APPROVAL and not data.reason.strip():
+        what = "an override" if data.kind is ApprovalKind.OVERRIDE else "a rejection"
+        raise UsageError("HF-STORE-25", f"{what} needs a reason", hint="Say why: --reason TEXT")
     who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
     plan = DecidedPlan(data.digest, data.stack, data.run)

@@ -70,7 +70,11 @@ def missing_worker(change: Change, workers: Sequence[Worker]) -> str | None:
     # Without any worker: those that were required.
     named = lacking or [label for label in needed if label[0] not in {ENVIRONMENT, TARGET}]
     labels = ", ".join(f"{name}={value}" for name, value in named)
-    if len(change.runs) > 1 and workers and all(any(_has(worker, *label) for worker in workers) for label in named):
+    if (
+        len(change.runs) > 1
+        and workers
+        and all(any(_has(worker, *label) for worker in workers) for label in named)
+    ):
         return (
             f"one worker with all of {labels}: those that are running have only some of these. Submit stacks "
             "that need different workers as separate changes, or start a worker with all these labels"
