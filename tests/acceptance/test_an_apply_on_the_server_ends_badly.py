@@ -10,6 +10,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from lab_stacks import lab_module
 from program import Program, descendants, eventually
 from served import serving
@@ -18,7 +19,7 @@ from server_runs_made import ServerRuns, server_runs, worker
 from holdfast.store.server_runs.contents import result_name
 from provider.service import Fault, LabService
 
-LIMIT, GRACE = {"apply": "1s"}, {"apply": "1s", "grace": "1s"}
+LIMIT, GRACE = {"apply": "4s"}, {"apply": "4s", "grace": "1s"}
 
 
 def held_apply(runs: ServerRuns, service: LabService, stack: str, limits: dict[str, str]) -> str:
@@ -43,6 +44,7 @@ def end_of(runs: ServerRuns, change: str) -> tuple[str | None, str | None]:
     return run.status, (json.loads(blob.data)["error"] or {}).get("code")
 
 
+@pytest.mark.long
 def test_it_ends_with_its_code_and_nothing_waits(with_lab: Program, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with (

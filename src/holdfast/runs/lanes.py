@@ -178,7 +178,7 @@ def declare_dead(store: RunStore, identity: Identity, change: str, reason: str) 
 
 
 def release_lanes_of(store: RunStore, change: str) -> None:
-    """Of a change on the server whose worker lost it: none of its runs is at work any more."""
+    """Of a change on the server that is done, or lost by its worker: none of its runs is at work any more."""
     for lane in _lanes(store):
         now = store.leases.look(_name(lane))
         if now is not None and now.holder.change == change:

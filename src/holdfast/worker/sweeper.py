@@ -9,8 +9,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from holdfast import __version__
+from holdfast.database.database import Database
+from holdfast.runs import lanes
 from holdfast.server.app import ServerParts
+from holdfast.server.audit_log import TenantStores
+from holdfast.store.database_blobs import tenants
 from holdfast.store.server_runs.claiming import HEARTBEAT, Claiming
+from holdfast.store.server_runs.phases import ChangePhase
+from holdfast.store.server_runs.rows import ChangeRows
 from holdfast.store.server_runs.silent import take_silent
 from holdfast.store.server_runs.workers import NewWorker
 from holdfast.system.environment import Environment
@@ -19,6 +25,8 @@ from holdfast.worker.store_client import StoreRoutes, store_of_change
 from holdfast.worker.takeover import Takeover
 
 _STOP_SECONDS: Final = 5.0
+_LANES_EVERY: Final = 12
+"""Rounds: a minute."""
 
 
 @contextmanager
@@ -39,9 +47,13 @@ def hold_sweeper(environment: Environment, parts: ServerParts) -> Iterator[None]
             asyncio.run(Takeover(store, contents, claiming, change, parts.log).run(once=True))
 
     def loop() -> None:
+        rounds = 0
         while not ended.wait(HEARTBEAT):
+            rounds += 1
             try:
                 sweep()
+                if rounds % _LANES_EVERY == 0:
+                    release_left_lanes(database, routes.stores)
             except Exception as error:  # noqa: BLE001 - the next round tries again
                 parts.log.error("sweeping failed", error=type(error).__name__)  # noqa: TRY400 - it may quote a state
 
@@ -52,3 +64,14 @@ def hold_sweeper(environment: Environment, parts: ServerParts) -> Iterator[None]
     finally:
         ended.set()
         thread.join(_STOP_SECONDS)
+
+
+def release_left_lanes(database: Database, stores: TenantStores) -> None:
+    """Of changes that are done, whose worker lives on and could not release them. Others keep theirs."""
+    changes = ChangeRows(database)
+    for tenant in tenants(database):
+        store = stores.of(tenant)
+        for id_ in set(lanes.holders(store).values()):
+            change = changes.of(id_)
+            if change is not None and change.phase is ChangePhase.DONE and change.tenant == tenant:
+                lanes.release_lanes_of(store, id_)
