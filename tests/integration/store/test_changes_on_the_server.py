@@ -457,6 +457,21 @@ def test_an_apply_stays_with_its_change(database: Database) -> None:
     assert claiming.claim() is None
 
 
+def test_a_drained_change_is_done_with_its_runs(database: Database) -> None:
+    """A worker that ends finished its apply first: there is nothing left to queue."""
+    claiming, _ = made_worker(database)
+    change = submitted(database, "a", operation=Operation.APPLY)
+    claiming.claim()
+    run = change.runs[0].id
+    for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
+        claiming.set_phase(change.id, 1, run, phase)
+    claiming.set_phase(change.id, 1, run, RunPhase.DONE, status="applied")
+    assert claiming.requeue(change.id, 1)
+    done = ChangeRows(database).of(change.id)
+    assert done is not None
+    assert (done.phase, done.worker) == (ChangePhase.DONE, None)
+
+
 def test_cancelling(database: Database) -> None:
     """At once while no worker has it; otherwise the worker learns it with its next heartbeat."""
     changes = ChangeRows(database)
