@@ -45,7 +45,10 @@ def test_a_revision_is_planned_and_applied(holdfast: Program, tmp_path: Path) ->
             ("no-such-branch", "has no branch or tag no-such-branch"),
             ("0" * 40, f"has no commit {'0' * 40}"),
         ):
-            error = repository.end(repository.run("plan", "net", revision))["error"]
+            failed = repository.run("plan", "net", revision)
+            error = repository.end(failed)["error"]
+            log = repository.send("GET", f"runs/{failed}/log")["lines"]
+            assert log == [f"HF-SRC-4 {error['message']}", error["hint"]]
             assert (error["code"], reason in error["message"]) == ("HF-SRC-4", True), error
             assert "that it was pushed" in error["hint"]
         with pytest.raises(UsageError, match="HF-RUN-29"):

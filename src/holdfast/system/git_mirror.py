@@ -74,6 +74,9 @@ class GitMirror:
         self._url = url
         self._protocol = protocol_of(url)
         self._variables = {name: value for name, value in variables.items() if name in _PASSED}
+        if authority := self._variables.get("SSL_CERT_FILE"):
+            # Git reads only its own variable.
+            self._variables.setdefault("GIT_SSL_CAINFO", authority)
         self._credentials = credentials
 
     def fetch(self, revision: str, *, base: str | None = None) -> str:
@@ -212,11 +215,11 @@ class GitMirror:
             return self._unauthorized()
         lines = answer.err.decode(errors="replace").strip().splitlines()
         why = next((line for line in lines if line.startswith(("fatal:", "error:"))), "git gave no reason")
-        return Failed(
-            "HF-SRC-5",
-            f"{self._url}: {what}: {why.partition(':')[2].strip() or why}",
-            hint="Check its address and credentials: holdfast repository list. Redirects are not followed.",
-        )
+        hint = "Check its address and credentials: holdfast repository list. Redirects are not followed."
+        if "certificate" in why.lower():
+            hint = "If your own authority issued it, set SSL_CERT_FILE of the workers to its PEM file."
+        message = f"{self._url}: {what}: {why.partition(':')[2].strip() or why}"
+        return Failed("HF-SRC-5", message, hint=hint)
 
     def _unauthorized(self) -> Failed:
         if self._protocol == "ssh":

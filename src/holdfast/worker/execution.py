@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -45,7 +45,7 @@ from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
-from holdfast.worker.run_output import RunOutput
+from holdfast.worker.run_output import RunOutput, write_error
 from holdfast.worker.selected_stacks import SelectedStacks, new_run, next_plan, outdated, ready_stacks
 from holdfast.worker.services import WorkerServices
 from holdfast.worker.takeover import leave_claim
@@ -101,9 +101,17 @@ class ChangeExecution:
             await asyncio.to_thread(self._claiming.requeue, *mine)
         else:
             document = clean_document(self._redactor, error_document(error.problem)) if error else None
+            if error is not None:
+                await write_error(self._open_output(), error.problem)
             finish = partial(self._claiming.finish, refused=isinstance(error, Refused))
             if await asyncio.to_thread(finish, *mine, document) is ChangePhase.DONE:
                 self._trace.finish()
+
+    def _open_output(self, runs: Mapping[str, str] | None = None) -> RunOutput:
+        """Of these runs, by stack, or of all that are not done."""
+        open_runs = {run.stack: run.id for run in self.change.runs if run.phase is not RunPhase.DONE}
+        blobs, ids = self._contents.blobs, open_runs if runs is None else runs
+        return RunOutput(self._services.database, blobs, self.change.id, ids, self._redactor)
 
     def cancel(self, level: int = 1) -> None:
         """`level` 2, as the second Ctrl-C: at once. What was in progress may be lost from the state."""
@@ -131,8 +139,7 @@ class ChangeExecution:
         if selected is None or self.stop.level:
             return
         require_disk_space(repository)
-        blobs = services.stores.of(self.change.tenant).encrypted
-        self._output = RunOutput(services.database, blobs, self.change.id, selected.ids, self._redactor)
+        self._output = self._open_output(selected.ids)
         with tempfile.TemporaryDirectory(dir=services.warm.scratch) as name:
             folder = Path(name)
             selected = await asyncio.to_thread(self._with_bundles, selected, folder)

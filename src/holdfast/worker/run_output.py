@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from holdfast.database.database import Database
-from holdfast.kernel.errors import HoldfastError
+from holdfast.kernel.errors import HoldfastError, Problem
 from holdfast.plans.events import (
     ACTIVITIES,
     STOPPING_NOW,
@@ -102,6 +102,14 @@ class RunOutput:
             self._next |= {run: first[run] + len(lines[run]) for run in added}
             lines = {run: texts for run, texts in lines.items() if run not in added}
             self._next |= {run: RunLog(self._blobs, run).end() for run in lines}
+
+
+async def write_error(output: RunOutput, error: Problem) -> None:
+    """Of a whole change, such as code that could not be fetched, into the logs of its runs."""
+    for text in (f"{error.code} {error.message}", error.hint):
+        if text:
+            output.handle(Note(stack=None, text=text))
+    await output.flush()
 
 
 def _lines(event: Event, operation: str) -> list[tuple[str | None, str]]:

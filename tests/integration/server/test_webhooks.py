@@ -24,7 +24,7 @@ from holdfast.identity.roles import Role
 from holdfast.notify.hosts.client import RetryLimits
 from holdfast.notify.report import ChangeReport, StackReport
 from holdfast.server.audit_log import TenantStores
-from holdfast.server.webhooks import WebhookWork, hold_webhooks
+from holdfast.server.webhooks import WebhookWork, hold_webhooks, read_settings
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import report_name
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
@@ -353,7 +353,7 @@ def test_a_webhook_has_a_token_or_an_app_of_github(made: Made) -> None:
     app = {"id": "123", "installation": "5", "private_key": private[0]}
     settings = made.hooks.settings()
     for wrong in (
-        {},
+        {"project": f"{settings['project']}2"},  # Another place does not get the token.
         {"token": "t", "app": app},
         {"app": {**app, "private_key": private[1]}},
         {"app": {**app, "private_key": "none"}},
@@ -437,6 +437,19 @@ def _forward(made: Made, table: str) -> None:
 
 
 @pytest.mark.parametrize("hooks", ["github"], indirect=True)
+def test_the_last_events_and_what_became_of_them_are_shown(made: Made) -> None:
+    path = "/api/v1/repositories/infra/webhook"
+    assert made.send(made.pushed("opened", minutes=1)).status == 202
+    (waiting,) = made.server.send("GET", path).document["deliveries"]
+    assert (waiting["pull_request"], waiting["done"], waiting["outcome"]) == (7, None, None)
+    made.act()
+    (done,) = made.server.send("GET", path).document["deliveries"]
+    assert done["id"] == waiting["id"]
+    assert done["done"] is not None
+    assert done["outcome"]
+    assert done["change"] == made.all[0].id
+
+
 def test_an_event_is_acted_on_by_the_thread_of_a_server(made: Made) -> None:
     assert made.send(made.pushed("opened", minutes=1)).status == 202
     with hold_webhooks(made.work, interval=0.01):
@@ -459,12 +472,19 @@ def test_settings_show_no_secret_and_belong_to_their_tenant(made: Made) -> None:
         assert made.server.send("PUT", path, {**document, "project": project}).status == 422
     kept = made.server.send("PUT", path, {**document, "secret": "0123456789abcdef"})
     assert kept.document["secret"] is None
+    again = {name: value for name, value in document.items() if name != "token"}
+    changed = made.server.send("PUT", path, {**again, "apply": "on_merge"})
+    assert (changed.status, changed.document["secret"]) == (200, None)
+    settings = read_settings(made.stores, made.repository)
+    assert settings is not None
+    assert (settings.token, settings.secret, settings.apply) == ("t", "0123456789abcdef", "on_merge")
+    assert made.server.send("PUT", path, {**again, "api": "http://127.0.0.1:2/acme"}).status == 422
     with made.database.transaction() as connection:
         stored = connection.execute("select data from blobs where name like 'server/webhooks/%'").fetchall()
     assert stored
     assert all(b"0123456789abcdef" not in row[0] for row in stored)
     lines = made.server.send("GET", "/api/v1/audit").document["entries"]
-    assert json.dumps(lines).count("webhook-set") == 2
+    assert json.dumps(lines).count("webhook-set") == 3
     assert made.server.send("DELETE", path).status == 204
     assert made.server.send("GET", path).problem["code"] == "HF-WEBHOOK-5"
     assert made.send(made.hooks.unrelated()).status == 403

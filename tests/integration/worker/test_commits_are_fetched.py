@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from certificates import write_certificate
 from git_server import git_host
 
 from holdfast.kernel.errors import Failed, UsageError
@@ -47,6 +48,19 @@ def origin(tmp_path: Path) -> Origin:
 
 def folders(tmp_path: Path) -> SourceFolders:
     return SourceFolders(tmp_path / "sources", tmp_path / "repositories", VARIABLES)
+
+
+def test_an_own_authority_is_trusted_as_by_everything_else(tmp_path: Path, origin: Origin) -> None:
+    """Git itself does not read SSL_CERT_FILE. Without it, the error says what to set."""
+    commit = origin.commit("one")
+    certificate = write_certificate(tmp_path)
+    with git_host(tmp_path, certificate=certificate) as host:
+        url = f"{host.url}/origin/.git"
+        trusting = {**VARIABLES, "SSL_CERT_FILE": str(certificate[0])}
+        assert GitMirror(tmp_path / "a.git", url, trusting).fetch("main") == commit
+        with pytest.raises(Failed, match="HF-SRC-5") as raised:
+            GitMirror(tmp_path / "b.git", url, VARIABLES).fetch("main")
+        assert "SSL_CERT_FILE" in str(raised.value.problem.hint)
 
 
 @pytest.mark.skipif(not confine.landlock_abi(), reason="needs Landlock")

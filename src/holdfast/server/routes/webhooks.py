@@ -15,7 +15,7 @@ from litestar import Request, Response, Router, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody, RawBody
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast.audit.entry import Entry, What
 from holdfast.identity.principal import ALL_TENANTS, Principal
@@ -36,7 +36,7 @@ from holdfast.server.guards import OPEN, address_of, require_covered
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.server.webhooks import read_settings
 from holdfast.store.server_runs.sources import Repository, RepositoryRows
-from holdfast.store.server_runs.webhooks import NewEvent, WebhookRows, settings_name
+from holdfast.store.server_runs.webhooks import Delivery, NewEvent, WebhookRows, settings_name
 from holdfast.system import clock
 
 Who = NamedDependency[Principal]
@@ -48,6 +48,7 @@ AnyRequest = Request[Any, Any, Any]
 _ADMINISTER: Final = {"permission": Permission.ADMINISTER}
 _SETTINGS: Final = "/repositories/{repository:str}/webhook"
 _SECRET_BYTES: Final = 32
+_DELIVERIES: Final = 30
 _AHEAD: Final = 3600.0
 """Seconds that the clock of a host may be ahead."""
 Project = Annotated[str, Meta(min_length=3, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -76,7 +77,7 @@ class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     api: Address | None = None
     """Of the host; its usual address if it is left out."""
     secret: Annotated[str, Meta(min_length=16, max_length=200, pattern=r"^[\x21-\x7e]+$")] | None = None
-    """Signs events; created, and shown once, if it is left out."""
+    """Signs events; created, and shown once, if there is none before."""
     apply: ApplyMode = ApplyMode.ON_COMMENT
     users: Annotated[tuple[Login, ...], Meta(max_length=200)] = ()
     stacks: Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=100)] = ("*",)
@@ -98,6 +99,8 @@ class WebhookDocument(Struct, frozen=True, kw_only=True):
     """The id of the GitHub App."""
     secret: str | None = None
     """Only if it was just created."""
+    deliveries: tuple[Delivery, ...] = ()
+    """The last events, newest first, with what became of them; only in the answer to GET."""
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -196,7 +199,10 @@ def set_webhook(
     repository: FromPath[str],
     data: JSONBody[NewWebhook],
 ) -> WebhookDocument:
-    """Of a registered repository, by name or id. It replaces the one before."""
+    """Of a registered repository, by name or id. It replaces the one before.
+
+    Of the same project on the same host, it keeps the token or app and the secret that are left out.
+    """
     registered = _registered(repositories, principal, repository)
     before = read_settings(stores, registered)
     require_covered(principal, (*data.stacks, *(before.stacks if before is not None else ())))
@@ -211,14 +217,22 @@ def set_webhook(
         raise problem(_field("/api", "must be the address of your organization or server"))
     if not api.startswith("https://") and principal.tenant != ALL_TENANTS:
         raise problem(_field("/api", "must begin with https://"))
-    _require_one_login(data)
-    secret = data.secret or webhook.new_secret(clock.random_bytes(_SECRET_BYTES))
-    given = {**asdict(data), "secret": secret, "api": api.rstrip("/"), "token": data.token or ""}
-    app = GithubApp(**asdict(data.app)) if data.app is not None else None
-    settings = WebhookSettings(**{**given, "app": app})
+    api = api.rstrip("/")
+    # A secret is never sent to another place than the one that it was given for.
+    place = (data.host, api, data.project)
+    kept = before if before is not None and (before.host, before.api, before.project) == place else None
+    token, app = data.token or "", GithubApp(**asdict(data.app)) if data.app is not None else None
+    if kept is not None and data.token is None and data.app is None:
+        token, app = kept.token, kept.app
+    else:
+        _require_one_login(data)
+    new = None if data.secret or kept else webhook.new_secret(clock.random_bytes(_SECRET_BYTES))
+    secret = data.secret or (kept.secret if kept is not None else str(new))
+    given = {**asdict(data), "secret": secret, "api": api, "token": token, "app": app}
+    settings = WebhookSettings(**given)
     stores.of(registered.tenant).encrypted.write(settings_name(registered.id), msgspec.json.encode(settings))
     _record(audit, principal, "webhook-set", registered, settings, request)
-    return _document(registered, settings, secret=None if data.secret else secret)
+    return _document(registered, settings, secret=new)
 
 
 def _require_one_login(data: NewWebhook) -> None:
@@ -235,10 +249,12 @@ def _require_one_login(data: NewWebhook) -> None:
 
 @get(_SETTINGS, opt=_ADMINISTER, sync_to_thread=True)
 def show_webhook(
-    principal: Who, stores: Stores, repositories: Repositories, repository: FromPath[str]
+    principal: Who, stores: Stores, webhooks: Webhooks, repositories: Repositories, repository: FromPath[str]
 ) -> WebhookDocument:
+    """With the last events that were accepted, newest first, and what became of them."""
     registered = _registered(repositories, principal, repository)
-    return _document(registered, _settings(stores, registered))
+    document = _document(registered, _settings(stores, registered))
+    return replace(document, deliveries=webhooks.deliveries(registered.id, limit=_DELIVERIES))
 
 
 @delete(_SETTINGS, opt=_ADMINISTER, sync_to_thread=True)

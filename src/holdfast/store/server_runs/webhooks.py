@@ -28,6 +28,11 @@ insert into webhook_events (id, tenant, repository, delivery, body, pull_request
 values (%(id)s, %(tenant)s, %(repository)s, %(delivery)s, %(body)s, %(number)s, %(head)s, %(at)s, %(event)s)
 on conflict do nothing returning id
 """
+_DELIVERIES: Final = """
+select delivery as id, received, event ->> 'kind' as event, event ->> 'sender' as sender, pull_request,
+  attempts, done, outcome, (select change from webhook_changes w where w.change = webhook_events.id) as change
+from webhook_events where repository = %(repository)s order by received desc limit %(limit)s
+"""
 # One after another for each pull request. Who took one and died is followed when its time is over.
 _TAKE: Final = """
 update webhook_events set attempts = attempts + 1, next_try = clock_timestamp() + interval '2 minutes'
@@ -80,6 +85,24 @@ _REPORTED: Final = """
 update webhook_changes set reported = %(reported)s, reported_at = clock_timestamp(), attempts = 0,
   next_try = clock_timestamp() where change = %(change)s
 """
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """An event that was accepted."""
+
+    id: str
+    """As the host calls it."""
+    received: datetime
+    event: str
+    """Its kind."""
+    sender: str | None
+    pull_request: int
+    attempts: int
+    done: datetime | None
+    outcome: str | None
+    """What was done about it; null until then."""
+    change: str | None
+    """That it started."""
 
 
 class NewEvent(Struct, frozen=True, kw_only=True):
@@ -144,6 +167,10 @@ class WebhookRows:
         """False: it was received before."""
         values = {name: getattr(new, name) for name in new.__struct_fields__}
         return bool(self._run(_RECEIVE, **{**values, "id": clock.new_id(), "event": to_jsonb(new.event)}))
+
+    def deliveries(self, repository: str, *, limit: int) -> tuple[Delivery, ...]:
+        """Newest first."""
+        return tuple(Delivery(**row) for row in self._run(_DELIVERIES, repository=repository, limit=limit))
 
     def take(self) -> TakenEvent | None:
         """The next one to act on."""
