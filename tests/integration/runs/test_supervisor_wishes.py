@@ -116,7 +116,7 @@ class Talk:
     def ask(self, name: str) -> int:
         """The descriptor on which its output comes."""
         (out, give), (err, err_give) = os.pipe(), os.pipe()
-        message = {"run": name, "argv": [], "folder": "/", "journal": {}}
+        message = {"run": name, "commands": [[]], "folder": "/", "journal": {}}
         socket.send_fds(self.ours, [json.dumps(message).encode() + b"\n"], [give, err_give])
         for one in (give, err_give, err):
             os.close(one)
