@@ -80,7 +80,7 @@ class AzureRequestApi(AzureApi):
         return "a required review or check is missing" if missing else None
 
     def may_write(self, event: WebhookEvent) -> bool:
-        """By the effective permissions of the user, if the token may read them; otherwise nobody may."""
+        """By the effective permissions of the user, if the token may read them; otherwise no user may."""
         if event.sender_id is None:
             return False
         try:
