@@ -191,7 +191,7 @@ async def _require_valid(request: Request[Any, Any, Any]) -> None:
     fields = request.route_handler.parsed_fn_signature.parameters
     if "permission" in request.route_handler.opt:
         types = {
-            field.kwarg_definition.query or name: field.annotation
+            field.kwarg_definition.name or name: field.annotation
             for name, field in fields.items()
             if isinstance(field.kwarg_definition, QueryParameter)
         }
