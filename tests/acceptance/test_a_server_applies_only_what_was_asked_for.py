@@ -23,6 +23,8 @@ version: 1
 guard:
   environments:
     prod: {approvals: 1}
+environments:
+  dev: {}
 stacks:
   - {name: dev, module: dev, environment: dev}
   - {name: prod, module: prod, environment: prod}
@@ -83,7 +85,7 @@ def test_only_the_plan_that_was_shown_is_applied(holdfast: Program, tmp_path: Pa
         assert outcome(runs, runs.submit("plan", "dev"), "dev") == ("done", "unchanged")
 
 
-def test_apply_on_a_terminal_applies_exactly_what_it_showed(holdfast: Program, tmp_path: Path) -> None:
+def test_a_terminal_applies_and_destroys_exactly_what_it_showed(holdfast: Program, tmp_path: Path) -> None:
     """The digest that was shown is applied. What changed while the question was open refuses it."""
     data = tmp_path / "data"
     holdfast.write("holdfast.yaml", CONFIGURATION)
@@ -124,6 +126,23 @@ def test_apply_on_a_terminal_applies_exactly_what_it_showed(holdfast: Program, t
         stale = newest("plan")
         assert stale.digest is not None
         assert runs.store.used(stale.digest) is None
+
+        def ask_to_destroy() -> Terminal:
+            terminal = Terminal(holdfast, ["destroy", "dev", "--server"], columns=140, env=env)
+            terminal.until("terraform_data.x")
+            terminal.until("Type the stack's name to confirm:")
+            return terminal
+
+        kept = ask_to_destroy()
+        kept.press("yes\n")
+        kept.until("Nothing was changed.")
+        assert kept.end() == 1
+        destroyed = ask_to_destroy()
+        destroyed.press("dev\n")
+        destroyed.until("1 destroyed")
+        assert destroyed.end() == 0
+        shown, applied = newest("plan"), newest("destroy")
+        assert (applied.status, applied.digest, applied.retried_from) == ("applied", shown.digest, shown.id)
 
 
 def test_approval_rules_of_the_server_hold_for_every_repository(holdfast: Program, tmp_path: Path) -> None:

@@ -26,6 +26,17 @@ def confirm_at_once(console: Console, question: str, *, yes: bool, hint: str = "
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
+def confirm_destruction(console: Console, stack: str) -> bool:
+    """By its name. Where nothing else runs."""
+    ask_for_name(console, stack)
+    return sys.stdin.readline().strip() == stack
+
+
+def ask_for_name(console: Console, stack: str) -> None:
+    question = f"Every resource in {stack} will be destroyed. Type the stack's name to confirm:"
+    console.question(question, answers="")
+
+
 async def confirm(console: Console, context: ChangeContext, question: str) -> bool:
     console.question(question)
     return (await read_answer(context)).lower() in {"y", "yes"}

@@ -226,13 +226,21 @@ def _approval_hint(asked: str, run: str, saved: str | None, out: str) -> str:
     if saved == ON_SERVER:
         return f"To approve and apply it: holdfast runs approve {run} --reason TEXT"
     if saved == PLANNED_ON_SERVER:
-        return f"Apply it, then it waits for an approval: holdfast apply {asked} --server"
+        return f"Apply it, then it waits for an approval: {_apply_on_server(asked, yes=False)}"
     if saved is None:
         return (
             f"Save the plan: holdfast plan {asked} --out {out}; get it approved: holdfast runs approve "
             f"--bundle {out} --reason TEXT; then: holdfast apply --plan {out}"
         )
     return f"To approve: holdfast runs approve {run} --reason TEXT, and then: holdfast apply --plan {saved}"
+
+
+def _apply_on_server(asked: str, *, yes: bool) -> str:
+    """`yes`: without a question, which is not asked about a plan that is refused."""
+    stack, *options = asked.split(" ")
+    if "--destroy" in options:
+        return f"holdfast destroy {stack} --server{f' --yes-destroy {stack}' if yes else ''}"
+    return f"holdfast apply {asked} --server{' --yes' if yes else ''}"
 
 
 def _override_hint(asked: str, run: str, code: str, digest: str, saved: str | None, out: str) -> str:
@@ -249,7 +257,7 @@ def _override_hint(asked: str, run: str, code: str, digest: str, saved: str | No
         return f"{elsewhere}If {intentional}: holdfast runs override {run} --reason TEXT"
     if saved == PLANNED_ON_SERVER:
         return (
-            f"{elsewhere}If {intentional}: holdfast apply {asked} --server, which waits for: "
+            f"{elsewhere}If {intentional}: {_apply_on_server(asked, yes=True)}, which waits for: "
             "holdfast runs override RUN --reason TEXT"
         )
     if saved is None:

@@ -16,7 +16,7 @@ from holdfast.plans.result import StackResult
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.stacks.stack import Stack
-from holdfast.store.server_runs.phases import RunPhase
+from holdfast.store.server_runs.phases import Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, NewRun, Run
 
 _SATISFYING: Final = frozenset({Status.APPLIED.value, Status.UNCHANGED.value})
@@ -67,7 +67,8 @@ def next_plan(change: Change, stack: str) -> str:
     """After which a person can apply a plan that they have seen."""
     if change.requester.kind == "webhook":
         return "Make a new plan: comment `holdfast plan`, read it, then comment `holdfast apply`."
-    return f"Make a new plan, read it, and apply that: holdfast apply {stack} --server"
+    command = "destroy" if change.operation is Operation.DESTROY else "apply"
+    return f"Make a new plan, read it, and apply that: holdfast {command} {stack} --server"
 
 
 def ready_stacks(selected: SelectedStacks, *, destroy: bool) -> tuple[set[str], dict[str, StackResult]]:

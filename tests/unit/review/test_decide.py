@@ -242,6 +242,9 @@ def test_the_way_on_is_one_that_leads_somewhere() -> None:
     assert (waiting.code, waiting.message) == ("HF-APPR-1", "net: it would go; 2 approvals are missing")
     assert "holdfast runs approve 01R" in waiting.hint
     assert "holdfast plan net --destroy --out" in shown("HF-GUARD-14", Effect.APPROVE, saved=None).hint
+    server = decide.PLANNED_ON_SERVER
+    assert "holdfast destroy net --server --yes-destroy net, which" in shown("HF-GUARD-1", saved=server).hint
+    assert shown("HF-GUARD-14", Effect.APPROVE, saved=server).hint.endswith("holdfast destroy net --server")
 
 
 def test_it_says_how_many_approvals_are_missing(opened: ChangeContext) -> None:

@@ -13,7 +13,7 @@ from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.checks.model.report import redact_report
 from holdfast.cli.changes.screen import ChangeScreen, Results
 from holdfast.cli.command import Invocation
-from holdfast.cli.confirmation import confirm, read_answer, require_terminal
+from holdfast.cli.confirmation import ask_for_name, confirm, read_answer, require_terminal
 from holdfast.cli.context import CommandContext
 from holdfast.cli.views.progress import Progress
 from holdfast.kernel.errors import Exit, UsageError
@@ -226,8 +226,7 @@ class Change:
             for name in ready:
                 if name in confirmed:
                     continue
-                question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
-                self.console.question(question, answers="")
+                ask_for_name(self.console, name)
                 if await read_answer(change_context) != name:
                     return False
             return True

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from holdfast.changes.repository import open_repository
 from holdfast.cli.changes.change import exit_if_blocked, require_answer
 from holdfast.cli.changes.screen import ChangeScreen, Results
 from holdfast.cli.command import Invocation
-from holdfast.cli.confirmation import confirm_at_once
+from holdfast.cli.confirmation import confirm_at_once, confirm_destruction
 from holdfast.cli.server.connection import StoredPlans, open_server
 from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.server.upload import pack_repository
@@ -77,6 +76,7 @@ class ServerChange:
         """The newest that was submitted."""
         self._shown: set[str] = set()
         """Stacks whose plan the user has seen."""
+        self._destroys: frozenset[str] = frozenset()
 
     def plan(self, options: PlanOptions, *, detailed: bool, full: bool, reason: str | None) -> Exit:
         screen = self._screen(full=full)
@@ -90,14 +90,28 @@ class ServerChange:
         if yes:
             results = self._run(self._screen(), "apply", options, reason)
             return Exit.DONE if results is None else exit_code(results, blocked=blocked)
+        return self._apply_shown(options, reason, self._confirm_apply, blocked)
+
+    def destroy(self, confirmed: frozenset[str], reason: str | None) -> Exit:
+        """The user types the name of each stack that is not confirmed yet, below its plan."""
+        self._destroys = frozenset(self.names)
+        if self._destroys <= confirmed:
+            results = self._run(self._screen(), "destroy", PlanOptions(), reason)
+            return Exit.DONE if results is None else exit_code(results, blocked=Exit.FAILED)
+        confirm = partial(self._confirm_destroy, confirmed)
+        return self._apply_shown(PlanOptions(destroy=True), reason, confirm, Exit.FAILED)
+
+    def _apply_shown(
+        self, options: PlanOptions, reason: str | None, confirm: Callable[[Results], bool], blocked: Exit
+    ) -> Exit:
+        """Show the plans, ask, and let the server apply these and no others."""
         planned = self._run(self._screen(), "plan", options, reason, detach=False) or ()
         if not any(result.status in {Status.PLANNED, Status.WAITING} for result in planned):
             return exit_code(planned, blocked=blocked)
         # One that the guard refuses waits for an override, and what depends on it waits with it.
-        shown = [result for result in planned if result.status in _APPLICABLE and result.digest is not None]
-        question = f"Apply {plural(len(shown), 'plan')} on the server, exactly as shown?"
-        if not confirm_at_once(self.console, question, yes=False):
-            self.console.say(" Nothing was applied.")
+        shown = tuple(result for result in planned if result.status in _APPLICABLE and result.digest)
+        if not confirm(shown):
+            self.console.say(" Nothing was changed.")
             return Exit.FAILED
         self._shown |= {result.stack.name for result in shown}
         plans = {str(result.run): str(result.digest) for result in shown}
@@ -109,21 +123,17 @@ class ServerChange:
         left_out = tuple(result for result in planned if result not in shown)
         return Exit.DONE if results is None else exit_code((*results, *left_out), blocked=blocked)
 
-    def destroy(self, confirmed: frozenset[str], reason: str | None) -> Exit:
-        for name in self.names:
-            if name not in confirmed:
-                question = f"Every resource in {name} will be destroyed. Type the stack's name to confirm:"
-                self.console.question(question, answers="")
-                if sys.stdin.readline().strip() != name:
-                    return Exit.FAILED
-        screen = self._screen()
-        screen.destroys = frozenset(self.names)
-        results = self._run(screen, "destroy", PlanOptions(), reason)
-        return Exit.DONE if results is None else exit_code(results, blocked=Exit.FAILED)
+    def _confirm_apply(self, shown: Results) -> bool:
+        question = f"Apply {plural(len(shown), 'plan')} on the server, exactly as shown?"
+        return confirm_at_once(self.console, question, yes=False)
+
+    def _confirm_destroy(self, confirmed: frozenset[str], shown: Results) -> bool:
+        names = (result.stack.name for result in shown)
+        return all(name in confirmed or confirm_destruction(self.console, name) for name in names)
 
     def _screen(self, *, full: bool = False) -> ChangeScreen:
         screen = ChangeScreen(self.invocation)
-        screen.full = full
+        screen.full, screen.destroys = full, self._destroys
         return screen
 
     def _run(
