@@ -68,8 +68,9 @@ class ServerRuns:
         document = {"plans": dict(plans), "reason": reason}
         return self.client.send("POST", f"{_CHANGES}/{quote(change, safe='')}/apply", document)
 
-    def cancel_change(self, id_: str, reason: str) -> None:
-        self.client.send("POST", f"{_CHANGES}/{quote(id_, safe='')}/cancel", {"reason": reason})
+    def cancel_change(self, id_: str, reason: str, *, force: bool = False) -> None:
+        document = {"reason": reason, "force": force}
+        self.client.send("POST", f"{_CHANGES}/{quote(id_, safe='')}/cancel", document)
 
     def list(self, *, limit: int, **filters: str | None) -> list[Document]:
         """Newest first."""

@@ -388,6 +388,36 @@ def test_a_terminal_is_asked_and_shows_what_is_in_progress(repository: Program, 
     assert watching.end() == 0
 
 
+def test_a_second_ctrl_c_on_a_terminal_asks_whether_to_stop_at_once(
+    repository: Program, worker: Worker
+) -> None:
+    """What is in progress may be lost then, so it is never done without an answer; a third one leaves it."""
+    submitted = repository.json("plan", "app", "--server", "--detach")
+    following = Terminal(repository, ["runs", "watch", submitted["change"], "--server"], columns=160)
+    change = worker.claim()
+    worker.phase(change, RunPhase.PLANNING)
+    worker.say(change, "planning")
+    following.until("app: planning")
+
+    def forced() -> bool:
+        return change.id in worker.claiming.beat({change.id: change.fence}).forced
+
+    following.press("\x03")
+    following.until("Cancel the change on the server?")
+    following.press("y\n")
+    following.until("Press Ctrl-C again to stop it at once.")
+    assert not forced()
+    following.press("\x03")
+    following.until("may be lost from the state")
+    assert not forced()
+    following.press("y\n")
+    following.until("Stopping now")
+    assert forced()
+    following.press("\x03")
+    following.until("continues")
+    assert following.end() == 0
+
+
 def test_options_that_a_server_does_not_have_are_refused(repository: Program) -> None:
     for arguments in (
         ("plan", "--server", "--out", "bundle"),

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from holdfast.cli.console import Console
 from holdfast.identity.client import Unreachable
-from holdfast.kernel.errors import Failed, HoldfastError
+from holdfast.kernel.errors import Failed, HoldfastError, Refused
+from holdfast.plans.events import STOPPING_NOW
 from holdfast.runs.server_runs import RunEvent, ServerRuns, goes_on
 from holdfast.system import clock
 
@@ -20,6 +21,7 @@ _QUIET: Final = 3.0
 """Seconds after which a change that no worker took is explained."""
 _PATIENCE: Final = 300.0
 """Seconds: a server that is started again is back before."""
+_WHY: Final = "cancelled on the command line"
 _OVER: Final = frozenset({"done", "waiting"})
 
 
@@ -28,7 +30,11 @@ class Detached(Exception):  # noqa: N818 - names what the user did
 
 
 class Following:
-    """Ctrl-C asks whether to cancel the change or to leave it alone; the second one leaves it alone."""
+    """Ctrl-C asks whether to cancel the change, the second one whether to stop it at once; otherwise it goes on.
+
+    Without a terminal, the first one cancels it and the second one leaves it alone: CI sends two in a row, and
+    what is in progress must not be lost for that.
+    """
 
     def __init__(
         self,
@@ -64,11 +70,11 @@ class Following:
     def until_over(self) -> dict[str, Any]:
         """The change when it is done, or waits for a decision."""
         try:
-            return self._follow()
-        except KeyboardInterrupt:
-            pass
-        try:
-            self._cancel()
+            for interrupted in (self._cancel, self._force):
+                try:
+                    return self._follow()
+                except KeyboardInterrupt:
+                    interrupted()
             return self._follow()
         except KeyboardInterrupt:
             raise Detached from None
@@ -133,11 +139,26 @@ class Following:
             self._console.warn(f"The server is away: {reason}. The change goes on; trying again.")
 
     def _cancel(self) -> None:
-        if sys.stdin.isatty() and not self._asks_to_cancel():
+        terminal = sys.stdin.isatty()
+        if terminal and not self._asks("Cancel the change on the server? Otherwise it continues there."):
             raise Detached
-        self._server.cancel_change(self._change, "cancelled on the command line")
-        self._console.say(" Cancelling. Press Ctrl-C again to leave it to the server.")
+        self._server.cancel_change(self._change, _WHY)
+        again = "to stop it at once" if terminal else "to leave it to the server"
+        self._console.say(f" Cancelling: resources in progress are finished. Press Ctrl-C again {again}.")
 
-    def _asks_to_cancel(self) -> bool:
-        self._console.question("Cancel the change on the server? Otherwise it continues there.")
+    def _force(self) -> None:
+        question = (
+            "Stop it at once? What is in progress may be lost from the state. "
+            "Otherwise the server finishes it, and cancels the rest."
+        )
+        if not sys.stdin.isatty() or not self._asks(question):
+            raise Detached
+        try:
+            self._server.cancel_change(self._change, _WHY, force=True)
+        except Refused:
+            return  # It is done.
+        self._console.warn(STOPPING_NOW)
+
+    def _asks(self, question: str) -> bool:
+        self._console.question(question)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
