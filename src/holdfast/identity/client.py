@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from msgspec import structs
+
 from holdfast import __version__
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, UsageError
+from holdfast.kernel.server_hints import KNOWN_SERVER, on_server
 from holdfast.kernel.text import json_object
 from holdfast.kernel.values import MaskedStruct
 from holdfast.system import clock, files, http
@@ -49,6 +52,8 @@ class ServerLogin(MaskedStruct, frozen=True, kw_only=True):
     token: str
     source: str = _LOGIN
     """Where the token comes from, for messages."""
+    option: str = KNOWN_SERVER
+    """With which a command uses this server."""
 
 
 def login_file(environment: Environment) -> Path:
@@ -112,7 +117,14 @@ def login_for(environment: Environment, address: str | None) -> ServerLogin:
             f"the token is for {known}, not for {address}",
             hint=f"Unset {URL_VARIABLE} and {TOKEN_VARIABLE}, and log in: holdfast login {address}",
         )
-    return current_login(Environment(variables={**environment.variables, URL_VARIABLE: address}))
+    login = current_login(Environment(variables={**environment.variables, URL_VARIABLE: address}))
+    is_known = address == _known_url(environment)
+    return login if is_known else structs.replace(login, option=f"{KNOWN_SERVER} {address}")
+
+
+def _known_url(environment: Environment) -> str:
+    stored = json_object(files.content_of(login_file(environment)) or b"{}")
+    return str(environment.get(URL_VARIABLE) or stored.get("url") or "").rstrip("/")
 
 
 def token_for(environment: Environment, address: str) -> str:
@@ -185,7 +197,7 @@ class ServerClient:
             hint = token_hint(self.url, self._login.source)
         elif (path := urlsplit(self.url).path) and response.status in _NO_ROUTE:
             hint = f"The address {self.url} has a path. Usually it has none: {self.url.removesuffix(path)}"
-        return type(error)(code, message, hint=hint)
+        return type(error)(code, message, hint=on_server(hint, self._login.option) if hint else hint)
 
     def exchange(
         self, method: str, path: str, body: bytes | None = None, *, headers: Mapping[str, str] | None = None

@@ -9,6 +9,7 @@ from msgspec import Struct, field, structs
 
 from holdfast.guard.decision import Allow, Decision
 from holdfast.kernel.errors import Exit, Problem, most_severe
+from holdfast.kernel.server_hints import KNOWN_SERVER, on_server, problem_on_server
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import Status
@@ -79,6 +80,16 @@ def with_plan_of(planned: StackResult, failed: StackResult) -> StackResult:
         problems=failed.problems,
         notes=tuple(dict.fromkeys((*planned.notes, *failed.notes))),
         duration=failed.duration,
+    )
+
+
+def result_on_server(result: StackResult, option: str = KNOWN_SERVER) -> StackResult:
+    """Its hints and notes name commands that work there."""
+    return structs.replace(
+        result,
+        error=problem_on_server(result.error, option) if result.error is not None else None,
+        problems=tuple(problem_on_server(problem, option) for problem in result.problems),
+        notes=tuple(on_server(note, option) for note in result.notes),
     )
 
 

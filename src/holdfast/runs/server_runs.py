@@ -108,7 +108,7 @@ class ServerRuns:
             raise Refused(
                 "HF-RUN-26",
                 f"the change {change['id']} is {change['phase']}: it has no plan to {action}",
-                hint=f"Look at it: holdfast runs watch {change['id']} --server",
+                hint=f"Look at it: holdfast runs watch {change['id']} {self.client.login.option}",
             )
         return waiting
 
@@ -238,13 +238,14 @@ def is_missing(error: HoldfastError) -> bool:
     return error.problem.code == _NO_RUN
 
 
-def require_digest(run: Mapping[str, Any], action: str) -> str:
+def require_digest(run: Mapping[str, Any], action: str, option: str) -> str:
+    """`option`: of the command that shows the run."""
     if run["digest"] is None:
         raise Refused(
             "HF-RUN-26",
             f"{run['stack']}: run {run['id']} is {run['status'] or run['phase']}: "
             f"there is no plan to {action}",
-            hint=f"Look at it: holdfast runs show {run['id']} --server",
+            hint=f"Look at it: holdfast runs show {run['id']} {option}",
         )
     return str(run["digest"])
 

@@ -10,10 +10,11 @@ from holdfast.changes.readers import unselected_readers
 from holdfast.changes.removed_stacks import inspect_removed
 from holdfast.changes.report import change_report
 from holdfast.checks.model.report import Report, redact_report
+from holdfast.kernel.server_hints import on_server
 from holdfast.notify.report import ChangeReport, with_earlier_stacks
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.policies import with_unchecked_policies
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import StackResult, result_on_server
 from holdfast.review.plan_checks import PlanChecks
 from holdfast.runs.checks_document import checks_document, with_earlier_findings
 from holdfast.store.server_runs.rows import Change
@@ -40,7 +41,7 @@ class ChangeReporter:
             self._save_checks(change, checked, results)
         if change.requester.kind == "webhook":
             removed = await inspect_removed(context, selected.selection.removed) if selected.selection else ()
-            results = (*results, *(stack.result() for stack in removed))
+            results = tuple(map(result_on_server, (*results, *(stack.result() for stack in removed))))
             report = _report(change, selected, context, results, checked)
             before = self._contents.read_report(change.id)
             self._contents.save_report(change.id, with_earlier_stacks(report, before))
@@ -72,7 +73,7 @@ def _report(
     return change_report(
         results,
         operation=change.operation.value,
-        headline="; ".join(filter(None, (*told, unselected_readers(results)))),
+        headline="; ".join(filter(None, (*told, on_server(unselected_readers(results) or "")))),
         clean=context.redactor.clean,
         clean_field=context.redactor.clean_field,
         checked=checked,

@@ -23,6 +23,7 @@ from holdfast.changes.readers import with_readers
 from holdfast.changes.repository import Repository
 from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import HoldfastError, Refused, internal_error
+from holdfast.kernel.server_hints import problem_on_server
 from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext, Control, Identity, Project
 from holdfast.plans.events import Event, StackFinished, Stopping
@@ -46,7 +47,7 @@ from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput, write_error
-from holdfast.worker.selected_stacks import SelectedStacks, new_run, next_plan, outdated, ready_stacks
+from holdfast.worker.selected_stacks import SelectedStacks, lost, new_run, next_plan, outdated, ready_stacks
 from holdfast.worker.services import WorkerServices
 from holdfast.worker.takeover import leave_claim
 from holdfast.worker.tracing import Trace
@@ -100,8 +101,9 @@ class ChangeExecution:
         if error is None and (self._stale or self.requeued):
             await asyncio.to_thread(self._claiming.requeue, *mine)
         else:
-            document = clean_document(self._redactor, error_document(error.problem)) if error else None
+            document: Mapping[str, object] | None = None
             if error is not None:
+                document = clean_document(self._redactor, error_document(problem_on_server(error.problem)))
                 await write_error(self._open_output(), error.problem)
             finish = partial(self._claiming.finish, refused=isinstance(error, Refused))
             if await asyncio.to_thread(finish, *mine, document) is ChangePhase.DONE:
@@ -330,13 +332,7 @@ class ChangeExecution:
             self._saved.add(name)
 
     def _refuse_lost(self, run: RunExecutor) -> StackResult:
-        run.refuse(
-            Refused(
-                "HF-RUN-30",
-                f"{run.stack.name}: another worker has taken the change over, so nothing was applied here",
-                hint="Its run goes on there: holdfast runs list",
-            )
-        )
+        run.refuse(lost(run.stack.name))
         return run.result
 
     def _is_held(self, result: StackResult) -> bool:

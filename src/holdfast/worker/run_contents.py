@@ -12,7 +12,7 @@ import msgspec
 from holdfast.kernel.errors import Problem
 from holdfast.notify.report import ChangeReport
 from holdfast.plans import saved_plan
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import StackResult, result_on_server
 from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.runs.document import error_document, result_document
@@ -113,7 +113,7 @@ def plan_contents(run: str, folder: Path) -> dict[str, bytes]:
 
 def run_end(run: str, result: StackResult, redactor: Redactor, *, waits: bool, plan: Path | None) -> RunEnd:
     """`plan`: the folder of its saved plan, if it has one."""
-    document = clean_document(redactor, result_document(result))
+    document = clean_document(redactor, result_document(result_on_server(result)))
     plans = plan_contents(run, plan) if plan is not None and plan.is_dir() else {}
     return RunEnd(
         run=run,

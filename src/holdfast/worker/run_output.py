@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError, Problem
+from holdfast.kernel.server_hints import on_server
 from holdfast.plans.events import (
     ACTIVITIES,
     STOPPING_NOW,
@@ -124,8 +125,8 @@ def _lines(event: Event, operation: str) -> list[tuple[str | None, str]]:
         case StackFinished(result=result):
             name, text = result.stack.name, event.shown(operation)
             errors = [f"{error.code} {error.message}" for error in result.problems]
-            hints = [error.hint for error in result.problems if error.hint is not None]
+            hints = [on_server(error.hint) for error in result.problems if error.hint is not None]
             return [(name, line) for line in (text, *errors, *hints) if line is not None]
         case Note(stack=noted, text=text):
-            return [(noted or None, f"{noted}: {text}" if noted else text)]
+            return [(noted or None, on_server(f"{noted}: {text}" if noted else text))]
     return []

@@ -63,6 +63,14 @@ def outdated(change: Change, stack: str, later: str) -> Refused:
     )
 
 
+def lost(stack: str) -> Refused:
+    return Refused(
+        "HF-RUN-30",
+        f"{stack}: another worker has taken the change over, so nothing was applied here",
+        hint="Its run goes on there: holdfast runs list",
+    )
+
+
 def next_plan(change: Change, stack: str) -> str:
     """After which a person can apply a plan that they have seen."""
     if change.requester.kind == "webhook":

@@ -15,6 +15,7 @@ from holdfast.identity.client import (
     Unreachable,
     current_login,
     login_file,
+    login_for,
     store_login,
     token_for,
 )
@@ -95,3 +96,11 @@ def test_a_server_that_is_started_again_is_waited_for(
     asking.be_patient(0.2, told.append)
     with pytest.raises(Unreachable):
         asking.send("GET", "/")
+
+
+def test_hints_name_a_server_that_is_not_known_otherwise(tmp_path: Path) -> None:
+    url = "https://named.example"
+    bare = environment(tmp_path, HOLDFAST_TOKEN="hf_x")
+    assert login_for(bare, url).option == f"--server {url}"
+    known = environment(tmp_path, HOLDFAST_TOKEN="hf_x", HOLDFAST_URL=url)
+    assert login_for(known, url).option == login_for(known, None).option == "--server"

@@ -12,6 +12,7 @@ from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.cli.command import Invocation
 from holdfast.cli.views.change import show_details, show_footer, show_table
 from holdfast.cli.views.checks import show_checks
+from holdfast.kernel.server_hints import on_server
 from holdfast.plans.result import StackResult, awaiting_approval
 from holdfast.plans.status import Status
 from holdfast.runs.checks_document import repeated_by_guard
@@ -36,6 +37,8 @@ class ChangeScreen:
         """`holdfast plan` without options."""
         self.destroys: frozenset[str] = frozenset()
         """Names of the stacks that are destroyed."""
+        self.server: str | None = None
+        """The option that commands in hints need."""
         self.change: str | None = None
         self.left: tuple[str, ...] = ()
         """What an apply left of the change: it can be continued."""
@@ -103,7 +106,8 @@ class ChangeScreen:
             later=self.planned_later,
         )
         if (unselected := unselected_readers(results)) is not None:
-            self.console.line(f" {unselected}")
+            shown = unselected if self.server is None else on_server(unselected, self.server)
+            self.console.line(f" {shown}")
         if cleaned is not None and cleaned.freed:
             freed, used = format_size(cleaned.freed), format_size(cleaned.used)
             self.console.say((f" Removed {freed} of old work directories; {used} remain.", "dim"))

@@ -19,8 +19,9 @@ from holdfast.cli.server.connection import StoredPlans, open_server
 from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.server.upload import pack_repository
 from holdfast.kernel.errors import Exit, Failed, HoldfastError, Refused, UsageError
+from holdfast.kernel.server_hints import on_server
 from holdfast.kernel.text import plural
-from holdfast.plans.result import StackResult, exit_code, planned_later
+from holdfast.plans.result import StackResult, exit_code, planned_later, result_on_server
 from holdfast.plans.status import Status
 from holdfast.plans.variables import variable_values
 from holdfast.runs.checks_document import report_from_document
@@ -53,6 +54,7 @@ class ServerChange:
         self.invocation = invocation
         self.console = invocation.console
         self.server = open_server(invocation, address)
+        self._option = self.server.client.login.option
         self.detach = detach
         self._repository = open_repository(invocation.config, invocation.environment)
         self._repository.tune(self.console.redactor)
@@ -133,7 +135,7 @@ class ServerChange:
 
     def _screen(self, *, full: bool = False) -> ChangeScreen:
         screen = ChangeScreen(self.invocation)
-        screen.full, screen.destroys = full, self._destroys
+        screen.full, screen.destroys, screen.server = full, self._destroys, self._option
         return screen
 
     def _run(
@@ -166,7 +168,7 @@ class ServerChange:
             try:
                 change = following.until_over()
             except Detached:
-                hint = f"holdfast runs watch {change['id']} --server {self.server.client.url}"
+                hint = f"holdfast runs watch {change['id']} {self._option}"
                 raise Failed(
                     "HF-RUN-35",
                     f"the change {change['id']} continues on the server",
@@ -174,7 +176,8 @@ class ServerChange:
                 ) from None
             if change["error"] is not None and not change["runs"]:
                 error = change["error"]
-                raise Failed(error["code"], error["message"], hint=error.get("hint"))
+                hint = on_server(error.get("hint") or "", self._option)
+                raise Failed(error["code"], error["message"], hint=hint)
             return self._show(screen, change["id"], change["runs"], change["error"])
 
     def _show_started(self, screen: ChangeScreen, stacks: Mapping[str, str], started: set[str]) -> None:
@@ -226,7 +229,7 @@ class ServerChange:
             "url": url,
         }
         lines = [f" {run['id']}  {run['stack']}: {run['phase']}" for run in change["runs"]]
-        watch = f" Follow it: holdfast runs watch {change['id']} --server {url}"
+        watch = f" Follow it: holdfast runs watch {change['id']} {self._option}"
         self.invocation.answer(document, *lines, watch)
 
     def _show(
@@ -253,7 +256,7 @@ class ServerChange:
             if document["resources"] or run["status"] == Status.APPLIED
         )
         results = tuple(
-            result_from_document(document, plan=plans.get(run["id"]))
+            result_on_server(result_from_document(document, plan=plans.get(run["id"])), self._option)
             for document, run in zip(current, runs, strict=True)
         )
         checks = self.server.checks(change) if change is not None else None
@@ -282,13 +285,13 @@ class ServerChange:
         for result in told[:_MOST_RUNS]:
             self.console.line(f"   run {result.run}  {result.stack.name}")
         if len(told) > _MOST_RUNS:
-            self.console.line(f"   … and {len(told) - _MOST_RUNS} more: holdfast runs watch {change}")
+            self.console.line(
+                f"   … and {len(told) - _MOST_RUNS} more: holdfast runs watch {change} {self._option}"
+            )
         for result, run in zip(results, runs, strict=True):
             if run["phase"] == "waiting":
                 action = "approve" if result.status is Status.WAITING else "override"
-                command = (
-                    f"holdfast runs {action} {result.run} --reason TEXT --server {self.server.client.url}"
-                )
+                command = f"holdfast runs {action} {result.run} --reason TEXT {self._option}"
                 self.console.line(f" {action.capitalize()}: {command}")
 
     def _follows(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.cli.console import Console
 from holdfast.identity.client import Unreachable
 from holdfast.kernel.errors import Failed, HoldfastError, Refused
+from holdfast.kernel.server_hints import on_server
 from holdfast.plans.events import STOPPING_NOW
 from holdfast.runs.server_runs import RunEvent, ServerRuns, goes_on
 from holdfast.system import clock
@@ -30,10 +31,10 @@ class Detached(Exception):  # noqa: N818 - names what the user did
 
 
 class Following:
-    """Ctrl-C asks whether to cancel the change, the second one whether to stop it at once; otherwise it goes on.
+    """Ctrl-C asks whether to cancel the change, the second one whether to stop it at once.
 
-    Without a terminal, the first one cancels it and the second one leaves it alone: CI sends two in a row, and
-    what is in progress must not be lost for that.
+    Without a terminal, the first one cancels it and the second one leaves it to the server: CI sends two in a
+    row, and what is in progress must not be lost for that.
     """
 
     def __init__(
@@ -69,17 +70,21 @@ class Following:
 
     def until_over(self) -> dict[str, Any]:
         """The change when it is done, or waits for a decision."""
+        told = ""
         try:
             for interrupted in (self._cancel, self._force):
                 try:
-                    return self._follow()
+                    return self._follow(told)
                 except KeyboardInterrupt:
-                    interrupted()
-            return self._follow()
+                    told = interrupted()
+            return self._follow(told)
         except KeyboardInterrupt:
             raise Detached from None
 
-    def _follow(self) -> dict[str, Any]:
+    def _follow(self, told: str) -> dict[str, Any]:
+        """`told`: what the interrupt did, which the next one may interrupt already."""
+        if told:
+            self._console.say(f" {told}")
         begun = clock.monotonic()
         if self._stream is None:
             self._stream = threading.Thread(target=self._read, name="holdfast-stream", daemon=True)
@@ -121,7 +126,7 @@ class Following:
                 raise event
             match event.kind:
                 case "line":
-                    self._console.say(f"   {event.text}")
+                    self._console.say(f"   {on_server(event.text, self._server.client.login.option)}")
                 case "lost":
                     self._tell_lost(event.text)
                 case "status" if event.state["phase"] == "applying":
@@ -138,15 +143,15 @@ class Following:
             self._lost = True
             self._console.warn(f"The server is away: {reason}. The change goes on; trying again.")
 
-    def _cancel(self) -> None:
+    def _cancel(self) -> str:
         terminal = sys.stdin.isatty()
         if terminal and not self._asks("Cancel the change on the server? Otherwise it continues there."):
             raise Detached
         self._server.cancel_change(self._change, _WHY)
         again = "to stop it at once" if terminal else "to leave it to the server"
-        self._console.say(f" Cancelling: resources in progress are finished. Press Ctrl-C again {again}.")
+        return f"Cancelling: resources in progress are finished. Press Ctrl-C again {again}."
 
-    def _force(self) -> None:
+    def _force(self) -> str:
         question = (
             "Stop it at once? What is in progress may be lost from the state. "
             "Otherwise the server finishes it, and cancels the rest."
@@ -156,8 +161,8 @@ class Following:
         try:
             self._server.cancel_change(self._change, _WHY, force=True)
         except Refused:
-            return  # It is done.
-        self._console.warn(STOPPING_NOW)
+            return ""  # It is done.
+        return STOPPING_NOW
 
     def _asks(self, question: str) -> bool:
         self._console.question(question)

@@ -12,6 +12,7 @@ from holdfast.cli.server.following import Detached, Following
 from holdfast.cli.views.plan_diff import FULL, show_plan
 from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.errors import Exit
+from holdfast.kernel.server_hints import on_server
 from holdfast.plans.events import STOPPING_NOW
 from holdfast.plans.status import Status
 from holdfast.runs.read_document import engine_from_document
@@ -27,8 +28,10 @@ def run_list(invocation: Invocation, server: ServerRuns, *, limit: int, stack: s
 
 
 def run_show(invocation: Invocation, server: ServerRuns, wanted: str) -> Exit:
-    run = server.show(server.find(wanted))
-    return invocation.answer({"version": 1, "run": run}, lambda: _show_details(invocation.console, run))
+    run, option = server.show(server.find(wanted)), server.client.login.option
+    return invocation.answer(
+        {"version": 1, "run": run}, lambda: _show_details(invocation.console, run, option)
+    )
 
 
 def run_show_plan(invocation: Invocation, server: ServerRuns, wanted: str) -> Exit:
@@ -45,14 +48,16 @@ def run_show_plan(invocation: Invocation, server: ServerRuns, wanted: str) -> Ex
 
 
 def run_log(invocation: Invocation, server: ServerRuns, wanted: str, *, follow: bool) -> Exit:
-    run, console = server.find(wanted), invocation.console
+    run, console, option = server.find(wanted), invocation.console, server.client.login.option
     if follow and not invocation.as_json:
         for event in server.follow(run):
             if event.kind == "line":
-                console.line(event.text)
+                console.line(on_server(event.text, option))
         return Exit.DONE
     lines = list(server.log(run))
-    return invocation.answer({"version": 1, "run": run, "lines": lines}, *lines)
+    return invocation.answer(
+        {"version": 1, "run": run, "lines": lines}, *(on_server(line, option) for line in lines)
+    )
 
 
 def run_decide(
@@ -69,8 +74,9 @@ def run_decide(
     more = {"break_glass": True} if break_glass else {}
     given, lines = [], list[str]()
     now: Mapping[str, Any] = {}
+    option = server.client.login.option
     for run in runs:
-        digest = require_digest(run, action)
+        digest = require_digest(run, action, option)
         now = server.act(run["id"], action, digest=digest, reason=why, **more)
         counted = ", ".join(f"{number} {what}" for what, number in (run["changes"] or {}).items() if number)
         given.append(
@@ -84,7 +90,8 @@ def run_decide(
         lines += [
             f" {run['stack']}: {_DONE[action]} the plan of run {run['id']}",
             f"   digest {digest}  ({counted or 'no resource changes'})",
-            f"   {_next_decision(action, run, now)} Follow it: holdfast runs watch {run['id']}",
+            f"   {_next_decision(action, run, now)} "
+            + on_server(f"Follow it: holdfast runs watch {run['id']}", option),
         ]
     single = given[0] if len(given) == 1 else dict.fromkeys(("run", "stack", "digest", "changes", "notes"))
     document = {"version": 1, **single, "approvals": given, "decision": action, "reason": why}
@@ -185,7 +192,7 @@ def _headline(run: Mapping[str, Any]) -> str:
     return f"{run['id']}  {run['operation']} of {run['stack']}: {run['status'] or run['phase']}"
 
 
-def _show_details(console: Console, run: Mapping[str, Any]) -> None:
+def _show_details(console: Console, run: Mapping[str, Any], option: str) -> None:
     console.line(f" {_headline(run)}")
     console.line(f"   submitted {moment(run['created'])} by {run['who']}")
     if run["reason"]:
@@ -201,11 +208,11 @@ def _show_details(console: Console, run: Mapping[str, Any]) -> None:
     if run["changes"]:
         counted = ", ".join(f"{number} {what}" for what, number in run["changes"].items() if number)
         console.line(f"   changes: {counted or 'none'}")
-    _show_error(console, run["error"])
+    _show_error(console, run["error"], option)
     _show_decisions(console, run)
     for note in run["notes"] or ():
-        console.line(("   ! ", "yellow"), note)
-    console.line(f"   log: holdfast runs log {run['id']}")
+        console.line(("   ! ", "yellow"), on_server(note, option))
+    console.line(on_server(f"   log: holdfast runs log {run['id']}", option))
 
 
 def _show_decisions(console: Console, run: Mapping[str, Any]) -> None:
@@ -216,9 +223,9 @@ def _show_decisions(console: Console, run: Mapping[str, Any]) -> None:
         console.line(f"   missing: {run['missing']}")
 
 
-def _show_error(console: Console, error: Mapping[str, Any] | None) -> None:
+def _show_error(console: Console, error: Mapping[str, Any] | None, option: str) -> None:
     if error is None:
         return
     console.line(("   ✗ ", "bold red"), f"{error['code']}  {error['message']}")
     if error.get("hint"):
-        console.line(f"     {error['hint']}")
+        console.line(f"     {on_server(error['hint'], option)}")
