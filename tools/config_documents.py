@@ -26,6 +26,7 @@ from holdfast.config.shapes import (
     SecretOnly,
     Size,
     Text,
+    Verbatim,
 )
 from holdfast.config.stack_rules import StackRule
 
@@ -119,6 +120,8 @@ def schema_of(shape: Shape | Group, *, partial: bool = False) -> JsonSchema:  # 
             return _amount(SIZE, {"minimum": 1})
         case SecretOnly():
             return dict(_SECRET)
+        case Verbatim():
+            return {"type": "object"}
         case AnyValue(nested=False):
             return {"anyOf": [{"type": ["string", "number", "boolean"]}, _SECRET]}
         case AnyValue(outputs=True):

@@ -26,6 +26,7 @@ from holdfast.config.shapes import (
     Scalar,
     SecretOnly,
     Size,
+    Verbatim,
     seconds,
     size_in_bytes,
 )
@@ -104,7 +105,7 @@ class ListOf(Struct, frozen=True):
 
 class ScalarOrMapping(Struct, frozen=True):
     scalar: Scalar | ListOf
-    mapping: Names | type[Section]
+    mapping: Names | Verbatim | type[Section]
     from_scalar: Callable[[Any], Any] | None = None
     """Makes of a single value what the mapping becomes; without it, the value stays as it is."""
 
@@ -254,7 +255,7 @@ class Section(Struct, metaclass=SectionType, frozen=True, kw_only=True):
         return cls(**values)
 
 
-Shape = Scalar | SecretOnly | AnyValue | Names | ListOf | ScalarOrMapping | type[Section]
+Shape = Scalar | SecretOnly | AnyValue | Verbatim | Names | ListOf | ScalarOrMapping | type[Section]
 
 
 def named(value: Shape, *, entry: Callable[[str, Any, Place], Any] | None = None) -> Names:

@@ -89,6 +89,15 @@ def parse(text: str, *, file: str, root: Path, path: Path) -> Config:
     if isinstance(node, yaml.ScalarNode) and node.value is None and not problems:
         problems.add("HF-CONF-3", f"{file} is empty", place=node.place, hint="Start with `version: 1`.")
         raise ConfigError(problems.sorted())
+    return _built(node, problems=problems, root=root, path=path)
+
+
+def parse_node(node: yaml.Node, *, root: Path, path: Path) -> Config:
+    """The configuration that consists of these nodes, which another file may have supplied."""
+    return _built(node, problems=Problems(), root=root, path=path)
+
+
+def _built(node: yaml.Node, *, problems: Problems, root: Path, path: Path) -> Config:
     reader = Reader(whole=Config, problems=problems)
     top = reader.read(Config, node)
     if top.value is not BAD:

@@ -34,6 +34,7 @@ from holdfast.config.shapes import (
     Scalar,
     SecretOnly,
     Text,
+    Verbatim,
     WrongKindError,
 )
 from holdfast.config.yaml import BrokenNode, Entry, ListNode, MapNode, Node, ScalarNode
@@ -82,6 +83,8 @@ class Reader:
                 return self._any_value(shape, node, keys)
             case SecretOnly():
                 return self._secret_only(node, keys)
+            case Verbatim():
+                return self._verbatim(node, keys)
             case Text(secret=True) if is_reference(node):
                 return self._reference(node, keys)
             case _:
@@ -180,6 +183,9 @@ class Reader:
             case _:
                 assert_never(node)
 
+    def _verbatim(self, node: Node, keys: KeyPath) -> Any:
+        return _plain(node) if isinstance(node, MapNode) else self._wrong_kind(node, keys, "a mapping")
+
     # Containers
 
     def _list(self, shape: ListOf, node: Node, keys: KeyPath) -> tuple[At, ...] | Bad:
@@ -267,6 +273,18 @@ def _kind(node: Node) -> str:
             return "this"
         case _:
             assert_never(node)
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case MapNode():
+            return {entry.key: _plain(entry.value) for entry in node.entries}
+        case ListNode():
+            return [_plain(item) for item in node.items]
+        case ScalarNode():
+            return node.value
+        case BrokenNode():
+            return None
 
 
 def _bare_placeholder(node: MapNode) -> str | None:

@@ -247,6 +247,10 @@ class AnyValue(Struct, frozen=True):
     """May be an output of another stack instead."""
 
 
+class Verbatim(Struct, frozen=True):
+    """A mapping in another language, such as JSON Schema: nothing in it is a reference or a placeholder."""
+
+
 Scalar = Text | Choice | Flag | Integer | Number | FormatVersion | Duration | Size
 
 

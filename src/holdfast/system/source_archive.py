@@ -11,9 +11,10 @@ import posixpath
 import shutil
 import stat
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 from holdfast.kernel.errors import HoldfastError, UsageError
@@ -46,27 +47,44 @@ class Packed(NamedTuple):
     """Links that lead out of the folder, and Holdfast's own keys."""
 
 
+def all_names(root: Path) -> Iterator[str]:
+    """Every file and link below a folder that can be source, relative to it."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - NOT_SOURCE)
+        links = (name for name in folders if os.path.islink(f"{folder}/{name}"))  # noqa: PTH114 - many calls
+        for name in (*names, *links):
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
 def pack(
     root: Path,
     names: Sequence[str],
     *,
     forbidden: Container[os.stat_result] = (),
+    generated: Mapping[str, bytes] = MappingProxyType({}),
     limits: Limits = LIMITS,
 ) -> Packed:
-    """The files with these names, relative to the root. A name that does not exist is left out."""
+    """The files with these names, relative to the root, and generated ones that are not in the folder.
+
+    A name that does not exist is left out.
+    """
     sizes = {name: about for name in sorted(set(names)) if (about := _entry(root, name)) is not None}
     total = sum(about.st_size for about in sizes.values() if stat.S_ISREG(about.st_mode))
     largest = sorted(sizes, key=lambda name: -sizes[name].st_size)[:_SHOWN]
     if len(sizes) > limits.files or total > limits.content:
         raise _too_large(f"{len(sizes)} files with {total // _MEGABYTE} MB", largest, sizes, limits)
-    content, left_out = _archive(root, sizes, forbidden)
+    content, left_out = _archive(root, sizes, forbidden, generated)
     if len(content) > limits.packed:
         raise _too_large(f"{len(content) // _MEGABYTE} MB, compressed", largest, sizes, limits)
-    return Packed(content=content, files=len(sizes) - len(left_out), left_out=tuple(left_out))
+    count = len(sizes) - len(left_out) + len(generated)
+    return Packed(content=content, files=count, left_out=tuple(left_out))
 
 
 def _archive(
-    root: Path, entries: dict[str, os.stat_result], forbidden: Container[os.stat_result]
+    root: Path,
+    entries: dict[str, os.stat_result],
+    forbidden: Container[os.stat_result],
+    generated: Mapping[str, bytes],
 ) -> tuple[bytes, list[str]]:
     import gzip  # noqa: PLC0415 - most commands pack nothing
     import tarfile  # noqa: PLC0415
@@ -91,6 +109,10 @@ def _archive(
                 data = (root / name).read_bytes()
                 entry.size = len(data)
                 archive.addfile(entry, BytesIO(data))
+        for name, data in generated.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, BytesIO(data))
     return buffer.getvalue(), left_out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.environment import Environment
 from holdfast.system.git import Git
 from holdfast.system.repository import NOT_SOURCE
-from holdfast.system.source_archive import pack
+from holdfast.system.source_archive import all_names, pack
 
 _SHOWN = 3
 _VARIABLES = (".tfvars", ".tfvars.json")
@@ -22,7 +21,7 @@ _VARIABLES = (".tfvars", ".tfvars.json")
 def pack_repository(root: Path, environment: Environment, console: Console) -> bytes:
     """Without Git, everything but `.git`, `.terraform` and `.holdfast`."""
     git = git_repository.find(root, environment.variables)
-    names = list(_git_names(git, root) if git is not None else _all_names(root))
+    names = list(_git_names(git, root) if git is not None else all_names(root))
     packed = pack(root, names, forbidden=ForbiddenFiles(environment))
     if packed.left_out:
         shown = first_names(packed.left_out, _SHOWN)
@@ -47,11 +46,3 @@ def _git_names(git: Git, root: Path) -> Iterator[str]:
             yield from _git_names(inner, root) if inner is not None else ()
         elif path.is_relative_to(root) and NOT_SOURCE.isdisjoint(name.split("/")):
             yield path.relative_to(root).as_posix()
-
-
-def _all_names(root: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(set(folders) - NOT_SOURCE)
-        links = (name for name in folders if os.path.islink(f"{folder}/{name}"))  # noqa: PTH114 - many calls
-        for name in (*names, *links):
-            yield (Path(folder) / name).relative_to(root).as_posix()

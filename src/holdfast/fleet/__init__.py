@@ -1,0 +1,1 @@
+"""Devices by API: blueprints, and the payloads that events carry."""
