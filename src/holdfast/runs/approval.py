@@ -157,11 +157,20 @@ async def override_denials(
     change: BundledChange,
     digests: Iterable[str],
     reason: str,
+    *,
+    break_glass: bool = False,
 ) -> tuple[SavedPlan, ...]:
     """Before anything is applied: those that were overridden. Each digest must belong to a saved plan.
 
-    The id of the change stands for all its plans that were refused and are not used yet.
+    The id of the change stands for all its plans that were refused and are not used yet. `break_glass`: by an
+    admin, whom only a server knows.
     """
+    if break_glass and not context.store.on_server:
+        raise UsageError(
+            "HF-USE-18",
+            "--break-glass needs a server as run store: only a server knows who is an admin",
+            hint="Leave it out: here, --override is not limited to other people's plans.",
+        )
     known = {bundle.digest: bundle for bundle in bundles}
     refused = [name for name, status in change.statuses.items() if status is Status.REFUSED]
     denied = [change.digests[name] for name in refused if name in change.digests]
@@ -186,6 +195,7 @@ async def override_denials(
             run=bundle.run,
             reason=reason,
             until=until,
+            break_glass=break_glass,
         )
     return chosen
 
@@ -213,6 +223,7 @@ def _record(
     run: str,
     reason: str,
     until: str | None = None,
+    break_glass: bool = False,
 ) -> None:
     """The audit log comes first: an approval that cannot be logged does not count."""
     register_run_secrets(context, run, stack)
@@ -231,5 +242,6 @@ def _record(
             reason=context.redactor.clean(reason),
             at=clock.now().isoformat(),
             until=until,
+            break_glass=break_glass,
         )
     )

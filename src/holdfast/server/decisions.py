@@ -12,10 +12,12 @@ from msgspec import Struct
 from holdfast.audit.actor import Actor
 from holdfast.guard.evaluate import missing_text, with_approvals
 from holdfast.identity.principal import Principal
-from holdfast.kernel.errors import Refused
+from holdfast.identity.roles import Permission
+from holdfast.kernel.errors import Refused, UsageError
 from holdfast.runs.document import guard_document
 from holdfast.runs.read_document import decision_from_document
 from holdfast.server.exceptions import problem
+from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial
 from holdfast.store.approval_rules import ServerRules
 from holdfast.store.approvals import Approval, ApprovalKind, is_author
@@ -29,6 +31,8 @@ _DONE: Final = {
     ApprovalKind.REJECTION: "rejected",
     ApprovalKind.OVERRIDE: "overrode the denial",
 }
+BREAK_GLASS_DETAILS: Final = {"lifts": "denial and approvals"}
+"""Of its entry in the audit log."""
 OVERRIDE_LIFETIME: Final = timedelta(hours=24)
 
 
@@ -50,12 +54,25 @@ def about_apply(plan: Run, applies: str | None) -> Refused:
     )
 
 
+def require_break_glass(principal: Principal, kind: ApprovalKind) -> None:
+    if kind is not ApprovalKind.OVERRIDE:
+        raise UsageError("HF-STORE-25", "only an override can break the glass", hint="Leave break_glass out.")
+    if not principal.may(Permission.ADMINISTER):
+        raise problem(not_permitted(principal, Permission.ADMINISTER))
+
+
 def require_decidable(
-    store: RunStore, who: Actor, kind: ApprovalKind, plan: DecidedPlan, *, may_break_glass: bool
+    store: RunStore,
+    who: Actor,
+    kind: ApprovalKind,
+    plan: DecidedPlan,
+    emergency: str,
+    *,
+    break_glass: bool,
 ) -> None:
     """Raises if the run did not save this plan, or if its own author approves it or overrides its denial.
 
-    `may_break_glass`: an admin, who may do the latter in an emergency.
+    `break_glass`: by an admin, who may do the latter in an emergency, which is the command that does it.
     """
     digest, stack, run = plan
     author = store.approvals.author(digest)
@@ -67,21 +84,17 @@ def require_decidable(
         )
     if kind is ApprovalKind.REJECTION or not is_author(author, who.document()):
         return
-    if kind is ApprovalKind.OVERRIDE and may_break_glass:
+    if break_glass:
         return
     overrides = kind is ApprovalKind.OVERRIDE
     what = "override its denial" if overrides else "approve it"
-    emergency = (
-        f" In an emergency, an admin can: holdfast runs override {run} --break-glass --reason TEXT"
-        if overrides
-        else ""
-    )
+    urgent = f" In an emergency, an admin can: holdfast {emergency} --break-glass --reason TEXT"
     raise problem(
         Denial(
             status=403,
             code="HF-APPR-3",
             message=f"{stack}: {who.name} made this plan and cannot {what}",
-            hint=f"Ask another person to {what}.{emergency}",
+            hint=f"Ask another person to {what}.{urgent if overrides else ''}",
         )
     )
 

@@ -17,11 +17,13 @@ from holdfast.kernel.errors import Refused
 from holdfast.runs.lanes import LANE_WAIT
 from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
 from holdfast.server.decisions import (
+    BREAK_GLASS_DETAILS,
     DecidedPlan,
     about_apply,
     add_decision,
     expiry_of,
     log_decision,
+    require_break_glass,
     require_decidable,
     store_rejection,
 )
@@ -197,8 +199,8 @@ class RunRequests:
 
         `break_glass`: an admin's override, also of the approvals that are missing.
         """
-        if break_glass and not caller.principal.may(Permission.ADMINISTER):
-            raise problem(not_permitted(caller.principal, Permission.ADMINISTER))
+        if break_glass:
+            require_break_glass(caller.principal, kind)
         if run.operation is Operation.PLAN:
             raise about_apply(run, self.runs.apply_of(run.id))
         if run.phase is not RunPhase.WAITING:
@@ -207,7 +209,7 @@ class RunRequests:
             raise other_plan(run)
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
         plan = DecidedPlan(digest, run.stack, self.runs.shown_plan(run) or run.id)
-        require_decidable(store, who, kind, plan, may_break_glass=break_glass)
+        require_decidable(store, who, kind, plan, f"runs override {run.id}", break_glass=break_glass)
         until = expiry_of(kind, self._stores.rules(caller.tenant))
         entry = Entry(
             what=kind.value,
@@ -216,7 +218,7 @@ class RunRequests:
             run=run.id,
             reason=reason or None,
             until=until,
-            details={"lifts": "denial and approvals"} if break_glass else {},
+            details=BREAK_GLASS_DETAILS if break_glass else {},
         )
         self.audit.record(caller.tenant, caller.principal, entry, address=caller.address)
         add_decision(

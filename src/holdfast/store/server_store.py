@@ -202,7 +202,10 @@ class ServerApprovals(Approvals):
         self._server.call(
             "POST",
             "/approvals",
-            {name: document[name] for name in ("kind", "digest", "stack", "run", "reason", "until")},
+            {
+                name: document[name]
+                for name in ("kind", "digest", "stack", "run", "reason", "until", "break_glass")
+            },
         )
 
     def record_author(self, digest: str, author: Mapping[str, object], *, stack: str, run: str) -> None:

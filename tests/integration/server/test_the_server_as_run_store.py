@@ -345,9 +345,23 @@ def test_no_decision_counts_without_its_entry_in_the_audit_log(server: MadeServe
             kind=ApprovalKind.OVERRIDE, digest=digest, stack="a", run="01RUN", who={}, reason="r", at=""
         )
         store_of(server, APPROVER, name="ada").approvals.add(given)
+    urgent, admin = replace(given, break_glass=True), store_of(server, ADMIN, name="ada")
+    with refused("HF-APPR-3", HoldfastError):  # An admin neither, unless they say that it is an emergency.
+        admin.approvals.add(given)
+    with refused("HF-TOK-2", HoldfastError):
+        bob.approvals.add(urgent)
+    with refused("HF-STORE-25", HoldfastError):
+        admin.approvals.add(replace(urgent, kind=ApprovalKind.APPROVAL))
+    admin.approvals.add(urgent)
+    assert [each.break_glass for each in admin.approvals.of(digest)] == [False, False, True]
     lines = [json.loads(line) for line in all_lines(bob)]
     shown = [(line["what"], line["who"]["name"], line["reason"], line["digest"]) for line in lines]
-    assert shown == [("approve", "bob", "r", digest), ("override", "bob", "r", digest)]
+    assert shown == [
+        ("approve", "bob", "r", digest),
+        ("override", "bob", "r", digest),
+        ("override", "ada", "r", digest),
+    ]
+    assert lines[-1]["details"] == {"lifts": "denial and approvals"}
 
 
 def test_the_audit_log_is_written_by_the_server(server: MadeServer) -> None:

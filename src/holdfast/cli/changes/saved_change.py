@@ -22,7 +22,7 @@ from holdfast.terraform.argv import PlanOptions
 
 class SavedChange(Change):
     def apply_bundle(
-        self, folder: Path, *, override: tuple[str, ...], reason: str, allow_blocked: bool
+        self, folder: Path, *, override: tuple[str, ...], break_glass: bool, reason: str, allow_blocked: bool
     ) -> Exit:
         bundles.require_bundle(folder)
         key = self.context.bundle_key(folder)
@@ -39,7 +39,9 @@ class SavedChange(Change):
             if override:
                 from holdfast.runs.approval import override_denials
 
-                for plan in await override_denials(change_context, saved, planned, override, reason):
+                for plan in await override_denials(
+                    *(change_context, saved, planned, override, reason), break_glass=break_glass
+                ):
                     self.console.say(f" Overriding {plan.stack}  run {plan.run}  digest {plan.digest}")
             options = {plan.stack: plan.options for plan in saved if not plans_destroy(plan)}
             self.screen.change = saved[0].change if saved else planned.id

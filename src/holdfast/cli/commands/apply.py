@@ -65,6 +65,14 @@ def apply(  # noqa: PLR0917 - one parameter per option
             "The id of the change stands for all its refused plans.",
         ),
     ] = None,
+    break_glass: Annotated[
+        bool,
+        Option(
+            "--break-glass",
+            help="With --override, by an admin, if a server is the run store: also of their own plan, and of "
+            "the approvals that are missing.",
+        ),
+    ] = False,
     reason: Reason = None,
     wait: Wait = None,
     allow_blocked: Annotated[
@@ -108,13 +116,13 @@ def apply(  # noqa: PLR0917 - one parameter per option
         )
     if server is None:
         require_server(detach=detach)
-        _require_reason(override, reason, plan)
+        _require_reason(override, reason, plan, break_glass=break_glass)
     if server is not None:
         from holdfast.cli.server.change import refuse_options
 
         refuse_options(
             plan=plan, continue_=continue_ is not None, override=override, wait=wait, exclude=exclude,
-            not_a_rename=not_a_rename,
+            not_a_rename=not_a_rename, break_glass=break_glass,
         )  # fmt: skip
     seconds = wait_from(wait, ci=invocation.environment.ci)
     if plan is not None or continue_ is not None:
@@ -124,7 +132,11 @@ def apply(  # noqa: PLR0917 - one parameter per option
         if plan is None:
             return saved.continue_change(continue_ or None, yes=yes, allow_blocked=allow_blocked)
         return saved.apply_bundle(
-            plan, override=tuple(override or ()), reason=reason or "", allow_blocked=allow_blocked
+            plan,
+            override=tuple(override or ()),
+            break_glass=break_glass,
+            reason=reason or "",
+            allow_blocked=allow_blocked,
         )
     options = plan_options(
         destroy=False,
@@ -155,7 +167,9 @@ def apply(  # noqa: PLR0917 - one parameter per option
     return change.apply(options, yes=yes, allow_blocked=allow_blocked)
 
 
-def _require_reason(override: list[str] | None, reason: str | None, plan: Path | None) -> None:
+def _require_reason(
+    override: list[str] | None, reason: str | None, plan: Path | None, *, break_glass: bool
+) -> None:
     """An override is for one saved plan, and its reason goes to the audit log."""
     if override and plan is None:
         raise UsageError(
@@ -166,6 +180,12 @@ def _require_reason(override: list[str] | None, reason: str | None, plan: Path |
     if override and not (reason or "").strip():
         raise UsageError(
             "HF-USE-19", "--override needs --reason", hint="Add --reason TEXT. The audit log records it."
+        )
+    if break_glass and not override:
+        raise UsageError(
+            "HF-USE-18",
+            "--break-glass needs --override: it is an override by an admin",
+            hint="Add --override DIGEST, with the digest of the plan.",
         )
     if reason is not None and not override:
         raise UsageError(

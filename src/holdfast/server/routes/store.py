@@ -26,7 +26,14 @@ from holdfast.secrets.keys import KEY_SIZE
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import ServerAudit, TenantStores, actor_of
 from holdfast.server.claims import no_claim
-from holdfast.server.decisions import DecidedPlan, add_decision, expiry_of, require_decidable
+from holdfast.server.decisions import (
+    BREAK_GLASS_DETAILS,
+    DecidedPlan,
+    add_decision,
+    expiry_of,
+    require_break_glass,
+    require_decidable,
+)
 from holdfast.server.exceptions import problem
 from holdfast.server.guards import address_of, not_permitted
 from holdfast.server.problems import Denial
@@ -108,6 +115,8 @@ class NewApproval(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     run: Id
     reason: Annotated[str, Meta(max_length=2000)] = ""
     until: Annotated[str, Meta(max_length=40)] | None = None
+    break_glass: bool = False
+    """Of an override by an admin: also of the approvals that are missing, and of their own plan."""
 
 
 class NewAuthor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -208,7 +217,7 @@ def rename_state(principal: Who, rows: Rows, data: JSONBody[Rename]) -> None:
 @post("/approvals", opt={"permission": Permission.APPROVE}, sync_to_thread=True)
 def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[NewApproval]) -> None:
     """Of the verified caller, now. A plan is not approved by the person who made it,
-    and its denial not overridden by them unless they are an admin.
+    and its denial not overridden by them unless they are an admin who breaks the glass.
 
     The audit log comes first: a decision that cannot be logged does not count.
     """
@@ -218,13 +227,26 @@ def approve(request: AnyRequest, principal: Who, stores: Stores, data: JSONBody[
     who, store = actor_of(principal, address_of(request.scope)), stores.of(principal.tenant)
     _require_stack(principal, data.stack, Permission.APPROVE)
     plan = DecidedPlan(data.digest, data.stack, data.run)
-    admin = principal.may(Permission.ADMINISTER)
-    require_decidable(store, who, data.kind, plan, may_break_glass=admin)
+    if data.break_glass:
+        require_break_glass(principal, data.kind)
+    emergency = f"apply --plan DIR --override {data.digest}"
+    require_decidable(store, who, data.kind, plan, emergency, break_glass=data.break_glass)
     until = expiry_of(data.kind, stores.rules(principal.tenant))
-    entry = Entry(what=data.kind.value, reason=data.reason or None, until=until, **plan._asdict())
+    entry = Entry(
+        what=data.kind.value,
+        reason=data.reason or None,
+        until=until,
+        details=BREAK_GLASS_DETAILS if data.break_glass else {},
+        **plan._asdict(),
+    )
     audit = ServerAudit(stores, Redactor())
     audit.record(principal.tenant, principal, entry, address=address_of(request.scope))
-    add_decision(store, principal, who, data.kind, plan, reason=data.reason, until=until)
+    add_decision(
+        *(store, principal, who, data.kind, plan),
+        reason=data.reason,
+        until=until,
+        break_glass=data.break_glass,
+    )
 
 
 @post("/authors", opt={"permission": Permission.PLAN}, sync_to_thread=True)
