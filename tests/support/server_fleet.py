@@ -118,7 +118,7 @@ class Fleet:
         self.workers = [
             Process(
                 f"worker{number}",
-                _on_machine(number % machines, [*python, "worker", "--data", str(self.data)]),
+                on_machine(number % machines, [*python, "worker", "--data", str(self.data)]),
                 self._own(f"worker{number}", number % machines),
                 folder,
             )
@@ -256,7 +256,7 @@ def machines_there() -> bool:
     return done.returncode == 0
 
 
-def _on_machine(number: int, command: list[str]) -> list[str]:
+def on_machine(number: int, command: list[str]) -> list[str]:
     return command if number == 0 else [*_MACHINE, f'hostname machine{number}; exec "$@"', "sh", *command]
 
 

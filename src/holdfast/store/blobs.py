@@ -17,6 +17,8 @@ from holdfast.secrets.encryption import Damaged
 from holdfast.store.blob_cipher import BlobCipher
 
 UNREADABLE = "HF-STORE-2"
+LOST_LEASE = "HF-STATE-49"
+"""How a server refuses a run whose stack another one has, or whose claim was released."""
 
 
 class StoredBlob(NamedTuple):

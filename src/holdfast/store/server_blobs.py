@@ -20,7 +20,7 @@ from holdfast.kernel.errors import Busy, Failed, HoldfastError, Refused, Unknown
 from holdfast.secrets.keys import CipherKey, derive
 from holdfast.secrets.signing import Signer, public_half
 from holdfast.store.blob_cipher import BlobCipher
-from holdfast.store.blobs import UNREADABLE, StoredBlob, encode_name
+from holdfast.store.blobs import LOST_LEASE, UNREADABLE, StoredBlob, encode_name
 from holdfast.system import clock
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, HttpSession, Response
@@ -37,7 +37,6 @@ ABSENT = "HF-STORE-20"
 CHANGED = "HF-STORE-21"
 """The condition of a write is not met."""
 _NO_ROUTE = "HF-SRV-11"
-_LOST_LEASE = "HF-STATE-49"
 _API = "/api/v1/store"
 _TRIES = 7
 _FIRST_TRIES = 3
@@ -286,7 +285,7 @@ class ServerBlobs:
             return self._unreachable(f"it answered {response.status} without saying why", 1)
         if code == _NO_ROUTE:
             return self._mismatch(response)
-        if response.status == _UNAUTHORIZED and code != _LOST_LEASE:
+        if response.status == _UNAUTHORIZED and code != LOST_LEASE:
             from holdfast.identity.client import token_hint  # noqa: PLC0415
 
             source = self._source

@@ -1,7 +1,8 @@
 """Copies a growing journal from this machine to a remote store.
 
 It is at most a second behind, and on `flush` a tenth of one. A store that does not answer delays nothing: the
-rest is shipped when it answers again, and `finish` tells whether everything arrived.
+rest is shipped when it answers again, and `finish` tells whether everything arrived. Once another run has the
+stack, a server takes no more of it: then `finish` does not wait.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from holdfast.store.blobs import BlobStore
+from holdfast.kernel.errors import HoldfastError
+from holdfast.store.blobs import LOST_LEASE, BlobStore
 from holdfast.store.run_records import journal_name
 
 _DELAY = 0.5
@@ -38,6 +40,7 @@ class Shipper:
         self._piece = 1
         self._hurry = False
         self._closing = False
+        self._fenced = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -64,7 +67,7 @@ class Shipper:
             self._closing = self._hurry = True
             self._changed.notify_all()
         self._thread.join(seconds)
-        return not self._thread.is_alive()
+        return not self._thread.is_alive() and not self._pending
 
     def _work(self) -> None:
         while True:
@@ -80,6 +83,8 @@ class Shipper:
             # A write that seemed to fail may have succeeded, so the piece must not change.
             while not self._ship(data):
                 with self._changed:
+                    if self._fenced and self._closing:
+                        return
                     self._changed.wait(timeout=_RETRY_DELAY)
             with self._changed:
                 self._pending = self._pending[len(data) :]
@@ -93,6 +98,7 @@ class Shipper:
                 existing = self._blobs.read(name)
                 return existing is not None and existing.data == data
         except Exception as error:  # noqa: BLE001 - the journal on this machine is safe in any case
+            self._fenced = isinstance(error, HoldfastError) and error.problem.code == LOST_LEASE
             if self._on_failure is not None:
                 self._on_failure(str(error))
             return False

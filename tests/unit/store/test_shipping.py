@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from memory_blobs import MemoryBlobs
 
+from holdfast.kernel.errors import UsageError
 from holdfast.store import shipping
+from holdfast.store.blobs import LOST_LEASE
 from holdfast.store.run_records import journal_name
 from holdfast.store.shipping import Shipper, ship_rest
 
@@ -96,6 +99,21 @@ def test_a_store_that_does_not_answer_holds_nothing_up() -> None:
     blobs.open.set()
     assert shipper.finish(LONG)
     assert arrived(blobs) == b"onetwo"
+
+
+class Fenced(MemoryBlobs):
+    def create(self, name: str, data: bytes) -> bool:
+        del name, data
+        raise UsageError(LOST_LEASE, "the stack is another run's")
+
+
+def test_a_run_that_lost_its_stack_does_not_wait_at_its_end() -> None:
+    """Its unsaved state is collected then, which must not be held up by a journal that cannot arrive."""
+    shipper = Shipper(Fenced(), "r")
+    shipper.append(b"one")
+    before = time.monotonic()
+    assert not shipper.finish(LONG)
+    assert time.monotonic() - before < LONG / 2
 
 
 def test_a_journal_of_another_is_not_added_to() -> None:
