@@ -32,7 +32,7 @@ _KEPT_SECONDS: Final = 300.0
 _BETWEEN_READS: Final = 10.0
 """An unknown key id reads the keys again, but not more often than this: anyone can send one."""
 _LARGEST: Final = 16 * 1024
-_IDS: Final = re.compile(r"^repo:([^:/@]+)@\d+/([^:/@]+)@\d+(?=:|$)")
+_IDS: Final = re.compile(r"^repo:([^:/@]+)@\d+/([^:/@]+)@\d+(?=:|\Z)")
 """GitHub's subject with the ids of owner and repository, for repositories created since 2026-07-15."""
 
 

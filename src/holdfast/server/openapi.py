@@ -76,7 +76,20 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
             body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
             if (name := body.get("schema", {}).get("$ref", "").rpartition("/")[2]) in schemas:
                 schemas[name] = {**schemas[name], "additionalProperties": False}
-    return {**document, "paths": paths, "components": {**document["components"], "schemas": schemas}}
+    whole = {**document, "paths": paths, "components": {**document["components"], "schemas": schemas}}
+    return {name: _with_patterns_of_json_schema(value) for name, value in whole.items()}
+
+
+def _with_patterns_of_json_schema(value: Any) -> Any:
+    r"""There `$` is the end, which is `\Z` in Python: its `$` also matches before a last line break."""
+    if isinstance(value, list):
+        return [_with_patterns_of_json_schema(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    pattern = value.get("pattern")
+    if isinstance(pattern, str) and pattern.endswith(r"\Z"):
+        value = {**value, "pattern": pattern[:-2] + "$"}
+    return {name: _with_patterns_of_json_schema(item) for name, item in value.items()}
 
 
 def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:

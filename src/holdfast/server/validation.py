@@ -17,17 +17,17 @@ _ID: Final = "must be letters, digits and hyphens, at most 64"
 _PRINTABLE: Final = "must not be empty or contain control characters"
 _REVISION: Final = "must be a branch, a tag or a commit: letters, digits and _ / + @ - ., without `..`"
 WORDS: Final = {
-    r"^[^\x00-\x1f\x7f]+$": _PRINTABLE,
-    r"^[\x21-\x7e]+$": "must be ASCII characters without spaces",
-    r"^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$": "must be lower-case letters, digits, `.`, `_` and `-`",
-    r"^[0-9A-Za-z-]{1,64}$": _ID,
-    r"^[0-9a-f]{64}$": "must be a SHA-256 digest: 64 hexadecimal digits in lower case",
-    r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}$": _REVISION,
-    r"^[0-9A-Za-z][0-9A-Za-z._/-]*$": "must be letters, digits, `.`, `_`, `/` and `-`",
-    r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._/-]*)?$": "must be an address such as https://git.example.com",
-    r"^[A-Za-z0-9_.@+-]{1,200}$": "must be the name of a user of the code host",
-    r"^[0-9A-Za-z.]{1,40}$": "must be letters, digits and dots, at most 40",
-    r"^[0-9]{1,20}$": "must be a number",
+    r"^[^\x00-\x1f\x7f]+\Z": _PRINTABLE,
+    r"^[\x21-\x7e]+\Z": "must be ASCII characters without spaces",
+    r"^[a-z0-9]([a-z0-9._-]*[a-z0-9])?\Z": "must be lower-case letters, digits, `.`, `_` and `-`",
+    r"^[0-9A-Za-z-]{1,64}\Z": _ID,
+    r"^[0-9a-f]{64}\Z": "must be a SHA-256 digest: 64 hexadecimal digits in lower case",
+    r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}\Z": _REVISION,
+    r"^[0-9A-Za-z][0-9A-Za-z._/-]*\Z": "must be letters, digits, `.`, `_`, `/` and `-`",
+    r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._/-]*)?\Z": "must be an address such as https://git.example.com",
+    r"^[A-Za-z0-9_.@+-]{1,200}\Z": "must be the name of a user of the code host",
+    r"^[0-9A-Za-z.]{1,40}\Z": "must be letters, digits and dots, at most 40",
+    r"^[0-9]{1,20}\Z": "must be a number",
 }
 """By the pattern of a field. A test compares it with all routes; long ones say it at the field."""
 _NAMED: Final = re.compile(r"(unknown|required) field `([^`]+)`")

@@ -64,6 +64,15 @@ def test_every_pattern_of_a_route_has_words() -> None:
     assert len({meta.pattern for meta in _metas()}) > 8
 
 
+def test_no_pattern_accepts_a_line_break_at_the_end() -> None:
+    """`$` would: such a name looks like another one wherever it is printed."""
+    patterns = {str(meta.pattern) for meta in _metas()}
+    assert [pattern for pattern in patterns if not pattern.endswith(r"\Z")] == []
+    named = {"name": "ada\n", "role": "viewer"}
+    (name,) = body_problems(tokens.NewToken, named)
+    assert (name.path, name.message) == ("/name", "must not be empty or contain control characters")
+
+
 def test_unknown_parameters_and_values_are_named() -> None:
     types: dict[str, Any] = {"stack": str | None, "phase": RunPhase | None}
     given = [("stak", "a"), ("phase", "don"), ("stack", "a")]

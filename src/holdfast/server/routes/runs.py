@@ -42,10 +42,10 @@ from holdfast.store.server_runs.rows import Change
 Who = NamedDependency[Principal]
 Requests = NamedDependency[RunRequests]
 AnyRequest = Request[Any, Any, Any]
-Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 Reason = Annotated[str, Meta(max_length=2000)]
-Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
-Revision = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Revision = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}\Z")]
 Limit = Annotated[int, QueryParameter(ge=1, le=200)]
 Cursor = Annotated[int, QueryParameter(ge=1, le=2**62)]
 _READ: Final = {"permission": Permission.READ}

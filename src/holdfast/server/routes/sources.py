@@ -27,10 +27,10 @@ from holdfast.system import clock
 Who = NamedDependency[Principal]
 Requests = NamedDependency[RunRequests]
 AnyRequest = Request[Any, Any, Any]
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")]
-Branch = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}$")]
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*\Z")]
+Branch = Annotated[str, Meta(pattern=r"^[0-9A-Za-z_](?:[0-9A-Za-z_/+@-]|\.(?!\.)){0,199}\Z")]
 _HOST: Final = r"[0-9A-Za-z.-]+(?::[0-9]{1,5})?"
-_URL: Final = rf"^(?:https://{_HOST}/|ssh://(?:[0-9A-Za-z._-]+@)?{_HOST}/|[0-9A-Za-z._-]+@[0-9A-Za-z.-]+:)[^\x00-\x20\x7f@?#]+$"
+_URL: Final = rf"^(?:https://{_HOST}/|ssh://(?:[0-9A-Za-z._-]+@)?{_HOST}/|[0-9A-Za-z._-]+@[0-9A-Za-z.-]+:)[^\x00-\x20\x7f@?#]+\Z"
 _ADDRESS: Final = (
     "must be https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH, without a password; http, file and "
     "git are not supported"

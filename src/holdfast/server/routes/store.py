@@ -53,9 +53,9 @@ Who = NamedDependency[Principal]
 Stores = NamedDependency[TenantStores]
 Rows = NamedDependency[StateRows]
 AnyRequest = Request[Any, Any, Any]
-Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
-Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Text = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}\Z")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _STORE: Final = {"permission": Permission.STORE}
 _LONGEST_RUN: Final = timedelta(hours=24)
 

@@ -51,7 +51,7 @@ class NewLine(Entry, frozen=True, kw_only=True):
 
 
 class NewLines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    batch: Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
+    batch: Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}\Z")]
     """The same when the request is sent again."""
     entries: Annotated[tuple[NewLine, ...], Meta(min_length=1, max_length=1000)]
 

@@ -33,9 +33,9 @@ Who = NamedDependency[Principal]
 Tokens = NamedDependency[TokenRows]
 AuditLog = NamedDependency[ServerAudit]
 AnyRequest = Request[Any, Any, Any]
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Tenant = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$")]
-Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+Tenant = Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9._-]*[a-z0-9])?\Z")]
+Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 Patterns = Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=100)]
 _ADMINISTER = {"permission": Permission.ADMINISTER}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

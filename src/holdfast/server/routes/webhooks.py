@@ -51,17 +51,17 @@ _SECRET_BYTES: Final = 32
 _DELIVERIES: Final = 30
 _AHEAD: Final = 3600.0
 """Seconds that the clock of a host may be ahead."""
-Project = Annotated[str, Meta(min_length=3, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Address = Annotated[str, Meta(max_length=300, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._/-]*)?$")]
-Hidden = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[\x21-\x7e]+$")]
-Login = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@+-]{1,200}$")]
-Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Project = Annotated[str, Meta(min_length=3, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+Address = Annotated[str, Meta(max_length=300, pattern=r"^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._/-]*)?\Z")]
+Hidden = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^[\x21-\x7e]+\Z")]
+Login = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@+-]{1,200}\Z")]
+Pattern = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 
 
 class NewApp(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(pattern=r"^[0-9A-Za-z.]{1,40}$")]
+    id: Annotated[str, Meta(pattern=r"^[0-9A-Za-z.]{1,40}\Z")]
     """Or its client id."""
-    installation: Annotated[str, Meta(pattern=r"^[0-9]{1,20}$")]
+    installation: Annotated[str, Meta(pattern=r"^[0-9]{1,20}\Z")]
     private_key: Annotated[str, Meta(max_length=20_000)]
     """In PEM."""
 
@@ -76,7 +76,7 @@ class NewWebhook(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(max_length=20)] = "github"
     api: Address | None = None
     """Of the host; its usual address if it is left out."""
-    secret: Annotated[str, Meta(min_length=16, max_length=200, pattern=r"^[\x21-\x7e]+$")] | None = None
+    secret: Annotated[str, Meta(min_length=16, max_length=200, pattern=r"^[\x21-\x7e]+\Z")] | None = None
     """Signs events; created, and shown once, if there is none before."""
     apply: ApplyMode = ApplyMode.ON_COMMENT
     users: Annotated[tuple[Login, ...], Meta(max_length=200)] = ()

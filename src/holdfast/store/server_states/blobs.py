@@ -21,7 +21,7 @@ from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.rules import accepts_run_write, read_new_state, require_withdrawable
 from holdfast.store.states import FORMAT
 
-RunId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}$")]
+RunId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z-]{1,64}\Z")]
 VERSIONS = "states"
 LOCKS = "state-locks"
 _READ = """
@@ -39,7 +39,7 @@ _NAMES = """
 class _Head(Struct, frozen=True, kw_only=True):
     """What a client says about a version; the server knows the rest."""
 
-    why: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+    why: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
     run: RunId | None
 
 
