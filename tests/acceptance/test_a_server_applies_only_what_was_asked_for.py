@@ -145,6 +145,38 @@ def test_a_terminal_applies_and_destroys_exactly_what_it_showed(holdfast: Progra
         assert (applied.status, applied.digest, applied.retried_from) == ("applied", shown.digest, shown.id)
 
 
+def test_a_plan_that_is_out_of_date_cannot_be_approved(holdfast: Program, tmp_path: Path) -> None:
+    """It is made again and waits again; one whose code is older than what was applied ends."""
+    data = tmp_path / "data"
+    holdfast.write("holdfast.yaml", CONFIGURATION)
+    for name in ("dev", "prod"):
+        holdfast.write(f"{name}/main.tf", RESOURCE % 1)
+    with serving(holdfast, data) as client, server_runs(holdfast, data) as runs, worker(holdfast, data):
+
+        def waits() -> tuple[str, Run]:
+            change = runs.submit("apply", "prod", requester=runs.person("ann"))
+            assert outcome(runs, change, "prod") == ("waiting", "waiting")
+            return change, runs.run_of(change, "prod")
+
+        def approve(run: Run, code: int) -> str:
+            given = holdfast.run("runs", "approve", run.id, "--reason", "fine", "--server", env=client)
+            assert given.code == code, given.err
+            return given.err
+
+        (earliest, first), (early, second), (late, third) = waits(), waits(), waits()
+        approve(second, 0)
+        assert outcome(runs, early, "prod") == ("done", "applied")
+        error = approve(third, 3)
+        assert "HF-RUN-25" in error
+        assert f"(run {second.id} was applied)" in error
+        assert f"holdfast runs show {third.id} --plan" in error
+        runs.wait(late, lambda now: now.phase.value == "done")
+        assert runs.run_of(late, "prod").status == "unchanged"  # The new plan.
+        assert "which was submitted later" in approve(first, 3)
+        assert outcome(runs, earliest, "prod") == ("done", "refused")
+        assert runs.store.approvals.of(str(first.digest)) == ()
+
+
 def test_approval_rules_of_the_server_hold_for_every_repository(holdfast: Program, tmp_path: Path) -> None:
     """Whatever its holdfast.yaml says: who may approve, for how long, and what an admin can do instead."""
     data = tmp_path / "data"

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import MsgspecError, Struct, convert, field, to_builtins
+from msgspec import MsgspecError, Struct, convert, field, msgpack, to_builtins
 from msgspec.structs import asdict
 
 from holdfast.kernel.errors import Refused, UsageError
@@ -285,6 +285,19 @@ def _readable(folder: Path, name: str, keys: tuple[str, ...]) -> tuple[bytes, tu
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         raise _changed(folder, f"{name} cannot be read") from None
     return content, values
+
+
+def pack(folder: Path) -> bytes:
+    """The files of a saved plan, which are sealed, as one."""
+    return msgpack.encode({file.name: file.read_bytes() for file in folder.iterdir()})
+
+
+def read_packed(content: bytes, folder: Path, key: Key) -> SavedPlan:
+    """Unpacked in `folder`."""
+    files.private_folder(folder)
+    for name, data in msgpack.decode(content, type=dict[str, bytes]).items():
+        files.write(folder / Path(name).name, data, durable=False)
+    return read(folder, key)
 
 
 def read(folder: Path, key: Key) -> SavedPlan:

@@ -148,14 +148,16 @@ def difference_from_record(
 
 def require_not_stale(stack: Stack, record: StateRecord | None, planned: StateIdentity) -> None:
     """A saved plan for an earlier state is stale, also where the backend was set back to that state."""
-    if record is None or not record.lineage:
-        return
-    if planned.lineage == record.lineage:
-        stale = planned.serial < record.serial
-    else:
-        stale = not planned.lineage and record.resources != 0
-    if stale:
+    if is_stale(record, planned):
         raise stale_plan(stack.name, record)
+
+
+def is_stale(record: StateRecord | None, planned: StateIdentity) -> bool:
+    if record is None or not record.lineage:
+        return False
+    if planned.lineage == record.lineage:
+        return planned.serial < record.serial
+    return not planned.lineage and record.resources != 0
 
 
 def stale_plan(stack: str, record: StateRecord | None = None) -> Refused:

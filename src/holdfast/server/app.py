@@ -93,7 +93,7 @@ def create_api(parts: ServerParts) -> Litestar:
     audit = ServerAudit(stores, Redactor())
     events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
-    known["requests"] = RunRequests(parts.database, stores, audit, limits_of(parts.settings.runs))
+    known["requests"] = RunRequests(parts.database, stores, audit, rows, limits_of(parts.settings.runs))
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""

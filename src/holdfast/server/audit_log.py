@@ -37,12 +37,14 @@ class TenantStores:
         tenant = _home(tenant)
         if tenant in self._stores:
             return self._stores[tenant]
-        blobs = DatabaseBlobs(self._database, tenant)
-        key = self._key.for_tenant(tenant)
+        blobs, key = DatabaseBlobs(self._database, tenant), self.key(tenant)
         store = RunStore(blobs, lambda: key, older_keys=self._older_keys)
         if not store.rotating:  # Otherwise the old key would count after it is retired.
             self._stores[tenant] = store
         return store
+
+    def key(self, tenant: str) -> Key:
+        return self._key.for_tenant(_home(tenant))
 
     def rules(self, tenant: str) -> ServerRules:
         """As the server that started last wrote them."""

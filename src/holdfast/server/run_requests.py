@@ -30,6 +30,7 @@ from holdfast.server.decisions import (
 from holdfast.server.exceptions import problem, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
+from holdfast.server.stale_plans import StalePlans, other_plan
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.database_blobs import read_several
 from holdfast.store.run_store import RunStore
@@ -55,6 +56,7 @@ from holdfast.store.server_runs.rows import (
 )
 from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
 from holdfast.store.server_runs.waiting import waiting_for
+from holdfast.store.server_states.rows import StateRows
 
 _PATTERN_SIGNS: Final = "*?[:!"
 """Of a glob or a filter such as `env:prod`: only the code says which stacks it matches."""
@@ -95,6 +97,7 @@ class RunRequests:
         database: Database,
         stores: TenantStores,
         audit: ServerAudit,
+        states: StateRows,
         limits: ClaimLimits | None = None,
     ) -> None:
         """`limits`: to say what a run waits for."""
@@ -105,6 +108,7 @@ class RunRequests:
         self.sources = SourceRows(database)
         self.repositories = RepositoryRows(database)
         self._stores = stores
+        self._stale = StalePlans(database, stores, states)
         self.audit = audit
 
     def store(self, caller: Caller) -> RunStore:
@@ -210,6 +214,8 @@ class RunRequests:
         store, who = self.store(caller), actor_of(caller.principal, caller.address)
         plan = DecidedPlan(digest, run.stack, self.runs.shown_plan(run) or run.id)
         require_decidable(store, who, kind, plan, f"runs override {run.id}", break_glass=break_glass)
+        if kind is not ApprovalKind.REJECTION:
+            self._stale.require_current(run, plan.run, who.name)
         until = expiry_of(kind, self._stores.rules(caller.tenant))
         entry = Entry(
             what=kind.value,
@@ -378,15 +384,6 @@ def needed_for(operation: Operation) -> Permission:
 def require_operation(principal: Principal, operation: Operation) -> None:
     if not principal.may(needed_for(operation)):
         raise problem(not_permitted(principal, needed_for(operation)))
-
-
-def other_plan(run: Run) -> Refused:
-    return Refused(
-        "HF-RUN-25",
-        f"{run.stack}: the plan of run {run.id} is another one now",
-        hint="It was made again because the state or a dependency changed. Look at it before you "
-        f"decide: holdfast runs show {run.id} --plan",
-    )
 
 
 def invalid_field(path: str, message: str) -> Exception:

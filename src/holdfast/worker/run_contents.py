@@ -32,7 +32,6 @@ from holdfast.store.server_runs.contents import (
 )
 from holdfast.store.server_runs.phases import Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
-from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions, VariableOption
 
 _BATCH_BYTES: Final = 4 << 20
@@ -68,10 +67,7 @@ class RunContents:
         blob = self.blobs.read(plan_name(run))
         if blob is None:
             return None
-        files.private_folder(folder)
-        for name, content in msgspec.msgpack.decode(blob.data, type=dict[str, bytes]).items():
-            files.write(folder / Path(name).name, content, durable=False)
-        plan = saved_plan.read(folder, key)
+        plan = saved_plan.read_packed(blob.data, folder, key)
         return plan if plan.digest == digest else None
 
     def remove_plan(self, run: str) -> None:
@@ -107,8 +103,7 @@ class RunContents:
 
 def plan_contents(run: str, folder: Path) -> dict[str, bytes]:
     """The files of a saved plan, which are sealed, by the name under which they are stored."""
-    content = {file.name: file.read_bytes() for file in folder.iterdir()}
-    return {plan_name(run): msgspec.msgpack.encode(content)}
+    return {plan_name(run): saved_plan.pack(folder)}
 
 
 def run_end(run: str, result: StackResult, redactor: Redactor, *, waits: bool, plan: Path | None) -> RunEnd:

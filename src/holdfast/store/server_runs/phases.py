@@ -48,8 +48,8 @@ NEXT: Final[dict[RunPhase, frozenset[RunPhase]]] = {
     RunPhase.QUEUED: frozenset({RunPhase.PLANNING, RunPhase.DONE}),
     # Planned again after its worker died or was stopped: queued.
     RunPhase.PLANNING: frozenset({RunPhase.QUEUED, RunPhase.WAITING, RunPhase.APPLYING, RunPhase.DONE}),
-    # Its plan was stale: planning.
-    RunPhase.WAITING: frozenset({RunPhase.PLANNING, RunPhase.APPLYING, RunPhase.DONE}),
+    # Its plan was stale: planning, or queued if a person noticed it who decided about it.
+    RunPhase.WAITING: frozenset({RunPhase.QUEUED, RunPhase.PLANNING, RunPhase.APPLYING, RunPhase.DONE}),
     RunPhase.APPLYING: frozenset({RunPhase.DONE}),
     RunPhase.DONE: frozenset(),
 }
