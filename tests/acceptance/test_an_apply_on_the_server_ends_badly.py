@@ -1,4 +1,4 @@
-"""An apply of a worker that is stopped at its limit, or whose provider is killed, ends with its code.
+"""A run of a worker that is stopped at its limit, or whose provider is killed, ends with its code.
 
 The worker lives on, with its engine loaded, and nothing waits for it.
 """
@@ -24,16 +24,20 @@ LIMIT, GRACE = {"apply": "4s"}, {"apply": "4s", "grace": "1s"}
 
 def held_apply(runs: ServerRuns, service: LabService, stack: str, limits: dict[str, str]) -> str:
     """Its change, when the provider waits for an answer."""
+    write_stack(runs, service, stack, limits)
+    service.misbehave(Fault(operation="create", what="hold", name=stack))
+    change = runs.submit("apply", stack)
+    eventually(lambda: service.held("create", stack), what="the create")
+    return change
+
+
+def write_stack(runs: ServerRuns, service: LabService, stack: str, limits: dict[str, str]) -> None:
     entry = {"name": stack, "module": stack, "environment": "dev", "env": {"LAB_URL": service.url}}
     document = {"version": 1, "stacks": [entry], "engine": {"time_limits": limits}}
     runs.program.write("holdfast.yaml", json.dumps(document))
     runs.program.write(
         f"{stack}/main.tf", lab_module(f'resource "lab_object" "it" {{\n  name = "{stack}"\n}}\n')
     )
-    service.misbehave(Fault(operation="create", what="hold", name=stack))
-    change = runs.submit("apply", stack)
-    eventually(lambda: service.held("create", stack), what="the create")
-    return change
 
 
 def end_of(runs: ServerRuns, change: str) -> tuple[str | None, str | None]:
@@ -58,6 +62,12 @@ def test_it_ends_with_its_code_and_nothing_waits(with_lab: Program, tmp_path: Pa
         eventually(lambda: service.stops > 0, what="the interrupt")
         service.release()
         assert end_of(runs, change) == ("failed", "HF-TIME-1")
+        assert end_of(runs, runs.submit("plan", "limit")) == ("unchanged", None)
+        # So is a plan, which changes nothing.
+        write_stack(runs, service, "limit", {"plan": "4s"})
+        service.misbehave(Fault(operation="read", what="hold", name="limit"))
+        assert end_of(runs, runs.submit("plan", "limit")) == ("failed", "HF-TIME-1")
+        service.behave()
         assert end_of(runs, runs.submit("plan", "limit")) == ("unchanged", None)
         # After its grace period it is stopped.
         assert end_of(runs, held_apply(runs, service, "grace", GRACE)) == ("unknown", "HF-TIME-2")

@@ -13,6 +13,9 @@ from program import Program, eventually
 from served import serving
 from server_runs_made import ServerRuns, server_runs, worker
 
+from holdfast.store.blobs import encode_name
+from holdfast.store.leases import Holder, Lease
+from holdfast.system import clock, process_table
 from provider.service import Fault, LabService
 
 OBJECTS = """
@@ -105,3 +108,32 @@ def _end_at_once(pid: int) -> None:
             return True
 
     eventually(asked_again, what="the end of the worker")
+
+
+def test_a_change_in_a_lane_of_the_command_line_is_cancelled_or_goes_back_to_the_queue(
+    with_lab: Program, service: LabService, tmp_path: Path
+) -> None:
+    """It has begun nothing, so it neither fails when its worker ends nor when it is cancelled."""
+    data = tmp_path / "data"
+    lab_stack(with_lab, service)
+    with serving(with_lab, data), server_runs(with_lab, data) as runs, worker(with_lab, data) as pid:
+        process = process_table.this_process()
+        holder = Holder(change="cli", who="bob", what="apply", process=process, since=clock.now().isoformat())
+        assert isinstance(runs.store.leases.take(f"lanes/{encode_name('env:dev')}", holder), Lease)
+
+        def waiting() -> str:
+            change = runs.submit("apply", "a")
+            eventually(lambda: bool(runs.now(change).runs), what="the run")
+            log = runs.run_of(change, "a").id
+            eventually(lambda: any("lane `env:dev`" in line for line in runs.log(log)), what="the lane")
+            return change
+
+        cancelled = waiting()
+        runs.changes.request_cancel(cancelled, "ann")
+        assert ended(runs, cancelled) == ("done", "cancelled")
+        drained = waiting()
+        os.kill(pid, signal.SIGTERM)
+        eventually(lambda: runs.workers() == {"gone"}, what="the end of the worker")
+        assert runs.now(drained).phase.value == "queued"
+        runs.changes.request_cancel(drained, "ann")
+        assert ended(runs, drained) == ("done", "cancelled")

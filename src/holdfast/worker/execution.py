@@ -22,7 +22,7 @@ from holdfast.changes.preconditions import require_disk_space, require_no_depend
 from holdfast.changes.readers import with_readers
 from holdfast.changes.repository import Repository
 from holdfast.guard.decision import Allow
-from holdfast.kernel.errors import HoldfastError, Refused, internal_error
+from holdfast.kernel.errors import Busy, HoldfastError, Refused, internal_error
 from holdfast.kernel.server_hints import problem_on_server
 from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext, Control, Identity, Project
@@ -88,7 +88,8 @@ class ChangeExecution:
         try:
             await self._execute()
         except HoldfastError as raised:
-            error = raised
+            # Stopped while it waited for a lane: it is cancelled, or queued for another worker.
+            error = raised if not (isinstance(raised, Busy) and self.stop.level) else None
         except Exception as raised:  # noqa: BLE001 - other changes of this worker go on
             error = internal_error(raised, f"running change {self.change.id}")
             self._services.log.error(  # noqa: TRY400 - the text of an exception may quote a state

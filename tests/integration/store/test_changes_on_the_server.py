@@ -488,6 +488,15 @@ def test_cancelling(database: Database) -> None:
     assert asked.phase is ChangePhase.RUNNING
     assert claiming.beat({running.id: 1}).cancelled == {running.id}
     assert claiming.finish(running.id, 1) is ChangePhase.DONE
+    waiting = submitted(database, "c", operation=Operation.APPLY)
+    claiming.claim()
+    claiming.set_phase(waiting.id, 1, waiting.runs[0].id, RunPhase.PLANNING)
+    claiming.set_phase(waiting.id, 1, waiting.runs[0].id, RunPhase.WAITING, status="waiting", digest=DIGEST)
+    assert claiming.finish(waiting.id, 1) is ChangePhase.WAITING
+    cancelled = changes.request_cancel(waiting.id, "bob")
+    assert cancelled is not None
+    assert (cancelled.phase, cancelled.runs[0].status) == ("done", "cancelled")
+    assert not changes.decide(waiting.runs[0].id, DIGEST)
     ended = changes.request_cancel(running.id, "eve")
     assert ended is not None
     assert [run.status for run in ended.runs] == ["cancelled", "cancelled"]
