@@ -12,6 +12,7 @@ from server_made import MadeServer, made_server
 from state_backend_made import SECRET, envelope, lock_info, state
 
 from holdfast.database.database import Database
+from holdfast.identity.roles import Role
 
 
 def test_secrets_are_counted_over_time(database: Database) -> None:
@@ -36,6 +37,10 @@ def test_secrets_are_counted_over_time(database: Database) -> None:
         server.send("POST", f"/api/v1/states/{id_}/versions/2/purge", {"reason": "a secret in it"})
         assert _metrics(server) == (0, 1, 1)
         assert b"s3cr3t" not in server.send("GET", "/metrics").body
+        # A token of one tenant learns nothing about the states of the others.
+        tenants = {tenant: server.token(Role.VIEWER, tenant=tenant) for tenant in ("default", "other", "*")}
+        seen = [_metrics(server, token) for token in tenants.values()]
+        assert seen == [(0, 1, 1), (0, 0, 0), (0, 1, 1)]
 
 
 def _write(server: MadeServer, content: bytes) -> None:
@@ -52,9 +57,9 @@ def _versions(server: MadeServer) -> list[dict[str, object]]:
     return versions
 
 
-def _metrics(server: MadeServer) -> tuple[int, int, int]:
+def _metrics(server: MadeServer, token: str = "") -> tuple[int, int, int]:
     """In current versions, versions with secrets, versions that were not scanned."""
-    text = server.send("GET", "/metrics").body.decode()
+    text = server.send("GET", "/metrics", token=token).body.decode()
     found = dict(re.findall(r"^holdfast_state_(\S+) (\d+)\.0$", text, re.MULTILINE))
     names = ("secrets", "versions_with_secrets", "versions_not_scanned")
     current, versions, not_scanned = (int(found[name]) for name in names)

@@ -1,4 +1,4 @@
-"""For Prometheus: `/metrics`. Totals of all tenants, without names."""
+"""For Prometheus: `/metrics`. Totals without names: of states, for the tenant of the token, or for all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.plugins.prometheus import PrometheusConfig, PrometheusMiddleware
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Gauge, generate_latest
 
+from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
@@ -17,8 +18,9 @@ STATE_PATH = "/state"
 
 
 @get("/metrics", opt={"permission": Permission.READ}, include_in_schema=False, sync_to_thread=True)
-def metrics(rows: NamedDependency[StateRows]) -> Response[bytes]:
-    counts, registry = StateVersions(rows).count_secrets(), CollectorRegistry()
+def metrics(principal: NamedDependency[Principal], rows: NamedDependency[StateRows]) -> Response[bytes]:
+    tenant = None if principal.tenant == ALL_TENANTS else principal.tenant
+    counts, registry = StateVersions(rows).count_secrets(tenant), CollectorRegistry()
     for name, help_, value in (
         ("secrets", "Attributes with secrets in the current versions of states.", counts.current),
         ("versions_with_secrets", "Versions of states that contain secrets, also old ones.", counts.versions),

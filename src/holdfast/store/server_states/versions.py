@@ -63,7 +63,8 @@ _SECRETS = """
         as current,
       count(*) filter (where v.secrets > 0) as versions,
       count(*) filter (where v.secrets is null and v.data is not null) as not_scanned
-    from state_versions v join states s on s.id = v.state"""
+    from state_versions v join states s on s.id = v.state
+    where %(tenant)s::text is null or v.tenant = %(tenant)s"""
 _LONG = "select tenant, state from state_versions group by tenant, state having count(*) > %(keep)s"
 _SET = "update state_versions set"
 _WHERE = "where tenant = %(tenant)s and state = %(state)s and number = %(number)s"
@@ -253,9 +254,10 @@ class StateVersions:
             row = run(connection, _COUNT, key=self._rows.cipher.key_id)[0]
         return row["total"], row["other"]
 
-    def count_secrets(self) -> SecretCounts:
+    def count_secrets(self, tenant: str | None = None) -> SecretCounts:
+        """Of one tenant, or of all."""
         with self._rows.database.transaction() as connection:
-            return SecretCounts(**run(connection, _SECRETS)[0])
+            return SecretCounts(**run(connection, _SECRETS, tenant=tenant)[0])
 
     def record_secrets(self, place: VersionPlace, secrets: int) -> None:
         with self._rows.database.transaction(durable=False) as connection:
