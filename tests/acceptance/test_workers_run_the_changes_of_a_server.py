@@ -124,7 +124,10 @@ def test_an_apply_outlives_its_worker(with_lab: Program, service: LabService, tm
             service.release()
             assert statuses(runs, change) == {"a": ("done", "applied")}
             assert statuses(runs, later) == {"a": ("done", "unchanged")}
-        *_, (_, last) = RunLog(runs.store.encrypted, runs.run_of(change, "a").id).lines()
+        lines = [text for _, text in RunLog(runs.store.encrypted, runs.run_of(change, "a").id).lines()]
+        *_, made, last = lines
+        assert made.startswith("a: lab_object.one: create complete (")
+        assert len(lines) == len(set(lines))
         assert last == "a: the apply went on without its worker, and is applied now"
         assert {name: len(ids) for name, ids in service.made().items()} == {"one": 1}
 

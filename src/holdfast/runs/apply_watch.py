@@ -26,8 +26,10 @@ class ApplyWatch:
     """Counts the completed changes, and passes each event on to the listener."""
 
     def __init__(
-        self, tell: Listener, stack: str, plan: Plan, outcomes: dict[str, str] | None = None
+        self, tell: Listener, stack: str, plan: Plan | None, outcomes: dict[str, str] | None = None
     ) -> None:
+        """Without a plan, replacements and the total are not known."""
+        changes = plan.changes if plan is not None else ()
         self._listener = tell
         self._outcomes = outcomes if outcomes is not None else {}
         """By address, as in `StackResult.outcomes`; kept up to date."""
@@ -36,12 +38,12 @@ class ApplyWatch:
         self._unfinished: dict[str, str] = {}
         self._errored: set[str] = set()
         self._done: Counter[str] = Counter()
-        self._replaced = {change.address for change in plan.changes if change.replaces}
+        self._replaced = {change.address for change in changes if change.replaces}
         self._steps_failed = False
         self._provisioned: set[str] = set()
         self.total = sum(
             2 if change.replaces else 1
-            for change in plan.changes
+            for change in changes
             if change.kind not in {ChangeKind.NO_OP, ChangeKind.FORGET}
         )
 

@@ -73,10 +73,12 @@ class RunContents:
     def remove_plan(self, run: str) -> None:
         self.blobs.remove(plan_name(run))
 
-    def log_outcome(self, run: Run, status: Status) -> None:
-        """Of an apply that went on without its worker: the lines since then are only in its journal."""
+    def log_outcome(self, run: Run, status: Status, lines: Iterable[str]) -> None:
+        """Of an apply that went on without its worker. `lines`: of its journal; new ones are added."""
+        log = RunLog(self.blobs, run.id)
+        known = {text for _, text in log.lines()}
         text = f"{run.stack}: the apply went on without its worker, and is {status} now"
-        RunLog(self.blobs, run.id).add(text)
+        log.add(*(line for line in lines if line not in known), text)
 
     def save_error(self, run: str, error: Problem) -> None:
         """Of a run whose worker is gone, with the plan that it may have shown before; also in its log."""

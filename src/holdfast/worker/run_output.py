@@ -59,7 +59,7 @@ class RunOutput:
             self._operation = event.operation
         if isinstance(event, Stopping):
             event = Note(stack=None, text=_STOPPING if event.level == 1 else STOPPING_NOW)
-        for stack, text in _lines(event, self._operation):
+        for stack, text in event_lines(event, self._operation):
             for run in (self._runs.get(stack),) if stack else self._runs.values():
                 if run is not None:
                     self._lines.setdefault(run, []).append(self._redactor.clean(text))
@@ -113,7 +113,7 @@ async def write_error(output: RunOutput, error: Problem) -> None:
     await output.flush()
 
 
-def _lines(event: Event, operation: str) -> list[tuple[str | None, str]]:
+def event_lines(event: Event, operation: str) -> list[tuple[str | None, str]]:
     """Each with its stack; None: of all."""
     match event:
         case PhaseStarted(stack=stack, phase=("plan" | "apply") as phase):

@@ -11,19 +11,24 @@ import contextlib
 from typing import Final
 
 from holdfast.kernel.errors import Busy, Failed, HoldfastError, UnknownOutcome
-from holdfast.plans.events import ignore_events
+from holdfast.plans.events import Event, ignore_events
 from holdfast.plans.status import Status
 from holdfast.runs import lanes
+from holdfast.runs.apply_watch import ApplyWatch
 from holdfast.runs.claims import Claim, claim_on, collect_journal, is_working
 from holdfast.runs.outcome import finish_from_journal
+from holdfast.runs.record import stored_run_secrets
 from holdfast.runs.run import read_run
+from holdfast.secrets.redact import Redactor
 from holdfast.server.edge import Log
 from holdfast.store.run_records import FENCED
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.phases import RunPhase
 from holdfast.store.server_runs.rows import Change, Run
+from holdfast.terraform.stream import read_line
 from holdfast.worker.run_contents import RunContents
+from holdfast.worker.run_output import event_lines
 
 _LOOK_SECONDS: Final = 2.0
 
@@ -85,7 +90,8 @@ class Takeover:
             if error is not None:
                 await asyncio.to_thread(self._contents.save_error, run.id, error.problem)
             else:
-                await asyncio.to_thread(self._contents.log_outcome, run, status)
+                lines = await asyncio.to_thread(journal_lines, self._store, run)
+                await asyncio.to_thread(self._contents.log_outcome, run, status, lines)
         if not await asyncio.to_thread(lambda: set_phase(*mine, run.id, RunPhase.DONE, status=status.value)):
             self.lost = True
 
@@ -115,6 +121,20 @@ def outcome_of(store: RunStore, run: Run) -> tuple[Status, HoldfastError | None]
             hint=f"Repeat it: holdfast runs retry {run.id}",
         )
     return record.status, None
+
+
+def journal_lines(store: RunStore, run: Run) -> tuple[str, ...]:
+    """What the worker of an apply would have written to its log, as far as its journal has it."""
+    redactor = Redactor()
+    redactor.register_all(stored_run_secrets(store, run.id))
+    told: list[Event] = []
+    watch = ApplyWatch(told.append, run.stack, plan=None)
+    for line in store.runs.journal(run.id).lines:
+        with contextlib.suppress(HoldfastError):
+            watch.event(read_line(line))
+    return tuple(
+        redactor.clean(text) for event in told for _, text in event_lines(event, run.operation.value)
+    )
 
 
 def leave_claim(store: RunStore, run: Run, status: Status) -> None:
