@@ -12,8 +12,8 @@ from holdfast.database.database import Database, DatabaseAddress
 from holdfast.database.migrations import migrate
 from holdfast.database.postgres import Cluster, hold_cluster
 
-FAST = {"fsync": "off", "full_page_writes": "off", "max_connections": "300"}
-"""What only a crash of the machine would need."""
+FAST = {"fsync": "off", "full_page_writes": "off", "max_connections": "300", "autovacuum": "off"}
+"""What only a crash of the machine would need. A database that is being vacuumed cannot be dropped."""
 _TEMPLATE = "migrated"
 
 
