@@ -159,6 +159,29 @@ class ServerRunSettings(Section, frozen=True, kw_only=True):
     )
 
 
+class EventLimits(Section, frozen=True, kw_only=True):
+    per_client: int = key(
+        Integer(1, 10_000_000), "Of one person or CI job, by the name of its tokens.", default=10_000
+    )
+    per_tenant: int = key(Integer(1, 10_000_000), "Of one tenant.", default=20_000)
+    overall: int = key(Integer(1, 10_000_000), "Of all tenants.", default=50_000)
+
+
+class FleetSettings(Section, frozen=True, kw_only=True):
+    waiting: EventLimits = key(
+        EventLimits, "How many [events](fleet.md) may wait. More are refused with 429 and `Retry-After`."
+    )
+    drift_interval: float | None = key(
+        Duration(minimum=60.0),
+        "How often each device is compared with its state, spread over this time.",
+        default=None,
+        default_doc="never",
+    )
+    drift_sample: int = key(
+        Integer(1, 100), "How many percent of the devices are compared in each interval.", default=100
+    )
+
+
 class WorkerSettings(Section, frozen=True, kw_only=True):
     pass_env: tuple[str, ...] = key(
         ListOf(Text("the name of a variable", r"(?!HOLDFAST_)[A-Za-z_][A-Za-z0-9_]*")),
@@ -193,6 +216,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     backups: BackupSettings = key(BackupSettings, "How many versions of a state are kept.")
     runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
+    fleet: FleetSettings = key(FleetSettings, "[Devices by API](fleet.md).")
     worker: WorkerSettings = key(WorkerSettings, "What workers pass on.")
 
 

@@ -27,6 +27,7 @@ from holdfast.secrets.redact import Redactor
 from holdfast.stacks.backend import CodeBackend
 from holdfast.stacks.reads.remote_states import stack_backend
 from holdfast.stacks.stack import Stack
+from holdfast.store.approvals import Approval
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
@@ -251,6 +252,8 @@ class ChangeContext(Struct, frozen=True, kw_only=True):
     identity: Identity
     control: Control
     states: SharedStates = field(default_factory=SharedStates)
+    given: Callable[[str, str, str], tuple[Approval, ...]] = lambda *_: ()
+    """Decisions that came with the request, by stack, run and digest of its plan."""
     hosts: UnreachableHosts = field(default_factory=UnreachableHosts)
 
     def retrying(self, stack: str) -> Retrying:

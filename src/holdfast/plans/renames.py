@@ -192,6 +192,8 @@ def require_not_a_rename(
     context: ChangeContext, stack: Stack, plan: Plan, origin: Origin, *, declared: bool
 ) -> tuple[str, ...]:
     """Notes on states with the same addresses. `declared`: the user says that the stack is not renamed."""
+    if stack.device:
+        return ()  # Devices of a blueprint are alike.
     project, store = context.project, context.store
     orphans = orphaned_states(project, store)
     if not orphans:

@@ -315,8 +315,10 @@ class RunExecutor:
         return self._with_decision(result, decision)
 
     def approvals(self, digest: str) -> tuple[Approval, ...]:
-        """Those that count for this plan, which must be saved to have any."""
-        return self._restored.approvals(self.context.store, digest) if self._restored is not None else ()
+        """Those that count for this plan: they came with the request, or it is saved."""
+        given = self.context.given(self.stack.name, self.run.id, digest)
+        saved = self._restored.approvals(self.context.store, digest) if self._restored is not None else ()
+        return (*given, *saved)
 
     def _with_decision(self, result: StackResult, decision: Decision) -> StackResult:
         if isinstance(decision, Allow):
@@ -343,7 +345,11 @@ class RunExecutor:
         """Why a person overrode the denial of this plan; None if there is no valid override."""
         if not self._saved or not self.result.digest:
             return None
-        approvals = approvals_for(self.context.store, self.result.digest, self.stack.name)
+        digest, name = self.result.digest, self.stack.name
+        approvals = (
+            *self.context.given(name, self.run.id, digest),
+            *approvals_for(self.context.store, digest, name),
+        )
         return next((given.reason for given in approvals if given.kind is ApprovalKind.OVERRIDE), None)
 
     def record_reads(self, reads: dict[str, dict[str, str]]) -> None:

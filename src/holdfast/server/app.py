@@ -25,6 +25,7 @@ from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.edge import Application, Edge, EdgeLimits, Log
+from holdfast.server.event_requests import EventRequests
 from holdfast.server.exceptions import problem, problem_details, standard_denial
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
@@ -32,6 +33,7 @@ from holdfast.server.problems import FieldProblem
 from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.change_log import change_log, change_results
+from holdfast.server.routes.events import events_router
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
 from holdfast.server.routes.run_log import run_log
@@ -94,6 +96,7 @@ def create_api(parts: ServerParts) -> Litestar:
     events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
     known["requests"] = RunRequests(parts.database, stores, audit, rows, limits_of(parts.settings.runs))
+    known["fleet"] = EventRequests(parts.database, stores, audit, parts.settings.fleet.waiting)
 
     def on_fault(error: Exception) -> None:
         """Without the text of an unknown exception, which may contain what it is about."""
@@ -111,6 +114,7 @@ def create_api(parts: ServerParts) -> Litestar:
             list_entries,
             webhooks_router(),
             runs_router(),
+            events_router(),
             run_log,
             change_log,
             change_results,

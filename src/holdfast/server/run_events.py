@@ -31,18 +31,20 @@ class RunEvents:
             event.set()
 
     @asynccontextmanager
-    async def subscribe(self, run: str) -> AsyncIterator[asyncio.Event]:
-        """The event is set when something of the run may be new; who waits for it clears it."""
+    async def subscribe(self, *runs: str) -> AsyncIterator[asyncio.Event]:
+        """The event is set when something of these runs may be new; who waits for it clears it."""
         event = asyncio.Event()
-        self._streams.setdefault(run, set()).add(event)
+        for run in runs:
+            self._streams.setdefault(run, set()).add(event)
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen())
         try:
             yield event
         finally:
-            self._streams[run].discard(event)
-            if not self._streams[run]:
-                del self._streams[run]
+            for run in runs:
+                self._streams[run].discard(event)
+                if not self._streams[run]:
+                    del self._streams[run]
 
     async def close(self) -> None:
         if self._listener is not None:

@@ -72,6 +72,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     reason: str
     retried_from: Mapping[str, str] = {}
     """By stack: the run that this one repeats, or whose plan it applies."""
+    event: str | None = None
+    """The event of a device that is reconciled."""
 
 
 class Decisions(Struct, frozen=True, kw_only=True):
@@ -138,6 +140,7 @@ class RunRequests:
             else (),
             reason=request.reason,
             priority=APPLY_PRIORITY if request.operation.changes_states else PLAN_PRIORITY,
+            event=request.event,
         )
         write_options(self.store(caller).encrypted, new.id, request.options)
         return self.changes.submit(new)
@@ -335,6 +338,7 @@ class RunRequests:
                 options=decide(read_options(self.store(caller).encrypted, before.id)),
                 reason=reason,
                 retried_from={run.stack: run.id for run in runs},
+                event=before.event,
             ),
         )
 
@@ -344,6 +348,10 @@ class RunRequests:
         if run.status == "unknown":
             hint = f"Find out what it did first: holdfast runs reconcile {run.id}"
             raise _wrong_phase(run, "has an unknown outcome, so it is not repeated", hint)
+        change = self.changes.of(run.change)
+        if change is not None and change.event is not None:
+            hint = f"Repeat the event: holdfast events retry {change.event}"
+            raise _wrong_phase(run, "belongs to an event of a device", hint)
         return self.repeat(caller, run, run.operation, reason)
 
     def reconcile(self, caller: Caller, run: Run, reason: str, decisions: Decisions) -> Change:

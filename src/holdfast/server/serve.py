@@ -25,6 +25,8 @@ from holdfast.config.server import ServerSettings
 from holdfast.database.database import Database
 from holdfast.database.migrations import migrate, schema_status
 from holdfast.database.place import hold_database
+from holdfast.fleet.blueprint import load_blueprints
+from holdfast.fleet.offer import offer_blueprints
 from holdfast.identity.federation import Federation, FederationRule
 from holdfast.identity.issuer_keys import read_issuer_keys
 from holdfast.identity.principal import ALL_TENANTS, DEFAULT_TENANT, Principal, limits
@@ -38,6 +40,7 @@ from holdfast.secrets.server_key import load_older_keys, load_server_key, write_
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
+from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
 from holdfast.server.log import configure_log
@@ -81,6 +84,7 @@ def serve(
     *,
     listen: str | None,
     workers: int = 0,
+    blueprints: tuple[Path, ...] = (),
     config: Path | None = None,
     notice: Notice,
     ready: Callable[[ReadyServer], None],
@@ -88,11 +92,13 @@ def serve(
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once, when requests are served.
 
-    `workers`: how many are started beside it. `config`: the file of the settings, for them.
+    `workers`: how many are started beside it. `blueprints`: the folders of those that it offers.
+    `config`: the file of the settings, for them.
     `beside`: what else runs as long.
     """
     address = listen_address(listen or settings.listen)
     require_protected(address, settings)
+    offered = load_blueprints(blueprints, environment) if blueprints else {}
     with hold_socket(address) as listening, hold_database(environment, data, "holdfast serve") as database:
         migrate(database)
         log = configure_log()
@@ -109,6 +115,7 @@ def serve(
         store = RunStore(DatabaseBlobs(database, DEFAULT_TENANT), lambda: key, older_keys=older_keys)
         store.id()
         write_rules(store.encrypted, rules_from_settings(settings))
+        offer_blueprints(database, store.encrypted, offered.values())
         token_file = _admin_token(data, TokenRows(database), notice)
         parts = ServerParts(
             database=database,
@@ -148,9 +155,11 @@ def serve(
             environment=environment,
             log=log,
         )
+        keeper = FleetKeeper(database=database, store=stores.of, log=log)
         with (
             hold_upkeep(upkeep),
             hold_webhooks(webhooks),
+            hold_keeper(keeper),
             beside(environment, parts),
             hold_workers(workers, environment, data, config, log) as held,
         ):

@@ -21,6 +21,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
+from holdfast.store.fleet.rows import FleetRows
 from holdfast.store.server_runs.retention import end_undecided, remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import VersionPlace
@@ -56,6 +57,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             "changes_removed": lambda: remove_old_changes(self.rows.database),
             "uploads_removed": lambda: remove_expired_uploads(self.rows.database),
             "webhook_events_removed": WebhookRows(self.rows.database).remove_old,
+            "idempotency_keys_removed": FleetRows(self.rows.database).remove_old_keys,
         }
         done = {name: count for name, step in steps.items() if (count := self._try(name, step))}
         if done:

@@ -46,6 +46,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
 
     name: str
     kind: RuleKind
+    device: bool = False
+    """One of many with the same code: its name and variables come from an event."""
     place: Place
     """The entry of holdfast.yaml that defines it. A stack whose entry only moved in the file is unchanged."""
     module: str
@@ -98,7 +100,12 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
 
     @property
     def lane(self) -> str:
-        """Of the target, otherwise of the environment. The lane of a target has no colon in its name."""
+        """Of the target, otherwise of the environment. The lane of a target has no colon in its name.
+
+        Devices run in parallel, each in a lane of its own.
+        """
+        if self.device:
+            return f"device:{self.name}"
         if self.target is not None:
             return self.target.lane or self.target.name
         return "default" if self.environment is None else f"env:{self.environment}"

@@ -35,15 +35,16 @@ from holdfast.runs.document import error_document
 from holdfast.runs.executor import RunExecutor
 from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor, clean_document
+from holdfast.store.fleet.contents import EventContent, read_event
 from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import RunEnd
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
-from holdfast.store.server_store import ServerRunStore
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
+from holdfast.worker.device import DeviceChange, Timings, require_no_device
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput, write_error
@@ -72,11 +73,13 @@ class ChangeExecution:
         self._services = services
         self._claiming = claiming
         self._redactor = Redactor()
-        self._store: ServerRunStore = services.store_of(change)
+        self._store = services.store_of(change)
         self._contents = RunContents(services.stores.of(change.tenant).encrypted)
         self._reporter = ChangeReporter(self._contents)
         self._output: RunOutput | None = None
         self._trace = services.tracing.of(change) if services.tracing is not None else Trace()
+        self._device: DeviceChange | None = None
+        self._timings = Timings(change) if change.event is not None else None
         self._saved: set[str] = set()
         """Stacks whose new plan waits for a decision."""
         self._stale: set[str] = set()
@@ -137,10 +140,17 @@ class ChangeExecution:
         services = self._services
         await asyncio.to_thread(services.require_requester, self.change.requester)
         source, repository = await services.open_repository(self.change, self._store)
+        if self.change.event is not None:
+            content = await asyncio.to_thread(read_event, self._contents.blobs, self.change.event)
+            self._device = DeviceChange(self.change, content or EventContent())
+            self._store.more_rules = self._device.approval_rules
+            repository = self._device.repository(repository)
         repository.tune(self._redactor)
         selected = await self._select(repository, source.base)
         if selected is None or self.stop.level:
             return
+        if self._device is None:
+            require_no_device(selected.runs)
         require_disk_space(repository)
         self._output = self._open_output(selected.ids)
         with tempfile.TemporaryDirectory(dir=services.warm.scratch) as name:
@@ -224,6 +234,9 @@ class ChangeExecution:
                 redactor=self._redactor,
                 identity=identity,
                 control=Control(tell=self._tell, stop=self.stop, wait=_WAIT_SECONDS),
+                given=partial(self._device.override, identity.audit.who)
+                if self._device is not None
+                else lambda *_: (),
             )
 
     async def _plan(self, selected: SelectedStacks, context: ChangeContext, out: Path) -> None:
@@ -311,7 +324,7 @@ class ChangeExecution:
             run.refuse(Refused("HF-RUN-33", message, hint=hint))
             result = run.result
         else:
-            result = await run.plan(options)
+            result = await run.plan(options, self._device.review if self._device is not None else None)
             if result.status in _UNDECIDED and run.plan_file is not None:
                 await self._save(context, run, folder / "new" / row.id)
                 result = run.result
@@ -361,7 +374,8 @@ class ChangeExecution:
             if not (self.requeued and stopped) and run.stack not in self._stale:
                 waits = self._is_held(result) and self.change.operation is not Operation.PLAN
                 plan = plans / run.stack if plans is not None else None
-                yield run_end(run.id, result, self._redactor, waits=waits, plan=plan)
+                timings = self._timings.document() if self._timings is not None else None
+                yield run_end(run.id, result, self._redactor, waits=waits, plan=plan, timings=timings)
 
     async def _report(
         self, selected: SelectedStacks, context: ChangeContext, results: tuple[StackResult, ...]
@@ -393,5 +407,7 @@ class ChangeExecution:
 
     def _tell(self, event: Event) -> None:
         self._trace.handle(event)
+        if self._timings is not None:
+            self._timings.handle(event)
         if self._output is not None and not self.lost:
             self._output.handle(event)

@@ -108,9 +108,19 @@ def plan_contents(run: str, folder: Path) -> dict[str, bytes]:
     return {plan_name(run): saved_plan.pack(folder)}
 
 
-def run_end(run: str, result: StackResult, redactor: Redactor, *, waits: bool, plan: Path | None) -> RunEnd:
-    """`plan`: the folder of its saved plan, if it has one."""
+def run_end(
+    run: str,
+    result: StackResult,
+    redactor: Redactor,
+    *,
+    waits: bool,
+    plan: Path | None,
+    timings: Mapping[str, int] | None = None,
+) -> RunEnd:
+    """`plan`: the folder of its saved plan, if it has one. `timings`: of the phases, in milliseconds."""
     document = clean_document(redactor, result_document(result_on_server(result)))
+    if timings is not None:
+        document = {**document, "timings": dict(timings)}
     plans = plan_contents(run, plan) if plan is not None and plan.is_dir() else {}
     return RunEnd(
         run=run,

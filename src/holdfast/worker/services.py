@@ -27,7 +27,7 @@ from holdfast.system.environment import Environment
 from holdfast.terraform.engine.environment import ALWAYS, ALWAYS_PREFIXES
 from holdfast.worker.listener import Slot
 from holdfast.worker.source_folders import Commit, SourceFolders
-from holdfast.worker.store_client import StoreRoutes, store_of_change
+from holdfast.worker.store_client import StoreRoutes, WorkerRunStore, store_of_change
 from holdfast.worker.tracing import Tracing
 from holdfast.worker.warm_engines import WarmEngines
 
@@ -75,7 +75,7 @@ class WorkerServices:
         self._folders = SourceFolders(slot.folder / "sources", repositories, environment.variables)
         self._repositories: OrderedDict[str, Repository] = OrderedDict()
 
-    def store_of(self, change: Change) -> ServerRunStore:
+    def store_of(self, change: Change) -> WorkerRunStore:
         """As the person who asked for the change uses it."""
         own = self._environment
         return store_of_change(self._routes, change, own.home, host=own.host, address=self._address)

@@ -27,6 +27,7 @@ from holdfast.server.edge import Log
 from holdfast.server.exceptions import problem, problem_from
 from holdfast.server.guards import not_permitted
 from holdfast.server.routes import store, store_blobs
+from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.run_records import SPOOL
 from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, ServerBlobs
 from holdfast.store.server_runs.rows import Change
@@ -140,7 +141,7 @@ class InProcessSession:
 
 def store_of_change(
     routes: StoreRoutes, change: Change, home: Path, *, host: str, address: str
-) -> ServerRunStore:
+) -> WorkerRunStore:
     """As the person who asked for the change uses it."""
     session = InProcessSession(routes, change.requester, host, FencedChange(change.id, change.fence))
     return WorkerRunStore(WorkerBlobs(session, address=address), spool=home / SPOOL)
@@ -148,6 +149,12 @@ def store_of_change(
 
 class WorkerRunStore(ServerRunStore):
     fenced = True
+    more_rules: tuple[ApprovalRule, ...] = ()
+    """About approvals, of an event."""
+
+    @property
+    def approval_rules(self) -> tuple[ApprovalRule, ...]:
+        return (*super().approval_rules, *self.more_rules)
 
 
 class WorkerBlobs(ServerBlobs):

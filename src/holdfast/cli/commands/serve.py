@@ -30,6 +30,15 @@ def serve(
         str | None,
         Option("--workers", metavar="N", help="Workers to start beside it, which run changes. Default: 1."),
     ] = None,
+    blueprints: Annotated[
+        tuple[Path, ...],
+        Option(
+            "--blueprints",
+            metavar="DIR",
+            multiple=True,
+            help="A blueprint, or a folder with some, whose devices clients may create. Can be repeated.",
+        ),
+    ] = (),
 ) -> Exit:
     """Run the server: the API, the state backend, and workers.
 
@@ -68,6 +77,7 @@ def serve(
             *(environment, folder, settings),
             listen=listen,
             workers=count("--workers", workers, default=1, least=0),
+            blueprints=blueprints,
             config=invocation.config,
             notice=invocation.console.warn,
             ready=show_ready,

@@ -65,6 +65,17 @@ async def run_log(
     done: the id of an event is the number of its line, and `Last-Event-ID` continues after it.
     """
     caller = Caller(principal=principal, address=address_of(request.scope))
+    return await log_response(request, requests, events, caller, run_id, cursor)
+
+
+async def log_response(
+    request: Request[Any, Any, Any],
+    requests: RunRequests,
+    events: RunEvents,
+    caller: Caller,
+    run_id: str,
+    cursor: int,
+) -> Response[Any]:
     run = await to_thread.run_sync(requests.run, caller, run_id)
     log = RunLog(requests.store(caller).encrypted, run.id)
     if "text/event-stream" in request.headers.get("accept", ""):

@@ -52,6 +52,7 @@ TARGET: Final = "target"
 # No other change works on a stack of this one, or is to do so before it. A run that waits blocks no other.
 # An apply also waits until the stacks of earlier applies from its repository are known.
 # Whether labels and limits fit is only known once the stacks of a change are selected.
+# Events with the same key run at most as many at once as their blueprint allows.
 _ELIGIBLE: Final = """
   not exists (
     select from runs mine
@@ -78,6 +79,10 @@ _ELIGIBLE: Final = """
           and environment = any(environments)))))
   and (%(limit)s::bigint is null or %(limit)s::bigint > (
     select count(*) from changes where phase = 'running' and id <> c.id))
+  and (c.event is null or not exists (
+    select from events own where own.id = c.event and own.concurrency <= (
+      select count(*) from changes o join events e on e.id = o.event
+      where o.phase = 'running' and o.id <> c.id and e.concurrency_key = own.concurrency_key)))
 """
 _CLAIM: Final = f"""
 update changes set phase = 'running', worker = %(worker)s, fence = fence + 1, woken = false,

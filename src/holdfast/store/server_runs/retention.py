@@ -20,6 +20,7 @@ where phase = 'done' and ended < now() - make_interval(secs => %(max_age)s)
   and number <= (select number from changes newer where newer.tenant = c.tenant
     order by number desc offset %(keep)s limit 1)
   and not exists (select from runs where change = c.id and status = 'unknown')
+  and not exists (select from events where change = c.id and status in ('running', 'unknown'))
 limit 500 for update skip locked
 """
 _REMOVE: Final = (
@@ -53,6 +54,7 @@ _UNUSED: Final = (
     """
     delete from sources where expires is null and created < now() - interval '1 day'
       and not exists (select from changes where source = sources.id)
+      and not exists (select from events where source = sources.id)
     """,
     f"""
     delete from blobs where name >= '{FOLDER}/uploads/' and name < '{FOLDER}/uploads0'

@@ -28,7 +28,8 @@ RUN: Final = "holdfast_run"
 """The channel of log lines and phases. The payload: the id of the run, or of its change."""
 APPLY_PRIORITY: Final = 20
 PLAN_PRIORITY: Final = 10
-_LOCK: Final = "select pg_advisory_xact_lock(7276454121340);"
+IN_ORDER: Final = "select pg_advisory_xact_lock(7276454121340);"
+"""Held by who submits, claims or begins work, until the end of the transaction."""
 RUN_COLUMNS: Final = (
     "id, tenant, change, number, stack, operation, environment, target, phase, status, digest, retried_from,"
     " created, started, ended, since,"
@@ -37,7 +38,7 @@ RUN_COLUMNS: Final = (
 )
 CHANGE_COLUMNS: Final = (
     "id, tenant, number, operation, source, requester, reason, patterns, phase, environments, targets,"
-    " labels, priority, worker, fence, beat, cancel, cancelled_by, error, created, started, ended"
+    " labels, priority, worker, fence, beat, cancel, cancelled_by, error, created, started, ended, event"
 )
 NOTIFY_RUNS: Final = f"""
 select pg_notify('{RUN}', id) from runs where change = %(change)s
@@ -49,9 +50,9 @@ from changes c left join runs r on r.change = c.id where c.id = %s order by r.nu
 """
 _SUBMIT: Final = f"""
 with change as (
-  insert into changes (id, tenant, operation, source, requester, reason, patterns, priority)
+  insert into changes (id, tenant, operation, source, requester, reason, patterns, priority, event)
   values (%(id)s, %(tenant)s, %(operation)s, %(source)s, %(requester)s, %(reason)s, %(patterns)s::text[],
-    %(priority)s)
+    %(priority)s, %(event)s)
   returning id, tenant, operation
 ), submitted as (
   insert into runs (id, tenant, change, stack, operation, retried_from)
@@ -149,6 +150,8 @@ class NewChange(Struct, frozen=True, kw_only=True):
     """Of stacks that were named exactly: their ids are known at once."""
     reason: str = ""
     priority: int = PLAN_PRIORITY
+    event: str | None = None
+    """The event of a device, if it reconciles that."""
     id: str = field(default_factory=clock.new_id)
 
 
@@ -200,6 +203,8 @@ class Change(Struct, frozen=True, kw_only=True):
     created: datetime
     started: datetime | None
     ended: datetime | None
+    event: str | None = None
+    """The event of a device that it belongs to."""
     runs: tuple[Run, ...] = ()
 
 
@@ -220,7 +225,9 @@ class ChangeRows:
 
     def submit(self, new: NewChange) -> Change:
         values = {
-            **{name: getattr(new, name) for name in ("id", "tenant", "source", "reason", "priority")},
+            **{
+                name: getattr(new, name) for name in ("id", "tenant", "source", "reason", "priority", "event")
+            },
             "operation": new.operation.value,
             "requester": to_jsonb(msgspec.to_builtins(new.requester)),
             "patterns": list(new.patterns),
@@ -353,7 +360,7 @@ def execute_in_order(database: Database, statement: str, **values: object) -> li
 
     with database.transaction(single=True) as connection:
         cursor = ClientCursor(connection, row_factory=dict_row)
-        cursor.execute(f"{_LOCK}{statement}", values)
+        cursor.execute(f"{IN_ORDER}{statement}", values)
         while cursor.nextset():
             pass
         return cursor.fetchall()

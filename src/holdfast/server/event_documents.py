@@ -1,0 +1,133 @@
+"""Events and devices as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.identity.roles import Permission
+from holdfast.server.event_requests import EventRequests
+from holdfast.server.run_requests import Caller
+from holdfast.store.database_blobs import read_several
+from holdfast.store.fleet.contents import EventContent, event_name
+from holdfast.store.fleet.rows import Device, Event
+from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus
+from holdfast.store.server_runs.contents import result_name
+
+
+class EventDocument(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    id: str
+    blueprint: str
+    blueprint_version: str
+    action: Action
+    resource_id: str
+    status: EventStatus
+    outputs: dict[str, Any] | None
+    """Once it has succeeded, those that the blueprint names. A sensitive one is null."""
+    plan: dict[str, Any] | None
+    """Once it is planned: `digest`, `changes` and `resources`, without sensitive values."""
+    timings: dict[str, int] | None
+    """Milliseconds of the last attempt: `queued`, `init`, `plan`, `apply`."""
+    error: dict[str, Any] | None
+    created: datetime
+    updated: datetime
+    superseded_by: str | None
+    requires_approval: bool
+    labels: dict[str, str]
+    reason: str
+    who: str
+    attempts: int
+    next_try: datetime | None
+    """When a failed attempt is repeated."""
+    origin: str | None
+    """The event that it repeats, or to whose payload it returns."""
+    run: str | None
+    """The run of its last attempt."""
+
+
+class EventList(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    events: tuple[EventDocument, ...]
+    """Without their plans."""
+    next: str | None
+
+
+class DeviceDocument(Struct, frozen=True, kw_only=True):
+    blueprint: str
+    blueprint_version: str | None
+    resource_id: str
+    status: DeviceStatus
+    event: str | None
+    """The last one that succeeded."""
+    state: str
+    """The name of its state: `/state/NAME`."""
+    labels: dict[str, str]
+    created: datetime
+    updated: datetime
+    drift: dict[str, Any] | None
+    """What the last look at it found; null: nobody looked since it was changed."""
+
+
+class DeviceList(Struct, frozen=True, kw_only=True):
+    version: int = 1
+    devices: tuple[DeviceDocument, ...]
+    next: str | None
+
+
+def event_document(requests: EventRequests, caller: Caller, event: Event) -> EventDocument:
+    return event_documents(requests, caller, (event,), plans=True)[0]
+
+
+def event_documents(
+    requests: EventRequests, caller: Caller, events: tuple[Event, ...], *, plans: bool = False
+) -> tuple[EventDocument, ...]:
+    """With what their runs stored, in one statement."""
+    names = [name for event in events for name in (result_name(event.run), event_name(event.id))]
+    blobs = read_several(requests.blobs(caller.tenant), names) if events else {}
+    may_see = caller.principal.may(Permission.READ_PLAN)
+
+    def document(event: Event) -> EventDocument:
+        result, content = blobs.get(result_name(event.run)), blobs.get(event_name(event.id))
+        known = msgspec.json.decode(result.data, type=dict[str, Any]) if result is not None else {}
+        asked = (
+            msgspec.json.decode(content.data, type=EventContent) if content is not None else EventContent()
+        )
+        return _document(event, known, asked, plan=plans and may_see, outputs=may_see)
+
+    return tuple(map(document, events))
+
+
+def _document(
+    event: Event, result: dict[str, Any], content: EventContent, *, plan: bool, outputs: bool
+) -> EventDocument:
+    copied = (
+        *("id", "blueprint", "action", "resource_id", "status", "created", "updated", "superseded_by"),
+        *("requires_approval", "labels", "reason", "attempts", "next_try", "origin"),
+    )
+    succeeded = event.status is EventStatus.SUCCEEDED
+    values = result.get("outputs") or {}
+    return EventDocument(
+        **{name: getattr(event, name) for name in copied},
+        blueprint_version=event.version,
+        who=event.requester.name,
+        run=event.run if event.attempts else None,
+        outputs={name: (values.get(name) or {}).get("value") for name in content.outputs}
+        if outputs and succeeded and event.action is not Action.DELETE
+        else None,
+        plan={name: result[name] for name in ("digest", "changes", "resources", "guard") if name in result}
+        if plan and result.get("digest")
+        else None,
+        timings=result.get("timings"),
+        error=event.error or (None if succeeded else result.get("error")),
+    )
+
+
+def device_document(device: Device, state: str) -> DeviceDocument:
+    copied = ("blueprint", "resource_id", "status", "event", "labels", "created", "updated", "drift")
+    return DeviceDocument(
+        **{name: getattr(device, name) for name in copied}, blueprint_version=device.version, state=state
+    )

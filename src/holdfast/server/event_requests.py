@@ -1,0 +1,321 @@
+"""What the routes of events do: accept, find, decide, repeat. As the caller of a request may.
+
+An event is in the database before the request is answered, and begins at once if its device is free.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.audit.entry import Entry
+from holdfast.config.server import EventLimits
+from holdfast.database.database import Database
+from holdfast.fleet.payload import payload_problems
+from holdfast.identity.principal import DEFAULT_TENANT
+from holdfast.identity.roles import Permission
+from holdfast.kernel.errors import Refused
+from holdfast.server.audit_log import ServerAudit, TenantStores
+from holdfast.server.exceptions import problem, standard_denial
+from holdfast.server.guards import not_permitted
+from holdfast.server.problems import Denial, FieldProblem
+from holdfast.server.run_requests import Caller
+from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.database_blobs import write_several
+from holdfast.store.fleet import rows as fleet
+from holdfast.store.fleet.blueprints import BlueprintRows, OfferedBlueprint, add_source, find_source
+from holdfast.store.fleet.contents import EventContent, blueprint_name, event_name, read_event
+from holdfast.store.fleet.rows import Event, FleetRows, NewEvent
+from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus, expected_status, is_refused
+from holdfast.store.server_runs.contents import upload_name
+
+_RETRY_SECONDS: Final = 10
+"""How long a client waits that is refused because too many events wait."""
+
+
+class EventRequest(Struct, frozen=True, kw_only=True):
+    blueprint: str
+    action: Action
+    resource_id: str
+    payload: Mapping[str, Any] | None = None
+    requires_approval: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    origin: str | None = None
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    event: Event
+    replayed: bool = False
+    """The key was used before for the same request."""
+
+
+def device_stack(tenant: str, blueprint: str, resource_id: str) -> str:
+    """The name of its stack and of its state."""
+    return f"fleet/{tenant}/{blueprint}/{resource_id}"
+
+
+class EventRequests:
+    def __init__(
+        self, database: Database, stores: TenantStores, audit: ServerAudit, limits: EventLimits
+    ) -> None:
+        self._database = database
+        self._stores = stores
+        self._audit = audit
+        self._limits = limits
+        self.rows = FleetRows(database)
+        self._blueprints = BlueprintRows(database)
+
+    def blueprints(self) -> dict[str, OfferedBlueprint]:
+        return self._blueprints.all()
+
+    def blobs(self, tenant: str) -> EncryptedBlobs:
+        return self._stores.of(tenant).encrypted
+
+    def event(self, caller: Caller, id_: str) -> Event:
+        """404 also if it is another tenant's, or of a device that the caller's token does not cover."""
+        event = self.rows.event(id_)
+        if event is None or event.tenant != caller.tenant or not caller.principal.covers_stack(event.stack):
+            raise problem(
+                Denial(
+                    status=404,
+                    code="HF-EVENT-1",
+                    message=f"there is no event {id_}",
+                    hint="List the events: holdfast events list",
+                )
+            )
+        return event
+
+    def current(self, event: Event) -> Event:
+        found = self.rows.event(event.id)
+        return found if found is not None else event
+
+    def content(self, event: Event) -> EventContent:
+        return read_event(self.blobs(event.tenant), event.id) or EventContent()
+
+    # Accepting
+
+    def submit(self, caller: Caller, request: EventRequest, key: str | None = None) -> Accepted:
+        """`key`: the client's own, under which it may repeat the request."""
+        digest = _request_digest(caller, request)
+        if key is not None and (known := self.rows.known_key(caller.tenant, key)) is not None:
+            return self._replayed(caller, key, digest, known)
+        stack = device_stack(caller.tenant, request.blueprint, request.resource_id)
+        if not caller.principal.covers_stack(stack):
+            raise problem(not_permitted(caller.principal, Permission.RUN))
+        blueprint = self._blueprint(request.blueprint)
+        payload = self._payload(caller, request, blueprint)
+        content = EventContent(
+            payload=payload,
+            outputs=blueprint.outputs,
+            requires_approval=request.requires_approval or _needs_approval(request, blueprint),
+            deletes=request.action is Action.DELETE and blueprint.deletion == "allow",
+            recreates=blueprint.vanished == "recreate",
+        )
+        new = NewEvent(
+            tenant=caller.tenant,
+            blueprint=blueprint.name,
+            version=blueprint.version,
+            digest=blueprint.digest,
+            resource_id=request.resource_id,
+            action=request.action,
+            stack=stack,
+            source="",
+            requester=caller.principal,
+            concurrency_key=blueprint.concurrency_key or blueprint.name,
+            concurrency=blueprint.concurrency,
+            reason=request.reason,
+            requires_approval=content.requires_approval,
+            labels=request.labels,
+            environments=(blueprint.environment,) if blueprint.environment is not None else (),
+            worker_labels=tuple(f"{name}={value}" for name, value in blueprint.labels.items()),
+            retries=blueprint.retries,
+            retry_wait=blueprint.retry_wait,
+            origin=request.origin,
+        )
+        with self._database.transaction() as connection:
+            fleet.take_queue(connection)
+            if key is not None and (known := fleet.take_key(connection, caller.tenant, key, digest, new.id)):
+                return self._replayed(caller, key, digest, known)
+            self._require_possible(connection, new)
+            self._require_room(connection, new)
+            source, contents = self._source(connection, caller.tenant, blueprint)
+            new = msgspec.structs.replace(new, source=source)
+            contents[event_name(new.id)] = msgspec.json.encode(content)
+            write_several(self.blobs(caller.tenant), contents, connection)
+            fleet.add_event(connection, new)
+            fleet.begin_events(connection, new.id)
+        return Accepted(event=self.event(caller, new.id))
+
+    def _blueprint(self, name: str) -> OfferedBlueprint:
+        offered = self.blueprints()
+        if name not in offered:
+            known = ", ".join(offered) or "none"
+            message = f"there is no blueprint {name}; the server offers: {known}"
+            raise _invalid("HF-EVENT-2", FieldProblem(path="/blueprint", message=message))
+        return offered[name]
+
+    def _payload(self, caller: Caller, request: EventRequest, blueprint: OfferedBlueprint) -> dict[str, Any]:
+        """What the device gets. An update or a deletion without one keeps what it has."""
+        if request.action is Action.DELETE and blueprint.deletion == "deny":
+            raise Refused(
+                "HF-EVENT-3",
+                f"the blueprint {blueprint.name} does not allow events to delete devices",
+                hint="Set `deletion: allow` or `approve` in its blueprint.yaml.",
+            )
+        if request.payload is None and request.action is not Action.CREATE:
+            return self._current_payload(caller, request)
+        payload = dict(request.payload or {})
+        problems = payload_problems(blueprint.payload_schema, payload)
+        if problems:
+            errors = (FieldProblem(path=f"/payload{found.path}", message=found.message) for found in problems)
+            raise _invalid("HF-EVENT-4", *errors)
+        return payload
+
+    def _current_payload(self, caller: Caller, request: EventRequest) -> dict[str, Any]:
+        device = self.rows.device(caller.tenant, request.blueprint, request.resource_id)
+        last = device.event if device is not None else None
+        if last is None:
+            # Its creation never succeeded: what it was tried with.
+            tried = self.rows.events(
+                caller.tenant, blueprint=request.blueprint, resource_id=request.resource_id, limit=1
+            )
+            last = tried[0].id if tried else None
+        content = read_event(self.blobs(caller.tenant), last) if last is not None else None
+        return content.payload if content is not None else {}
+
+    def _require_possible(self, connection: Any, new: NewEvent) -> None:
+        device = (new.tenant, new.blueprint, new.resource_id)
+        found = fleet.find_device(connection, *device)
+        current = found.status if found is not None else DeviceStatus.ABSENT
+        expected = expected_status(current, fleet.open_actions(connection, *device))
+        if is_refused(new.action, expected):
+            exists = expected is DeviceStatus.PRESENT
+            raise Refused(
+                "HF-EVENT-5",
+                f"the device {new.resource_id} {'exists already' if exists else 'does not exist'}",
+                hint="Change it with the action `update`." if exists else "Create it first.",
+            )
+
+    def _require_room(self, connection: Any, new: NewEvent) -> None:
+        waiting = fleet.waiting_counts(connection, new.tenant, new.requester.subject)
+        full = {
+            "of this client": waiting.client >= self._limits.per_client,
+            "of this tenant": waiting.tenant >= self._limits.per_tenant,
+            "on this server": waiting.overall >= self._limits.overall,
+        }
+        for whose, is_full in full.items():
+            if is_full:
+                raise problem(
+                    Denial(
+                        status=429,
+                        code="HF-EVENT-6",
+                        message=f"too many events {whose} are waiting",
+                        hint="Try again later, as Retry-After says.",
+                        headers=(("retry-after", str(_RETRY_SECONDS)),),
+                    )
+                )
+
+    def _source(
+        self, connection: Any, tenant: str, blueprint: OfferedBlueprint
+    ) -> tuple[str, dict[str, bytes]]:
+        """The code of the blueprint, and what is to be written with its first use in a tenant."""
+        source = find_source(connection, tenant, blueprint.digest)
+        if source is not None:
+            return source, {}
+        blob = self.blobs(DEFAULT_TENANT).read(blueprint_name(blueprint.digest))
+        if blob is None:
+            raise Refused("HF-EVENT-2", f"the server has no code of the blueprint {blueprint.name}")
+        source = add_source(connection, tenant, blueprint.digest, len(blob.data))
+        return source, {upload_name(source): blob.data}
+
+    def _replayed(self, caller: Caller, key: str, digest: bytes, known: tuple[bytes, str]) -> Accepted:
+        request, event = known
+        if request != digest:
+            raise Refused(
+                "HF-EVENT-7",
+                f"the Idempotency-Key {key} was used for another request, event {event}",
+                hint="Use a new key for each request, and the same one only to repeat it.",
+            )
+        return Accepted(event=self.event(caller, event), replayed=True)
+
+    # Deciding and repeating
+
+    def cancel(self, caller: Caller, event: Event, reason: str) -> Event:
+        """One that has not begun. The change of one that has is cancelled as any other."""
+        error = {
+            "code": "HF-EVENT-8",
+            "message": f"cancelled by {caller.principal.name}{f': {reason}' if reason else ''}",
+            "hint": f"To repeat it: holdfast events retry {event.id}",
+        }
+        self.audit(caller, event, "cancel", reason)
+        with self._database.transaction() as connection:
+            fleet.take_queue(connection)
+            if not fleet.cancel_queued(connection, event.id, error):
+                raise wrong_status(event, "has ended or begun at the same moment")
+            fleet.begin_events(connection)
+        return self.event(caller, event.id)
+
+    def retry(self, caller: Caller, event: Event, reason: str) -> Event:
+        """A new event with the same payload, checked against the blueprint as it is now."""
+        if event.status is EventStatus.UNKNOWN:
+            hint = f"Find out what it did first: holdfast runs reconcile {event.run} --server"
+            raise wrong_status(event, "has an unknown outcome, so it is not repeated", hint)
+        if event.status not in {EventStatus.FAILED, EventStatus.CANCELLED}:
+            raise wrong_status(event, "did not fail")
+        return self._again(caller, event, event.action, reason)
+
+    def rollback(self, caller: Caller, event: Event, reason: str) -> Event:
+        """Of the newest event that succeeded: to the payload before it. Of an older one: to its payload."""
+        if event.status is not EventStatus.SUCCEEDED:
+            raise wrong_status(event, "did not succeed, so there is nothing to roll back")
+        device = self.rows.device(event.tenant, event.blueprint, event.resource_id)
+        newest = device is None or device.event == event.id
+        wanted = self.rows.payload_before(event) if newest or event.action is Action.DELETE else event.id
+        if wanted is None or device is None:
+            raise wrong_status(
+                event, "has no payload before it", "To remove the device: the action `delete`."
+            )
+        absent = device.status is DeviceStatus.ABSENT
+        action = Action.CREATE if absent else Action.UPDATE
+        return self._again(caller, self.event(caller, wanted), action, reason or f"roll back {event.id}")
+
+    def _again(self, caller: Caller, event: Event, action: Action, reason: str) -> Event:
+        request = EventRequest(
+            blueprint=event.blueprint,
+            action=action,
+            resource_id=event.resource_id,
+            payload=self.content(event).payload,
+            requires_approval=event.requires_approval,
+            reason=reason,
+            origin=event.id,
+        )
+        return self.submit(caller, request).event
+
+    def audit(self, caller: Caller, event: Event | NewEvent, what: Any, reason: str) -> None:
+        entry = Entry(what=what, stack=event.stack, run=event.run, reason=reason or None)
+        self._audit.record(caller.tenant, caller.principal, entry, address=caller.address)
+
+
+def wrong_status(event: Event, why: str, hint: str | None = None) -> Refused:
+    hint = hint or f"It is {event.status}: holdfast events show {event.id}"
+    return Refused("HF-EVENT-9", f"event {event.id} {why}", hint=hint)
+
+
+def _needs_approval(request: EventRequest, blueprint: OfferedBlueprint) -> bool:
+    return request.action is Action.DELETE and blueprint.deletion == "approve"
+
+
+def _request_digest(caller: Caller, request: EventRequest) -> bytes:
+    """Of who sends it and of what was sent, in whatever order its keys are."""
+    sent = msgspec.json.encode([caller.principal.subject, request], order="deterministic")
+    return hashlib.sha256(sent).digest()
+
+
+def _invalid(code: str, *errors: FieldProblem) -> Exception:
+    denial = standard_denial(422, errors=errors)
+    return problem(msgspec.structs.replace(denial, code=code))

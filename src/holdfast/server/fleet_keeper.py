@@ -1,0 +1,111 @@
+"""Ends events whose change is done, and begins those whose turn it is.
+
+Whoever finishes a change notifies; a notification can be lost, so the keeper also looks from time to time.
+Every step is one transaction, so several servers on one database may do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.database.database import Database
+from holdfast.kernel.errors import HoldfastError
+from holdfast.server.edge import Log
+from holdfast.store.approvals import ApprovalKind
+from holdfast.store.fleet import rows as fleet
+from holdfast.store.fleet.rows import EndedChange, Event, EventEnd
+from holdfast.store.fleet.rules import Attempt, DeviceStatus, EventStatus, device_after, outcome
+from holdfast.store.run_store import RunStore
+from holdfast.store.server_runs.wakeups import listen
+
+_POLL = 2.0
+_STOP_SECONDS = 5.0
+_BATCH = 200
+
+Ended = Callable[[Any, Event, EventStatus], None]
+"""Called in the transaction that ends an event: what must not be lost is written with it."""
+
+
+class FleetKeeper(Struct, frozen=True, kw_only=True):
+    database: Database
+    store: Callable[[str], RunStore]
+    """The run store of a tenant."""
+    log: Log
+    on_end: Ended = lambda *_: None
+
+    def run(self) -> int:
+        """How many events ended or began."""
+        done = 0
+        while True:
+            with self.database.transaction() as connection:
+                fleet.take_queue(connection)
+                changes = fleet.ended_changes(connection, _BATCH)
+                ends = [self._end(connection, change) for change in changes]
+                fleet.end_events(connection, ends)
+                for end in ends:
+                    if end.status is not EventStatus.QUEUED:
+                        self.on_end(connection, end.event, end.status)
+                done += len(ends) + len(fleet.begin_events(connection))
+            if len(changes) < _BATCH:
+                return done
+
+    def _end(self, connection: Any, change: EndedChange) -> EventEnd:
+        event = change.event
+        if change.reconciled:
+            return EventEnd(event=event, status=EventStatus.QUEUED, device=None)
+        attempt = Attempt(
+            status=event.run_status,
+            cancelled=change.cancelled,
+            rejected=self._is_rejected(event),
+            attempts=event.attempts,
+            retries=event.retries,
+        )
+        result = outcome(attempt)
+        if result.retried:
+            return EventEnd(event=event, status=result.status, device=None, wait=event.retry_wait)
+        device = fleet.find_device(connection, event.tenant, event.blueprint, event.resource_id)
+        before = device.status if device is not None else DeviceStatus.ABSENT
+        return EventEnd(
+            event=event,
+            status=result.status,
+            device=device_after(before, event.action, result.status, began=change.began),
+            error=change.error if result.status is not EventStatus.SUCCEEDED else None,
+        )
+
+    def _is_rejected(self, event: Event) -> bool:
+        if event.run_status != "refused" or event.plan_digest is None:
+            return False
+        given = self.store(event.tenant).approvals.of(event.plan_digest)
+        return any(item.kind is ApprovalKind.REJECTION and item.stack == event.stack for item in given)
+
+
+@contextlib.contextmanager
+def hold_keeper(keeper: FleetKeeper, *, poll: float = _POLL) -> Iterator[None]:
+    """In a thread, whenever work is submitted or done, and at every interval."""
+    ended = threading.Event()
+
+    async def work() -> None:
+        async with contextlib.aclosing(listen(keeper.database, poll=poll)) as wakeups:
+            async for _ in wakeups:
+                if ended.is_set():
+                    return
+                try:
+                    keeper.run()
+                except Exception as error:  # noqa: BLE001 - the next wake-up tries again
+                    known = isinstance(error, HoldfastError)
+                    message = error.problem.message if known else type(error).__name__  # type: ignore[attr-defined]
+                    keeper.log.error("events wait", message=message)  # noqa: TRY400 - its text may quote a payload
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()), name="holdfast-fleet", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_STOP_SECONDS)

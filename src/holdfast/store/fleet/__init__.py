@@ -1,0 +1,1 @@
+"""Devices by API on the server: blueprints, devices and events."""

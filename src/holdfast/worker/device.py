@@ -1,0 +1,128 @@
+"""A change of a device: the stack of a blueprint with the name, the payload and the rules of an event."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.audit.actor import Actor
+from holdfast.changes.repository import Repository
+from holdfast.config.blueprint import DEVICE
+from holdfast.config.secret_refs import frozen
+from holdfast.kernel.errors import Failed, Refused
+from holdfast.plans.events import Event, PhaseStarted
+from holdfast.plans.result import StackResult
+from holdfast.plans.status import Status
+from holdfast.store.approval_rules import ApprovalRule
+from holdfast.store.approvals import Approval, ApprovalKind
+from holdfast.store.fleet.contents import EventContent
+from holdfast.store.server_runs.rows import Change
+from holdfast.system import clock
+
+FOLDER: Final = "fleet/"
+"""With which the names of devices begin, and those of no other stack."""
+_MEASURED: Final = {"init": "init", "plan": "plan", "show": "plan", "apply": "apply"}
+
+
+class DeviceChange:
+    """What an event adds to the change that runs it."""
+
+    def __init__(self, change: Change, content: EventContent) -> None:
+        self._change = change
+        self._content = content
+
+    def repository(self, blueprint: Repository) -> Repository:
+        """With one stack, the device. Its values are data: no part of them is evaluated."""
+        stack = blueprint.by_name[DEVICE]
+        device = replace(
+            stack,
+            name=self._change.runs[0].stack,
+            device=True,
+            variables=frozen({**self._content.payload, **stack.variables}),
+        )
+        return replace(blueprint, stacks=(device,))
+
+    @property
+    def approval_rules(self) -> tuple[ApprovalRule, ...]:
+        if not self._content.requires_approval:
+            return ()
+        pattern = "".join(f"[{sign}]" if sign in "*?[" else sign for sign in self._change.runs[0].stack)
+        return (ApprovalRule(stacks=(pattern,)),)
+
+    def override(self, who: Actor, stack: str, run: str, digest: str) -> tuple[Approval, ...]:
+        """A deletion that the blueprint allows is its own override. The guard still says what it found."""
+        if not self._content.deletes:
+            return ()
+        reason = f"event {self._change.event} deletes the device, which its blueprint allows"
+        return (
+            Approval(
+                kind=ApprovalKind.OVERRIDE,
+                digest=digest,
+                stack=stack,
+                run=run,
+                who=who.document(),
+                reason=reason,
+                at=clock.now().isoformat(),
+            ),
+        )
+
+    def review(self, result: StackResult) -> StackResult:
+        """Refuses the plan of a device that vanished, if its blueprint does not create it again."""
+        plan = result.plan
+        if self._content.recreates or plan is None or result.status is Status.UNCHANGED:
+            return result
+        gone = {change.address for change in plan.missing}
+        again = sorted(gone & {change.address for change in plan.changes if "create" in change.actions})
+        if not again:
+            return result
+        error = Failed(
+            "HF-EVENT-12",
+            f"{result.stack.name}: {again[0]} no longer exists, though no event deleted it",
+            hint="The blueprint says `vanished: report`. Delete the device and create it again, or set "
+            "`vanished: recreate`.",
+        )
+        return replace(result, status=Status.FAILED, error=error.problem, problems=error.problems)
+
+
+def require_no_device(stacks: Mapping[str, object]) -> None:
+    """Only events change devices: code in a repository must not take their states."""
+    for name in stacks:
+        if fnmatch.fnmatchcase(name, f"{FOLDER}*"):
+            raise Refused(
+                "HF-EVENT-13",
+                f"{name}: names that begin with `{FOLDER}` belong to devices, which only events change",
+                hint="Give the stack another name.",
+            )
+
+
+class Timings:
+    """How long the phases of a run took, in milliseconds."""
+
+    def __init__(self, change: Change) -> None:
+        began = change.started or change.created
+        self._spent = {
+            "queued": (began - change.created).total_seconds(),
+            "init": 0.0,
+            "plan": 0.0,
+            "apply": 0.0,
+        }
+        self._phase: str | None = None
+        self._since = clock.monotonic()
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, PhaseStarted):
+            self._close()
+            self._phase = _MEASURED.get(event.phase)
+
+    def document(self) -> dict[str, int]:
+        self._close()
+        return {name: round(seconds * 1000) for name, seconds in self._spent.items()}
+
+    def _close(self) -> None:
+        now = clock.monotonic()
+        if self._phase is not None:
+            self._spent[self._phase] += now - self._since
+        self._since = now
