@@ -23,8 +23,7 @@ SETTINGS = """
 name: site
 version: 1.0.0
 outputs: [site_id]
-stack:
-  variables: { psk: { secret: "env:PSK" } }
+inputs: { psk: { secret: "env:PSK" } }
 """
 
 

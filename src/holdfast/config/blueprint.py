@@ -1,6 +1,6 @@
 """The keys of blueprint.yaml, and the holdfast.yaml that a device of the blueprint is run with.
 
-Values below `stack` are not read a second time: their nodes move into the generated file, so that every
+Keys that holdfast.yaml has too are not copied: their nodes move into the generated file, so that every
 mistake in them has its place in blueprint.yaml.
 """
 
@@ -9,22 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from holdfast.config import yaml
-from holdfast.config.checks import CheckSettings
-from holdfast.config.declarations import At, Key, ListOf, Names, ScalarOrMapping, Section, key
-from holdfast.config.engine import EngineSettings
-from holdfast.config.guard import GuardKeys
+from holdfast.config.declarations import At, ListOf, Names, ScalarOrMapping, Section, key
+from holdfast.config.engine import EngineLimits
 from holdfast.config.problems import Problems
 from holdfast.config.read import FILE_NAME as GENERATED_FILE
 from holdfast.config.read import decode, parse_node, read_content
 from holdfast.config.reader import Reader, build_fields
-from holdfast.config.settings import RedactionSettings
+from holdfast.config.secret_refs import Value
+from holdfast.config.settings import Config
 from holdfast.config.shapes import (
+    FILLED,
     LABEL,
     NAME,
     AnyValue,
@@ -44,47 +43,19 @@ DEVICE: Final = "device"
 """The name of the only stack of a blueprint."""
 _IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 _PATH: Final = "a path inside the folder of the blueprint, without `..`"
-_OF_ENTRIES: Final = ("account", "region", "credentials", "env", "pass_env", "hooks", "generate", "reads")
-_OF_FILE: Final = ("engine", "guard", "checks", "redaction")
+_OF_STACK: Final = ("region", "credentials", "env", "hooks", "generate")
+_OF_FILE: Final = ("pass_env", "reads", "guard", "checks", "redaction")
+_MOVED: Final = {"labels": "worker", "inputs": "variables"}
+"""By their names here: as an entry of `stacks` has them."""
 
 
-class _AsRead(Section, frozen=True, kw_only=True):
-    """Keys of holdfast.yaml that are only checked here; their values are those of the generated file."""
-
-    written: At
-
-    @classmethod
-    def from_keys(cls, values: dict[str, Any]) -> _AsRead:
-        return cls(written=values["written"])
-
-
-class _BlueprintEngine(_AsRead, frozen=True, kw_only=True):
-    """How many stacks run at the same time is no question here: there is one."""
-
-
-class BlueprintStack(_AsRead, frozen=True, kw_only=True):
-    """Keys of an entry of `stacks` and of the file around it, as they are in holdfast.yaml."""
-
-
-_BlueprintEngine.keys.update(
-    (name, item) for name, item in EngineSettings.keys.items() if name != "parallelism"
-)
-BlueprintStack.keys.update(
-    {
-        "variables": Key(
-            shape=Names(AnyValue(null=True), _IDENTIFIER, "the name of a Terraform variable"),
-            doc="Values and secret references of variables that the payload cannot set.",
-            path="variables",
-        ),
-        **{name: StackRule.keys[name] for name in _OF_ENTRIES},
-        "engine": Key(shape=_BlueprintEngine, doc="The engine, its time limits and retries.", path="engine"),
-        "guard": Key(shape=GuardKeys, doc="Rules of [the guard](guard.md).", path="guard"),
-        "checks": Key(shape=CheckSettings, doc="Settings of [checks](checks.md).", path="checks"),
-        "redaction": Key(
-            shape=RedactionSettings, doc="What is masked: [redaction](redaction.md).", path="redaction"
-        ),
-    }
-)
+class BlueprintEngine(EngineLimits, frozen=True, kw_only=True):
+    parallelism: int | None = key(
+        Integer(1, 256),
+        "How many resources Terraform changes at the same time: its `-parallelism`.",
+        default=None,
+        default_doc="Terraform's own, 10",
+    )
 
 
 class RetryRule(Section, frozen=True, kw_only=True):
@@ -96,8 +67,7 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
     folder: Path
     configuration: str
     """The text of the generated holdfast.yaml."""
-    place_of: Mapping[str, Place]
-    """Where each key is written."""
+    written: At
     name: str = key(NAME, "The name that events use.", required=True)
     version: str = key(
         Text("a version such as `1.0.0`", r"[0-9A-Za-z][0-9A-Za-z.+_-]*", max_length=100),
@@ -110,7 +80,11 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
         ScalarOrMapping(scalar=path_text(_PATH), mapping=Verbatim()),
         "A JSON Schema (draft 2020-12) of payloads, or the path of its file.",
         default=None,
-        default_doc="derived from the `variable` blocks",
+        default_doc="[derived](blueprints.md#the-derived-schema) from the `variable` blocks",
+    )
+    inputs: Mapping[str, Value] = key(
+        Names(AnyValue(null=True), _IDENTIFIER, "the name of a Terraform variable"),
+        "A mapping of variables to values or secret references. The payload cannot set these variables.",
     )
     outputs: tuple[str, ...] = key(
         ListOf(Text("the name of an output", _IDENTIFIER)), "Outputs that the client gets."
@@ -128,26 +102,20 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
     retries: RetryRule = key(RetryRule, "What happens after a failed attempt.")
     concurrency: int | None = key(
         Integer(1, 10_000),
-        "How many events run at the same time for one set of credentials.",
+        "How many events run at the same time with one set of credentials: those of `account`.",
         default=None,
         default_doc="no limit",
     )
-    credentials: str | None = key(
-        Text(max_length=200),
-        "The account that `concurrency` counts for. Blueprints with the same text share the limit.",
-        default=None,
-        default_doc="the name of the blueprint",
+    account: str | None = key(
+        FILLED,
+        "The account whose credentials the devices use. Blueprints with the same account share the limit "
+        "of `concurrency`.",
+        default_doc="each blueprint has its own",
     )
     environment: str | None = key(NAME, "The environment of its devices, such as `prod`.", default=None)
     labels: Mapping[str, str] = key(
         Names(Text("the value of a label", LABEL), LABEL, "the name of a label"),
         "Labels that a [worker](runs-on-the-server.md#labels) needs to run its events.",
-    )
-    parallelism: int | None = key(
-        Integer(1, 256),
-        "How many resources Terraform changes at the same time (`-parallelism`).",
-        default=None,
-        default_doc="Terraform's own, 10",
     )
     warm_providers: bool = key(
         Flag(), "Whether provider processes are kept for the next event.", default=False
@@ -157,17 +125,22 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
         "Attributes that the provider never reads back, as TYPE.attribute. Drift reports list them as not "
         "looked at.",
     )
-    stack: BlueprintStack | None = key(
-        BlueprintStack,
-        "Keys of `holdfast.yaml` for the runs of its devices: [below](blueprints.md#stack).",
-        default=None,
-    )
+    engine: BlueprintEngine = key(BlueprintEngine, "What runs Terraform.")
 
-    @property
-    def fixed_variables(self) -> frozenset[str]:
-        """Variables whose values the blueprint gives."""
-        written = self.stack.written.get("variables", {}) if self.stack is not None else {}
-        return frozenset(written)
+    def place_of(self, key: str, name: str | None = None) -> Place:
+        """Of a key, or of a name in its value."""
+        at = self.written.value.get(key, self.written)
+        match at.value:
+            case dict() if name in at.value:
+                return at.value[name].key_place
+            case tuple():
+                return next((item.place for item in at.value if item.value == name), at.place)
+            case _:
+                return at.place
+
+
+BlueprintSettings.keys.update({name: StackRule.keys[name] for name in _OF_STACK})
+BlueprintSettings.keys.update({name: Config.keys[name] for name in _OF_FILE})
 
 
 def load_blueprint_settings(folder: Path) -> BlueprintSettings:
@@ -180,38 +153,49 @@ def load_blueprint_settings(folder: Path) -> BlueprintSettings:
         raise ConfigError(problems.sorted())
     top = Reader(whole=BlueprintSettings, problems=problems).read(BlueprintSettings, node)
     problems.raise_any()
-    fields: dict[str, Any] = build_fields(BlueprintSettings, top)
-    places = MappingProxyType({name: at.place for name, at in top.value.items()})
-    settings = BlueprintSettings(folder=path.parent, configuration="", place_of=places, **fields)
+    fields = build_fields(BlueprintSettings, top)
+    for name in (*_OF_STACK, *_OF_FILE):
+        fields.pop(name, None)
+    settings = BlueprintSettings(folder=path.parent, configuration="", written=top, **fields)
     generated = _device_configuration(settings, node)
     try:
         parse_node(generated, root=path.parent, path=path.with_name(GENERATED_FILE))
     except ConfigError as error:
-        raise ConfigError(
-            tuple(
-                item._replace(message=item.message.replace("stacks[0]", "stack")) for item in error.problems
-            )
-        ) from None
+        found = (item._replace(message=_as_written(item.message)) for item in error.problems)
+        raise ConfigError(tuple(found)) from None
     return replace(settings, configuration=f"{_text_of(generated)}\n")
 
 
+def _as_written(message: str) -> str:
+    """With the keys of blueprint.yaml instead of those of the generated file."""
+    for moved, name in (("stacks[0].variables", "inputs"), ("stacks[0].", ""), ("stacks[0]", FILE_NAME)):
+        message = message.replace(moved, name)
+    return message
+
+
 def _device_configuration(settings: BlueprintSettings, node: yaml.Node) -> yaml.Node:
-    """Everything in `stack` keeps its nodes, and with them its places."""
-    top = {entry.key: entry.value for entry in node.entries} if isinstance(node, yaml.MapNode) else {}
-    stack = top.get("stack")
-    given = {entry.key: entry for entry in stack.entries} if isinstance(stack, yaml.MapNode) else {}
+    """Everything that is given keeps its nodes, and with them its places."""
+    top = _values(node)
     here = node.place
-    entry = {"name": _scalar(DEVICE, here), "module": _scalar(settings.module, top.get("module", node).place)}
-    if settings.environment is not None:
-        entry["environment"] = _scalar(settings.environment, top["environment"].place)
-    if settings.labels:
-        entry["worker"] = top["labels"]
-    entry |= {name: item.value for name, item in given.items() if name not in _OF_FILE}
+    of_stack = ("module", "environment", "account", *_MOVED, *_OF_STACK)
+    entry = {
+        "name": _scalar(DEVICE, here),
+        "module": _scalar(settings.module, here),
+        **{_MOVED.get(name, name): top[name] for name in of_stack if name in top},
+    }
     file: dict[str, yaml.Node] = {"version": yaml.ScalarNode(place=here, value=1, text="1")}
     if settings.environment is not None:
         file["environments"] = _mapping({settings.environment: _mapping({}, here)}, here)
-    file |= {name: item.value for name, item in given.items() if name in _OF_FILE}
+    file |= {name: top[name] for name in _OF_FILE if name in top}
+    engine = _values(top.get("engine"))
+    engine.pop("parallelism", None)
+    if engine:
+        file["engine"] = _mapping(engine, here)
     return _mapping({**file, "stacks": yaml.ListNode(place=here, items=(_mapping(entry, here),))}, here)
+
+
+def _values(node: yaml.Node | None) -> dict[str, yaml.Node]:
+    return {entry.key: entry.value for entry in node.entries} if isinstance(node, yaml.MapNode) else {}
 
 
 def _scalar(text: str, place: Place) -> yaml.Node:

@@ -91,8 +91,9 @@ class Retries(Section, frozen=True, kw_only=True):
     )
 
 
-class EngineSettings(EnginePin, frozen=True, kw_only=True):
-    parallelism: int = key(Integer(1, 64), "How many stacks run at the same time: 1 to 64.", default=4)
+class EngineLimits(EnginePin, frozen=True, kw_only=True):
+    """What one stack needs; how many run at the same time is a question of the file around it."""
+
     plugin_tls: str = key(
         Choice(("auto", "always")),
         "`auto`: Terraform talks to providers without TLS over a private socket if a probe shows that all of "
@@ -112,6 +113,10 @@ class EngineSettings(EnginePin, frozen=True, kw_only=True):
     )
     time_limits: TimeLimits = key(TimeLimits, "How long each phase may take.")
     retries: Retries = key(Retries, "What is retried after a transient failure: [retries](retries.md).")
+
+
+class EngineSettings(EngineLimits, frozen=True, kw_only=True):
+    parallelism: int = key(Integer(1, 64), "How many stacks run at the same time: 1 to 64.", default=4)
 
     @property
     def pin(self) -> EnginePin:

@@ -12,7 +12,7 @@ from blueprints_made import CODE, SETTINGS, make_blueprint
 from holdfast.changes.repository import open_repository
 from holdfast.config.secret_refs import SecretRef
 from holdfast.fleet.blueprint import DEVICE, Blueprint, load_blueprint, load_blueprints
-from holdfast.kernel.errors import ConfigError, Problem, UsageError
+from holdfast.kernel.errors import ConfigError, Place, Problem, UsageError
 from holdfast.system.environment import Environment
 from holdfast.system.source_archive import unpack
 
@@ -47,14 +47,13 @@ deletion: deny
 vanished: recreate
 retries: { attempts: 2, wait: 5s }
 concurrency: 1
-credentials: cato/4711
+account: cato/4711
 environment: prod
 labels: { network: edge }
-parallelism: 1
+engine: { parallelism: 1 }
 warm_providers: true
 not_read: [cato_site.psk]
-stack:
-  variables: { psk: { secret: "env:PSK" } }
+inputs: { psk: { secret: "env:PSK" } }
 """
     blueprint = load_blueprint(make_blueprint(tmp_path / "site", settings=settings), nowhere)
     assert (blueprint.name, blueprint.version, blueprint.description) == ("site", "1.10", "A site.")
@@ -81,11 +80,11 @@ version: 1.0.0
 module: code
 environment: prod
 labels: { network: edge }
-stack:
-  variables: { psk: { secret: "env:PSK" } }
-  env: { LEVEL: 1.10, QUOTED: 'say: "x", {{y}}' }
-  engine: { version: ">= 1.5", time_limits: { apply: 5m } }
-  guard: { max_changes: 3 }
+inputs: { psk: { secret: "env:PSK" } }
+env: { LEVEL: 1.10, QUOTED: 'say: "x", {{y}}' }
+engine: { version: ">= 1.5", parallelism: 1, time_limits: { apply: 5m } }
+credentials: { aws: { role_arn: "arn:aws:iam::111122223333:role/edge" } }
+guard: { max_changes: 3 }
 """
     folder = make_blueprint(tmp_path / "site", settings=settings, files={"code/main.tf": CODE})
     (folder / "main.tf").unlink()
@@ -98,6 +97,63 @@ stack:
     assert dict(stack.worker) == {"network": "edge"}
     assert repository.config.engine.time_limits.apply == 300.0
     assert stack.production
+    assert stack.credentials["aws"]["role_arn"] == "arn:aws:iam::111122223333:role/edge"
+
+
+def test_the_keys_of_the_design_are_accepted(tmp_path: Path, nowhere: Environment) -> None:
+    settings = """
+name: cato-ipsec-site
+version: 1.0.0
+outputs: [site_id]
+payload: payload.schema.json
+deletion: allow
+vanished: recreate
+inputs: { psk: { secret: "aws-sm:sdwan/psk" } }
+env: { DISABLE_POLICY_RULE_CLEANUP: "true" }
+engine: { version: ">= 1.9", parallelism: 1, time_limits: { apply: 5m } }
+concurrency: 1
+"""
+    schema = '{"type": "object", "properties": {"site_name": {"type": "string"}}, "required": ["site_name"]}'
+    folder = make_blueprint(tmp_path / "site", settings=settings, files={"payload.schema.json": schema})
+    blueprint = load_blueprint(folder, nowhere)
+    assert (blueprint.parallelism, blueprint.concurrency, blueprint.deletion) == (1, 1, "allow")
+    assert blueprint.credentials_key == "cato-ipsec-site"
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "line", "column", "message"),
+    [
+        ("env: { PATH: x }", "HF-CONF-14", 5, 8, "`PATH` cannot be set in env"),
+        ("env: { A: '{nothing}' }", "HF-CONF-9", 5, 11, "{nothing} is not a placeholder of blueprint.yaml"),
+        ("engine:\n  parallelism: 0", "HF-CONF-21", 6, 16, "engine.parallelism is 0"),
+        ("engine:\n  versions: 1", "HF-CONF-4", 6, 3, "unknown key `versions` in engine"),
+        ("credentials: { aws: {} }", "HF-CONF-5", 5, 21, "needs the key `role_arn`"),
+        ("credentials: cato", "HF-CONF-6", 5, 14, "credentials must be a mapping"),
+        ("guard: { max_changes: x }", "HF-CONF-6", 5, 23, "guard.max_changes must be"),
+        ("stack: {}", "HF-CONF-4", 5, 1, "unknown key `stack` at the top level"),
+    ],
+)
+def test_mistakes_have_their_place_in_the_file(
+    tmp_path: Path, nowhere: Environment, lines: str, code: str, line: int, column: int, message: str
+) -> None:
+    """Also those that only the generated holdfast.yaml shows."""
+    settings = f"{SETTINGS.lstrip()}{lines}\n"
+    (problem,) = problems(make_blueprint(tmp_path / "site", settings=settings), nowhere)
+    assert (problem.code, problem.place) == (code, Place("site/blueprint.yaml", line, column))
+    assert message in problem.message
+    assert "stacks[0]" not in problem.message
+
+
+def test_a_placeholder_in_an_input_is_named_as_it_is_written(tmp_path: Path, nowhere: Environment) -> None:
+    settings = SETTINGS.replace('{ secret: "env:PSK" }', "'{'")
+    (problem,) = problems(make_blueprint(tmp_path / "site", settings=settings), nowhere)
+    assert problem.message.startswith("inputs.psk contains")
+
+
+def test_names_that_the_module_lacks_have_their_own_place(tmp_path: Path, nowhere: Environment) -> None:
+    settings = SETTINGS.replace("[site_id]", "[site_id, bgp_peer_id]") + "  # end\n"
+    (problem,) = problems(make_blueprint(tmp_path / "site", settings=settings), nowhere)
+    assert problem.place == Place("site/blueprint.yaml", 4, 20)
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path: Path, nowhere: Environment) -> None:
@@ -212,7 +268,7 @@ def test_files_that_would_change_or_leak_values_are_refused(
         (
             SETTINGS + "payload: { type: object, properties: { site_name: {}, psk: {} } }\n",
             "HF-BLUE-7",
-            "`stack.variables` gives its value",
+            "`inputs` gives its value",
         ),
         (SETTINGS + "payload: { type: object }\n", "HF-BLUE-7", "nothing sets it"),
     ],
