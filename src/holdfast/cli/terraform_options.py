@@ -19,7 +19,8 @@ INSTEAD: Mapping[str, str] = {
     "refresh": _LEAVE_OUT.format("every plan compares the state with the real resources"),
     "compact-warnings": _LEAVE_OUT.format("warnings are shown in one line each"),
     "concise": _LEAVE_OUT.format("the output is short; --verbose shows more"),
-    "parallelism": "Set engine.parallelism in holdfast.yaml: how many stacks run at once.",
+    "parallelism": "Set `terraform_parallelism` of the stack, or of `defaults`, in holdfast.yaml. "
+    "How many stacks run at once is engine.parallelism.",
     "state": _STATE,
     "state-out": _STATE,
     "backup": "Holdfast backs up every state: holdfast state versions STACK",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.config import yaml
 from holdfast.config.declarations import At, ListOf, Names, ScalarOrMapping, Section, key
-from holdfast.config.engine import EngineLimits
+from holdfast.config.engine import TERRAFORM_PARALLELISM, EngineLimits
 from holdfast.config.problems import Problems
 from holdfast.config.read import FILE_NAME as GENERATED_FILE
 from holdfast.config.read import decode, parse_node, read_content
@@ -50,12 +50,7 @@ _MOVED: Final = {"labels": "worker", "inputs": "variables"}
 
 
 class BlueprintEngine(EngineLimits, frozen=True, kw_only=True):
-    parallelism: int | None = key(
-        Integer(1, 256),
-        "How many resources Terraform changes at the same time: its `-parallelism`.",
-        default=None,
-        default_doc="Terraform's own, 10",
-    )
+    parallelism: int | None = TERRAFORM_PARALLELISM
 
 
 class RetryRule(Section, frozen=True, kw_only=True):
@@ -129,14 +124,13 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
 
     def place_of(self, key: str, name: str | None = None) -> Place:
         """Of a key, or of a name in its value."""
-        at = self.written.value.get(key, self.written)
-        match at.value:
-            case dict() if name in at.value:
-                return at.value[name].key_place
-            case tuple():
-                return next((item.place for item in at.value if item.value == name), at.place)
-            case _:
-                return at.place
+        at: At = self.written.value.get(key, self.written)
+        place = at.place
+        if isinstance(at.value, dict) and name in at.value:
+            place = at.value[name].key_place
+        elif isinstance(at.value, tuple):
+            place = next((item.place for item in at.value if item.value == name), place)
+        return place
 
 
 BlueprintSettings.keys.update({name: StackRule.keys[name] for name in _OF_STACK})
@@ -188,7 +182,8 @@ def _device_configuration(settings: BlueprintSettings, node: yaml.Node) -> yaml.
         file["environments"] = _mapping({settings.environment: _mapping({}, here)}, here)
     file |= {name: top[name] for name in _OF_FILE if name in top}
     engine = _values(top.get("engine"))
-    engine.pop("parallelism", None)
+    if (parallelism := engine.pop("parallelism", None)) is not None:
+        entry["terraform_parallelism"] = parallelism
     if engine:
         file["engine"] = _mapping(engine, here)
     return _mapping({**file, "stacks": yaml.ListNode(place=here, items=(_mapping(entry, here),))}, here)

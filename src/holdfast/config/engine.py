@@ -15,6 +15,15 @@ MEANINGLESS: Final = (
 """Errors that say no more than "too many requests": the resource may have been created all the same."""
 
 
+TERRAFORM_PARALLELISM: Final = key(
+    Integer(1, 256),
+    "How many resources Terraform reads and changes at the same time: `-parallelism` of plan, apply and "
+    "destroy. 1 to 256.",
+    default=None,
+    default_doc="Terraform's own, 10",
+)
+
+
 class EngineUse(StrEnum):
     AUTO = "auto"
     EMBEDDED = "embedded"

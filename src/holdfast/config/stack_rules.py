@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from holdfast.config.declarations import At, ListOf, Names, ReservedNames, ScalarOrMapping, Section, key
-from holdfast.config.engine import EnginePin
+from holdfast.config.engine import TERRAFORM_PARALLELISM, EnginePin
 from holdfast.config.hooks import FILE_NAME, FILE_NAME_EXPECTED, Generate, Hook
 from holdfast.config.matrix import EXCLUDE, MATRIX, MatrixAxis, check_matrix
 from holdfast.config.output_refs import OutputRef
@@ -303,6 +303,7 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         default=None,
         default_doc="`engine` of the file",
     )
+    terraform_parallelism: int | None = TERRAFORM_PARALLELISM
 
     @property
     def axes(self) -> Mapping[str, MatrixAxis]:

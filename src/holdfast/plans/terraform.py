@@ -317,6 +317,7 @@ class Terraform:
             variables_files=self.workdir.variables_files,
             lock_seconds=self.context.control.wait,
             lock=not self.workdir.home.managed,
+            parallelism=self.workdir.stack.terraform_parallelism,
         )
         try:
             if options.imports:
@@ -359,7 +360,11 @@ class Terraform:
         self.verify_providers()
         return await self._run(
             "apply",
-            argv.apply(variables_files=variables_files, lock_seconds=self.context.control.wait),
+            argv.apply(
+                variables_files=variables_files,
+                lock_seconds=self.context.control.wait,
+                parallelism=self.workdir.stack.terraform_parallelism,
+            ),
             output=output,
             providers=self.providers,
             writes=StateWriter(run=run, why="apply", journal=journal or run),

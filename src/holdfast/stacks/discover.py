@@ -214,6 +214,7 @@ class _Discovery:
             worker=rule.worker,
             generate=self._generated(scope) if rule.generate else _NONE,
             engine=rule.engine,
+            terraform_parallelism=rule.terraform_parallelism,
             reads=self._globs(scope, "reads"),
             ignores=self._globs(scope, "ignores"),
         )

@@ -86,6 +86,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     generate: Mapping[str, GeneratedFile] = field(default_factory=dict)
     """By name in the module."""
     engine: EnginePin | None = None
+    terraform_parallelism: int | None = None
+    """`-parallelism` of plan and apply."""
     reads: tuple[str, ...] = ()
     """Globs of more files that it reads, those of the file included."""
     ignores: tuple[str, ...] = ()

@@ -96,10 +96,12 @@ def plan(
     variables_files: tuple[str, ...],
     lock_seconds: float = 0.0,
     lock: bool = True,
+    parallelism: int | None = None,
 ) -> Argv:
     """Without `lock` for a managed state: its versions never change, and a plan writes none."""
     argv = ["plan", "-json", "-input=false", "-detailed-exitcode", f"-out={PLAN_FILE}"]
     argv += _lock_timeout(lock_seconds) if lock else ["-lock=false"]
+    argv += _parallelism(parallelism)
     if options.destroy:
         argv.append("-destroy")
     if options.refresh_only:
@@ -115,7 +117,13 @@ def _lock_timeout(seconds: float) -> list[str]:
     return [f"-lock-timeout={seconds:.0f}s"] if seconds > 0 else []
 
 
-def apply(*, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0) -> Argv:
+def _parallelism(most: int | None) -> list[str]:
+    return [f"-parallelism={most}"] if most is not None else []
+
+
+def apply(
+    *, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0, parallelism: int | None = None
+) -> Argv:
     """Apply the saved plan. Files are passed again only for ephemeral variables, which no plan contains."""
     return (
         "apply",
@@ -123,6 +131,7 @@ def apply(*, variables_files: tuple[str, ...] = (), lock_seconds: float = 0.0) -
         "-input=false",
         "-auto-approve",
         *_lock_timeout(lock_seconds),
+        *_parallelism(parallelism),
         *(f"-var-file={file}" for file in variables_files),
         PLAN_FILE,
     )

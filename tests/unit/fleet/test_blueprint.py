@@ -96,6 +96,7 @@ guard: { max_changes: 3 }
     assert stack.variables["psk"] == SecretRef(scheme="env", locator="PSK")
     assert dict(stack.worker) == {"network": "edge"}
     assert repository.config.engine.time_limits.apply == 300.0
+    assert (stack.terraform_parallelism, repository.config.engine.parallelism) == (1, 4)
     assert stack.production
     assert stack.credentials["aws"]["role_arn"] == "arn:aws:iam::111122223333:role/edge"
 

@@ -63,6 +63,16 @@ def test_plan_and_apply_wait_for_a_lock_as_long_as_configured() -> None:
     assert argv.apply(lock_seconds=1800.0)[-1] == "holdfast.tfplan"
 
 
+def test_plan_and_apply_get_the_parallelism_of_the_stack() -> None:
+    """Without one, Terraform uses its own. The plan file stays the last argument."""
+    planned = argv.plan(PlanOptions(destroy=True), variables_files=("v",), lock=False, parallelism=1)
+    assert planned == (*_PLAN, "-lock=false", "-parallelism=1", "-destroy", "-var-file=v")
+    assert argv.apply(parallelism=3, variables_files=("v",)) == (
+        *("apply", "-json", "-input=false", "-auto-approve"),
+        *("-parallelism=3", "-var-file=v", "holdfast.tfplan"),
+    )
+
+
 def test_apply_takes_the_saved_plan_and_nothing_else() -> None:
     """What is applied is the plan file: no target, no variable can change it."""
     assert argv.apply() == ("apply", "-json", "-input=false", "-auto-approve", "holdfast.tfplan")
