@@ -1,12 +1,13 @@
-"""Documents about holdfast.yaml and server.yaml, generated from their declarations and committed in docs/."""
+"""Documents about holdfast.yaml, server.yaml and blueprint.yaml, generated from their declarations and committed in docs/."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, assert_never
 
+from holdfast.config.blueprint import BlueprintSettings
 from holdfast.config.declarations import Group, Key, ListOf, Names, ScalarOrMapping, Section, Shape, walk
 from holdfast.config.defaults import EntryDefaults
 from holdfast.config.output_refs import OutputInput
@@ -45,6 +46,13 @@ _SERVER_HEAD = """\
 Every key of `server.yaml`, the configuration of `holdfast serve`: [the server](server.md). This page is generated: `make docs` writes it.
 
 In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds; sizes are `500MB`, `5GB`, `1GiB` or plain bytes.
+"""  # noqa: E501 - as above
+_BLUEPRINT_HEAD = """\
+# Keys of blueprint.yaml
+
+Every key of `blueprint.yaml`: [blueprints](blueprints.md). This page is generated: `make docs` writes it.
+
+In a key, `*` is a name that you choose and `[]` an item of a list. Durations are `90s`, `30m`, `24h`, `1h30m`, `90d` or plain seconds. What is below {shared} is the same as in [`holdfast.yaml`](configuration-keys.md).
 """  # noqa: E501 - as above
 _LINK = r"\[([^\]]*)\]\([^)]*\)"
 _SECRET = {"$ref": "#/$defs/secret"}
@@ -196,11 +204,22 @@ def server_keys_page() -> str:
     return _SERVER_HEAD + _tables(ServerSettings)
 
 
-def _tables(whole: type[Section]) -> str:
+def blueprint_keys_page() -> str:
+    """The reference page of all keys of blueprint.yaml."""
+    shared = [name for name in BlueprintSettings.keys if name not in BlueprintSettings.by_field]
+    nested = [name for name in shared if any(walk(BlueprintSettings.keys[name].shape))]
+    names = ", ".join(f"`{name}`" for name in nested)
+    return _BLUEPRINT_HEAD.replace("{shared}", names) + _tables(BlueprintSettings, nested)
+
+
+def _tables(whole: type[Section], elsewhere: Collection[str] = ()) -> str:
+    """Without what is inside the keys that another page explains."""
     sections: dict[str, list[str]] = {"The file": []}
     for path, key in keys_once(whole):
         top = path.partition(".")[0].removesuffix("[]")
-        alone = not any(walk(whole.keys[top].shape))
+        if top in elsewhere and path != top:
+            continue
+        alone = top in elsewhere or not any(walk(whole.keys[top].shape))
         title = "The file" if alone else f"`{top}`"
         row = f"| `{path}` | {_default(key)} | {key.doc} |"
         sections.setdefault(title, []).append(row)

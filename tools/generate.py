@@ -58,6 +58,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(path="docs/holdfast.schema.json", make=config_documents.schema),
     Generated(path="docs/configuration-keys.md", make=config_documents.keys_page),
     Generated(path="docs/server-keys.md", make=config_documents.server_keys_page),
+    Generated(path="docs/blueprint-keys.md", make=config_documents.blueprint_keys_page),
     Generated(path="docs/cli.md", make=cli_page.document),
     Generated(path="docs/checks/README.md", make=lambda: pages.rule_index(catalogue.rules())),
     *(

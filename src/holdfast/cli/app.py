@@ -40,6 +40,7 @@ app = Group(
             "worker",
             "token",
             "repository",
+            "blueprints",
             "login",
             "db",
             "completion",

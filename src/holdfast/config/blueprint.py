@@ -43,8 +43,8 @@ DEVICE: Final = "device"
 """The name of the only stack of a blueprint."""
 _IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_-]*"
 _PATH: Final = "a path inside the folder of the blueprint, without `..`"
-_OF_STACK: Final = ("region", "credentials", "env", "hooks", "generate")
-_OF_FILE: Final = ("pass_env", "reads", "guard", "checks", "redaction")
+_OF_STACK: Final = ("credentials", "env", "pass_env", "hooks", "generate", "reads")
+_OF_FILE: Final = ("guard", "checks", "redaction")
 _MOVED: Final = {"labels": "worker", "inputs": "variables"}
 """By their names here: as an entry of `stacks` has them."""
 
@@ -107,6 +107,7 @@ class BlueprintSettings(Section, frozen=True, kw_only=True):
         "of `concurrency`.",
         default_doc="each blueprint has its own",
     )
+    region: str | None = key(FILLED, "The region of its devices.")
     environment: str | None = key(NAME, "The environment of its devices, such as `prod`.", default=None)
     labels: Mapping[str, str] = key(
         Names(Text("the value of a label", LABEL), LABEL, "the name of a label"),
@@ -171,7 +172,7 @@ def _device_configuration(settings: BlueprintSettings, node: yaml.Node) -> yaml.
     """Everything that is given keeps its nodes, and with them its places."""
     top = _values(node)
     here = node.place
-    of_stack = ("module", "environment", "account", *_MOVED, *_OF_STACK)
+    of_stack = ("module", "environment", "account", "region", *_MOVED, *_OF_STACK)
     entry = {
         "name": _scalar(DEVICE, here),
         "module": _scalar(settings.module, here),

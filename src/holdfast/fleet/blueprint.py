@@ -37,7 +37,7 @@ from holdfast.system.access_rules import ForbiddenFiles
 from holdfast.system.environment import Environment
 from holdfast.system.source_archive import all_names, pack
 
-__all__ = ["DEVICE", "Blueprint", "load_blueprint", "load_blueprints"]
+__all__ = ["DEVICE", "Blueprint", "blueprint_document", "load_blueprint", "load_blueprints"]
 
 _LEFT_OUT: Final = pattern(
     r"(?:.*/)?(?:[^/]*\.tfstate(?:\.[^/]*)?|[^/]*\.tfplan|[^/]*\.tfvars(?:\.json)?|crash(?:\.[^/]*)?\.log"
@@ -155,6 +155,21 @@ def load_blueprint(folder: Path, environment: Environment | None = None) -> Blue
         content=packed.content,
         digest=hashlib.sha256(packed.content).hexdigest(),
     )
+
+
+def blueprint_document(blueprint: Blueprint) -> dict[str, object]:
+    """As clients see it."""
+    return {
+        "name": blueprint.name,
+        "version": blueprint.version,
+        "description": blueprint.description,
+        "digest": blueprint.digest,
+        "outputs": list(blueprint.outputs),
+        "deletion": blueprint.deletion,
+        "vanished": blueprint.vanished,
+        "concurrency": blueprint.concurrency,
+        "payload_schema": blueprint.schema,
+    }
 
 
 # The module

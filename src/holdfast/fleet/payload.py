@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any, Final
+from unicodedata import is_normalized
 
 from msgspec import Struct
 
@@ -22,6 +23,8 @@ from holdfast.fleet.variable_schema import DRAFT, MESSAGE, JsonSchema
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import cut, plural
 
+FILE_NAME: Final = "terraform.tfvars.json"
+"""In the folder of the root module. Terraform loads it by itself."""
 MOST_BYTES: Final = 1_000_000
 MOST_LEVELS: Final = 64
 MOST_PROBLEMS: Final = 100
@@ -49,7 +52,7 @@ def payload_problems(schema: Mapping[str, Any], payload: object) -> tuple[Payloa
     written = tuple(islice(_unwritable(payload), MOST_PROBLEMS))
     if written:
         return written
-    if len(json.dumps(payload, ensure_ascii=False).encode()) > MOST_BYTES:
+    if isinstance(payload, dict) and len(file_content(payload)) > MOST_BYTES:
         return (PayloadProblem(path="", message=f"is larger than {MOST_BYTES:,} bytes"),)
     errors = _validator_type()(
         schema, registry=_no_registry(), format_checker=_validator_type().FORMAT_CHECKER
@@ -60,6 +63,11 @@ def payload_problems(schema: Mapping[str, Any], payload: object) -> tuple[Payloa
         return tuple(found)
     rest = plural(len(found) - MOST_PROBLEMS + 1, "more problem")
     return (*found[: MOST_PROBLEMS - 1], PayloadProblem(path="", message=f"has {rest}"))
+
+
+def file_content(payload: Mapping[str, Any]) -> bytes:
+    """The only form in which a payload reaches Terraform."""
+    return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _unwritable(payload: object) -> Iterator[PayloadProblem]:
@@ -74,16 +82,23 @@ def _unwritable(payload: object) -> Iterator[PayloadProblem]:
             yield _problem(at, f"is nested more than {MOST_LEVELS} levels deep")
         else:
             for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                if isinstance(key, str) and _UNWRITABLE.search(key):
-                    yield _problem(at, "has a name that contains NUL or half of a surrogate pair")
+                if isinstance(key, str) and (message := _unwritable_text(key)) is not None:
+                    yield _problem(at, f"has a name that {message}")
                 else:
                     waiting.append((item, (at, key), depth + 1))
 
 
+def _unwritable_text(text: str) -> str | None:
+    """Terraform normalizes text, which could make something else of it than what the schema has seen."""
+    if _UNWRITABLE.search(text):
+        return "contains NUL or half of a surrogate pair"
+    return None if is_normalized("NFC", text) else "is not in Unicode normalization form C (NFC)"
+
+
 def _unwritable_value(value: object) -> str | None:
     match value:
-        case str() if _UNWRITABLE.search(value):
-            return "contains NUL or half of a surrogate pair"
+        case str() if (message := _unwritable_text(value)) is not None:
+            return message
         case float() if not math.isfinite(value):
             return "is not a finite number"
         case int() if value.bit_length() > _MOST_BITS:

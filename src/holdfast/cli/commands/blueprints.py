@@ -1,0 +1,121 @@
+"""`holdfast blueprints`: the folders that devices are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from holdfast.cli.command import Argument, Invocation, Option
+from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.text import plural
+
+if TYPE_CHECKING:
+    from holdfast.fleet.blueprint import Blueprint
+
+HELP = "List, check and create blueprints of devices."
+COMMANDS = ("list", "validate", "new")
+_PATH = "/api/v1/blueprints"
+_DEFAULT = "blueprints"
+_LONGEST = 60
+
+Folders = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="[FOLDER]...",
+        help="Blueprints, or folders that contain some. Default: blueprints/ if it exists, else this folder.",
+    ),
+]
+
+
+def list_(
+    invocation: Invocation,
+    folders: Folders = None,
+    server: Annotated[
+        str | None,
+        Option(
+            "--server",
+            metavar="URL",
+            optional=True,
+            sign="://",
+            help="List those of this server. Default: of HOLDFAST_URL if it is set and no FOLDER is given.",
+        ),
+    ] = None,
+) -> Exit:
+    """List blueprints: those of a server, or those in folders."""
+    from holdfast.identity.client import URL_VARIABLE
+
+    if folders and server is not None:
+        raise UsageError(
+            "HF-USE-4",
+            "FOLDER cannot be combined with --server",
+            hint="Name the folders, or the server whose blueprints you want to list.",
+        )
+    if not folders and (server is not None or invocation.environment.get(URL_VARIABLE)):
+        from holdfast.cli.server.connection import open_server
+
+        found = list(open_server(invocation, server).client.pages(_PATH, "blueprints"))
+    else:
+        found = _documents(_load(invocation, folders).values())
+    return invocation.answer({"version": 1, "blueprints": found}, lambda: _show(invocation, found))
+
+
+def validate(invocation: Invocation, folders: Folders = None) -> Exit:
+    """Check blueprints: settings, module, schema and files. Lists every mistake."""
+    blueprints = list(_load(invocation, folders).values())
+    lines = [f" {each.name} {each.version}: valid, sha256 {each.digest}" for each in blueprints]
+    count = f" {plural(len(blueprints), 'valid blueprint')}"
+    return invocation.answer({"version": 1, "blueprints": _documents(blueprints)}, *lines, count)
+
+
+def new(
+    invocation: Invocation,
+    name: Annotated[str, Argument(metavar="NAME", help="The name of the blueprint and of its folder.")],
+    folder: Annotated[
+        Path | None,
+        Option("--folder", metavar="DIR", help="Where its folder is created. Default: blueprints."),
+    ] = None,
+) -> Exit:
+    """Create a small blueprint that works, to be changed."""
+    from holdfast.fleet.blueprint import load_blueprint
+    from holdfast.fleet.new_blueprint import write_new_blueprint
+
+    created = write_new_blueprint(folder or Path(_DEFAULT), name)
+    blueprint = load_blueprint(created, invocation.environment)
+    document = {"version": 1, "folder": str(created), "blueprint": _documents([blueprint])[0]}
+    shown = (
+        f" Created {created}: the payload is what variables.tf declares, the device what main.tf contains.",
+        f" Change both, then: holdfast blueprints validate {created}",
+    )
+    return invocation.answer(document, *shown)
+
+
+def _load(invocation: Invocation, folders: Sequence[str] | None) -> dict[str, Blueprint]:
+    from holdfast.fleet.blueprint import load_blueprints
+
+    default = _DEFAULT if Path(_DEFAULT).is_dir() else "."
+    return load_blueprints([Path(folder) for folder in folders or [default]], invocation.environment)
+
+
+def _documents(blueprints: Any) -> list[dict[str, object]]:
+    from holdfast.fleet.blueprint import blueprint_document
+
+    return [blueprint_document(blueprint) for blueprint in blueprints]
+
+
+def _show(invocation: Invocation, found: Sequence[dict[str, Any]]) -> None:
+    from holdfast.cli.views.state import show_rows
+    from holdfast.kernel.text import cut
+
+    rows = [
+        (
+            each["name"],
+            each["version"],
+            f"deletion: {each['deletion']}",
+            f"outputs: {', '.join(each['outputs']) or 'none'}",
+            cut(each["description"] or "", _LONGEST),
+        )
+        for each in found
+    ]
+    show_rows(invocation.console, rows)
+    invocation.console.line(f" {plural(len(found), 'blueprint')}")
