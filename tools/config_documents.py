@@ -1,4 +1,4 @@
-"""Documents about holdfast.yaml, server.yaml and blueprint.yaml, generated from their declarations and committed in docs/."""
+"""Documents about configuration files, generated from their declarations and committed in docs/."""
 
 from __future__ import annotations
 
