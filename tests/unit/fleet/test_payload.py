@@ -118,7 +118,7 @@ def test_any_payload_is_written_as_it_is_or_refused(value: Any) -> None:
 @given(st.text("abcdefgh", min_size=12, max_size=40))
 def test_a_message_does_not_repeat_the_value(secret: str) -> None:
     """The payload may contain a pre-shared key."""
-    rules = (
+    rules: tuple[dict[str, Any], ...] = (
         {"type": "number"}, {"maxLength": 1}, {"pattern": "^[0-9]$"}, {"enum": ["z"]}, {"const": "z"},
         {"format": "ipv4"}, {"not": {}}, {"anyOf": [{"type": "number"}]}, {"type": "array"},
     )  # fmt: skip
