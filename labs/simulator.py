@@ -185,6 +185,10 @@ class Simulator:
         """How this service says that it failed."""
         return fault.answer
 
+    def worked(self, answer: Answer) -> bool:
+        """Whether an answer says that the work was done."""
+        return answer[0] < HTTPStatus.BAD_REQUEST
+
     def perform(
         self,
         operation: str,
@@ -200,7 +204,7 @@ class Simulator:
         def do() -> Answer:
             with self._lock:
                 done = work()
-            call.worked = done[0] < HTTPStatus.BAD_REQUEST
+            call.worked = self.worked(done)
             return done
 
         def wait() -> None:
@@ -271,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = HTTPStatus.BAD_REQUEST, str(error)
         text = answer if isinstance(answer, str) else json.dumps(answer)
         kind = "text/plain; charset=utf-8" if isinstance(answer, str) else "application/json"
-        data = (text + "\n").encode()
+        data = b"" if status == HTTPStatus.NO_CONTENT else (text + "\n").encode()
         # A caller that was killed does not wait for its answer.
         with contextlib.suppress(ConnectionError):
             self.send_response(status)
