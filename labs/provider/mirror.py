@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,11 +22,25 @@ if TYPE_CHECKING:
 ADDRESS = "holdfast.dev/labs/lab"
 VERSIONS = ("1.0.0", "2.0.0")
 
+
+class Package(NamedTuple):
+    """One version of a provider that main.py knows, under one address."""
+
+    address: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        return self.address.rpartition("/")[2]
+
+
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "i686": "386"}
 _SAY_PACKAGES = "import sysconfig; print('\\n'.join(sysconfig.get_path(p) for p in ('purelib', 'platlib')))"
 
 
-def build(folder: Path, *, python: Path, versions: Sequence[str] = VERSIONS) -> Path:
+def build(
+    folder: Path, *, python: Path, versions: Sequence[str] = VERSIONS, also: Sequence[Package] = ()
+) -> Path:
     """Write the mirror into `folder` and answer the path of its `cli.tfrc`.
 
     What is already right is not touched, and several processes may build the same folder at once. `python`
@@ -36,11 +50,12 @@ def build(folder: Path, *, python: Path, versions: Sequence[str] = VERSIONS) -> 
     folder.mkdir(parents=True, exist_ok=True)
     packages = _packages_of(python)
     with _alone(folder):
-        for version in versions:
-            place = folder / ADDRESS / version / platform_name()
+        for package in (*(Package(ADDRESS, version) for version in versions), *also):
+            place = folder / package.address / package.version / platform_name()
             place.mkdir(parents=True, exist_ok=True)
-            launcher = _launcher(python=python, version=version, packages=packages)
-            _write(place / f"terraform-provider-lab_v{version}", launcher, mode=0o755, aside=folder)
+            launcher = _launcher(package, python=python, packages=packages)
+            name = f"terraform-provider-{package.name}_v{package.version}"
+            _write(place / name, launcher, mode=0o755, aside=folder)
         return _write(folder / "cli.tfrc", _cli_configuration(folder), mode=0o644, aside=folder)
 
 
@@ -50,10 +65,11 @@ def platform_name() -> str:
     return f"{platform.system().lower()}_{_MACHINES.get(machine, machine)}"
 
 
-def _launcher(*, python: Path, version: str, packages: Sequence[str]) -> str:
+def _launcher(package: Package, *, python: Path, packages: Sequence[str]) -> str:
     """A shell script, because a `#!` line may neither be long nor hold a space."""
     main = Path(__file__).resolve().with_name("main.py")
-    words = [str(python.absolute()), "-I", "-S", str(main), "--version", version, "--packages", *packages]
+    words = [str(python.absolute()), "-I", "-S", str(main), package.name]
+    words += ["--version", package.version, "--packages", *packages]
     return f"#!/bin/sh\nexec {shlex.join(words)}\n"
 
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-# gRPC loads its asyncio half on import; a provider with threads never uses it, and starts sooner without.
-sys.modules.setdefault("grpc.aio", ModuleType("grpc.aio"))
+# gRPC loads asyncio, and its own half for it, on import; a provider with threads never uses either, and
+# starts much sooner without.
+for _unused in ("asyncio", "grpc.aio"):
+    sys.modules.setdefault(_unused, ModuleType(_unused))
 
 import grpc  # type: ignore[import-untyped]  # noqa: E402
 from tf.gen import grpc_controller_pb2, grpc_controller_pb2_grpc, grpc_stdio_pb2_grpc  # noqa: E402
 from tf.gen import tfplugin_pb2_grpc as tfplugin  # noqa: E402
 
-from provider.servicer import LabServicer  # noqa: E402
-
 if TYPE_CHECKING:
-    from provider.objects import LabProvider
+    from provider.servicer import PluginServicer
 
 _COOKIE = "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2"
 _LONGEST_SOCKET_PATH = 103
@@ -57,7 +57,7 @@ class _Stdio(grpc_stdio_pb2_grpc.GRPCStdioServicer):  # type: ignore[misc]  # no
         return iter(())
 
 
-def serve(provider: LabProvider) -> NoReturn:
+def serve(servicer: PluginServicer) -> NoReturn:
     """Shake hands on standard output, then answer until Terraform says Shutdown or is gone."""
     if os.environ.get("TF_PLUGIN_MAGIC_COOKIE") != _COOKIE:
         sys.exit("This is a Terraform provider. Terraform starts it; labs/provider/README.md says how.")
@@ -71,7 +71,7 @@ def serve(provider: LabProvider) -> NoReturn:
         ThreadPoolExecutor(max_workers=_CALLS_AT_ONCE),
         options=[("grpc.max_receive_message_length", -1)],
     )
-    tfplugin.add_ProviderServicer_to_server(LabServicer(provider), server)
+    tfplugin.add_ProviderServicer_to_server(servicer, server)
     grpc_controller_pb2_grpc.add_GRPCControllerServicer_to_server(_Controller(over), server)
     grpc_stdio_pb2_grpc.add_GRPCStdioServicer_to_server(_Stdio(), server)
     try:

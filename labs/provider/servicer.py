@@ -17,12 +17,30 @@ from tf.utils import Diagnostics, read_dynamic_value, to_dynamic_value
 from provider.store import StoreError
 
 
-class LabServicer(ProviderServicer):  # type: ignore[misc]  # the package has no types
+class PluginServicer(ProviderServicer):  # type: ignore[misc]  # the package has no types
     def GetProviderSchema(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)
         """As the common Go frameworks: deletes are planned, and a schema once read may be kept."""
         answer = super().GetProviderSchema(request, context)
         answer.server_capabilities.plan_destroy = True
         answer.server_capabilities.get_provider_schema_optional = True
+        return answer
+
+    def PlanResourceChange(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)
+        if read_dynamic_value(request.proposed_new_state) is None:
+            return pb.PlanResourceChange.Response(planned_state=request.proposed_new_state)
+        return super().PlanResourceChange(request, context)
+
+    def UpgradeResourceState(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 (the protocol's)
+        """A state of any version becomes one of this version: same attributes, missing ones null."""
+        stored = json.loads(request.raw_state.json)
+        known = self._get_res_attrs(request.type_name)
+        state = {name: stored.get(name) for name in known}
+        return pb.UpgradeResourceState.Response(upgraded_state=to_dynamic_value(state))
+
+
+class LabServicer(PluginServicer):
+    def GetProviderSchema(self, request: Any, context: Any) -> Any:  # noqa: N802 (the protocol's name)
+        answer = super().GetProviderSchema(request, context)
         if os.environ.get("LAB_PANIC"):
             # A schema without its block: Terraform and OpenTofu themselves panic.
             answer.resource_schemas["lab_broken"].version = 1
@@ -39,13 +57,4 @@ class LabServicer(ProviderServicer):  # type: ignore[misc]  # the package has no
         except StoreError as error:
             diagnostics = Diagnostics().add_error(error.summary, error.detail)
             return pb.PlanResourceChange.Response(diagnostics=diagnostics.to_pb())
-        if read_dynamic_value(request.proposed_new_state) is None:
-            return pb.PlanResourceChange.Response(planned_state=request.proposed_new_state)
         return super().PlanResourceChange(request, context)
-
-    def UpgradeResourceState(self, request: Any, context: Any) -> Any:  # noqa: ARG002, N802 (the protocol's)
-        """A state of either version becomes one of this version: same attributes, missing ones null."""
-        stored = json.loads(request.raw_state.json)
-        known = self._get_res_attrs(request.type_name)
-        state = {name: stored.get(name) for name in known}
-        return pb.UpgradeResourceState.Response(upgraded_state=to_dynamic_value(state))
