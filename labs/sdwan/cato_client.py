@@ -42,13 +42,13 @@ class CatoClient:
 
     def call(self, operation: str, **variables: Any) -> Values:
         body = json.dumps({"operationName": operation, "query": f"# {operation}", "variables": variables})
-        for attempt in range(self._retries.attempts + 1):
-            status, text = self._send(body)
-            messages = _messages(text)
-            limited = status == _TOO_MANY or any(map(_RATE_LIMIT.search, messages))
-            if not limited or attempt == self._retries.attempts:
+        status, text = self._send(body)
+        for attempt in range(self._retries.attempts):
+            if status != _TOO_MANY and not any(map(_RATE_LIMIT.search, _messages(text))):
                 break
             time.sleep(min(self._retries.wait_max, self._retries.wait_min * 2**attempt))
+            status, text = self._send(body)
+        messages = _messages(text)
         if status >= _REFUSED or messages:
             raise CatoError(f"{operation}: {status}: {'; '.join(messages) or text.strip()}")
         try:

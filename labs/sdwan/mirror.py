@@ -1,7 +1,7 @@
 """Builds a mirror with the lab provider and the stand-ins for `catonetworks/cato` and `mastercard/restapi`.
 
-`python labs/sdwan/mirror.py FOLDER` does it from a shell and prints the CLI configuration to use. With it, the
-addresses of the real providers lead to ours: never use it outside of a lab.
+`python labs/sdwan/mirror.py FOLDER` does it from a shell and prints the CLI configuration to use. With
+it, the addresses of the real providers lead to ours: never use it outside of a lab.
 """
 
 from __future__ import annotations

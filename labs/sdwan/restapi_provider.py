@@ -1,8 +1,8 @@
-"""A provider that acts as `mastercard/restapi` 2.0: `restapi_object`, as far as the blueprint for Versa needs it.
+"""A provider that acts as `mastercard/restapi` 2.0: `restapi_object`, as far as our blueprint needs it.
 
 Simulated: paths and methods of each operation, `object_id` and `id_attribute`, `data` and its variants,
-`ignore_changes_to`, `ignore_all_server_changes`, `API_DATA_IS_SENSITIVE`, basic authentication, headers, and
-where an answer is the object. Everything else that the real schema has is there, and refused when it is set.
+`ignore_changes_to`, `ignore_all_server_changes`, `force_new`, `API_DATA_IS_SENSITIVE`, basic authentication,
+headers, and where an answer is the object. The rest of the real schema is there, and refused when it is set.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NOT_SIMULATED: dict[str, Any] = {
     "key_file": String, "root_ca_file": String, "root_ca_string": String, "timeout": Number,
 }  # fmt: skip
 _OBJECT_TEXTS = (
-    "create_path", "read_path", "update_path", "destroy_path", "create_method", "read_method", "update_method",
-    "destroy_method", "id_attribute", "object_id",
+    "create_path", "read_path", "update_path", "destroy_path",
+    "create_method", "read_method", "update_method", "destroy_method", "id_attribute", "object_id",
 )  # fmt: skip
 _OBJECT_NOT_SIMULATED: dict[str, Any] = {
     "debug": Bool, "read_search": lambda: Map(String()), "query_string": String,
-    "force_new": lambda: List(String()), "read_data": String,
+    "read_data": String,
 }  # fmt: skip
 _GONE = (404, 410)
 
@@ -129,6 +129,7 @@ class RestApiObject(iface.Resource):  # type: ignore[misc]  # the package has no
                 Attribute("destroy_data", String(), optional=True, sensitive=sensitive),
                 Attribute("ignore_changes_to", List(String()), optional=True, sensitive=sensitive),
                 Attribute("ignore_all_server_changes", Bool(), optional=True),
+                Attribute("force_new", List(String()), optional=True, requires_replace=True),
                 Attribute("api_data", Map(String()), computed=True, sensitive=sensitive),
                 Attribute("api_response", String(), computed=True, sensitive=sensitive),
                 Attribute("create_response", String(), computed=True, sensitive=sensitive),
@@ -153,9 +154,10 @@ class RestApiObject(iface.Resource):  # type: ignore[misc]  # the package has no
     def create(self, ctx: iface.CreateContext, planned: State) -> State | None:
         key = self._known_id(planned)
         returns = self._flag("write_returns_object") or self._flag("create_returns_object")
+        if key is None and not returns:
+            ctx.diagnostics.add_error("The object has no id", "Its data has none, and nothing returns it.")
+            return None
         try:
-            if key is None and not returns:
-                raise RestError("provided object does not have an id set, and nothing returns it")
             text = self._send("create", planned, key or "", planned["data"])
             if returns:
                 key = key or _at(json.loads(text), self._id_attribute(planned))

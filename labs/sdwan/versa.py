@@ -152,9 +152,11 @@ class VersaDirector(Simulator):
     def _commit(self, template: str, body: Values) -> Answer:
         if template not in self._templates:
             return HTTPStatus.NOT_FOUND, _error(f"template {template} does not exist")
-        devices = body["versanms.templateRequest"]["device-list"]
+        wanted = body["versanms.templateRequest"]
+        devices = wanted["device-list"]
         for device in devices:
-            self._devices[device] = self.templates()[template]
+            kept = self._devices.get(device, {}) if wanted["mode"] == "merge" else {}
+            self._devices[device] = {**kept, **self.templates()[template]}
         task = str(next(self._numbers))
         self._tasks[task] = {"polls": self._polls, "devices": devices}
         answer = {"taskId": task, "message": f"Apply of the template {template} has been started"}
