@@ -20,7 +20,7 @@ What = Literal[
     "reconcile", "rollback", "push", "pull", "adopt", "rename", "retire", "not-a-rename", "rotate",
     "accept-loss", "accept-sink", "mv", "rm", "import", "output",
     "pin", "purge", "delete", "unlocked-writes", "token-create", "token-revoke", "token-exchange",
-    "webhook-set", "webhook-remove",
+    "webhook-set", "webhook-remove", "outgoing-webhook-add", "outgoing-webhook-remove",
     "cancel", "repository-add", "repository-remove",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"

@@ -182,6 +182,14 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     )
 
 
+class OutgoingWebhookSettings(Section, frozen=True, kw_only=True):
+    private_addresses: tuple[str, ...] = key(
+        ListOf(Text("an address or a network", convert=_network)),
+        "Internal addresses or networks that [outgoing webhooks](outgoing-webhooks.md) may be sent to, such "
+        "as `10.20.0.0/16`. Link-local addresses and those of metadata services are never allowed.",
+    )
+
+
 class WorkerSettings(Section, frozen=True, kw_only=True):
     pass_env: tuple[str, ...] = key(
         ListOf(Text("the name of a variable", r"(?!HOLDFAST_)[A-Za-z_][A-Za-z0-9_]*")),
@@ -217,6 +225,9 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
     fleet: FleetSettings = key(FleetSettings, "[Devices by API](fleet.md).")
+    webhooks: OutgoingWebhookSettings = key(
+        OutgoingWebhookSettings, "Where [outgoing webhooks](outgoing-webhooks.md) may be sent."
+    )
     worker: WorkerSettings = key(WorkerSettings, "What workers pass on.")
 
 

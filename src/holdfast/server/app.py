@@ -36,6 +36,7 @@ from holdfast.server.routes.change_log import change_log, change_results
 from holdfast.server.routes.events import events_router
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
+from holdfast.server.routes.outgoing_webhooks import outgoing_webhooks_router
 from holdfast.server.routes.run_log import run_log
 from holdfast.server.routes.runs import runs_router
 from holdfast.server.routes.sources import sources_router
@@ -49,6 +50,7 @@ from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.server.validation import body_problems, parameter_problems
 from holdfast.states.server_versions import scan_version
+from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_runs.claiming import limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
 from holdfast.store.server_runs.webhooks import WebhookRows
@@ -56,6 +58,7 @@ from holdfast.store.server_runs.workers import WorkerRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
+from holdfast.system.addresses import AddressRules
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
@@ -113,6 +116,7 @@ def create_api(parts: ServerParts) -> Litestar:
             store_router(stores, rows, largest=limits.state_size),
             list_entries,
             webhooks_router(),
+            outgoing_webhooks_router(),
             runs_router(),
             events_router(),
             run_log,
@@ -170,6 +174,8 @@ def _dependencies(
         "readiness": readiness,
         "webhooks": WebhookRows(parts.database),
         "repositories": RepositoryRows(parts.database),
+        "outgoing": OutgoingWebhookRows(parts.database),
+        "addresses": AddressRules(parts.settings.webhooks.private_addresses),
     }
     provided = {name: Provide(_constant(value), sync_to_thread=False) for name, value in values.items()}
     return {**provided, "principal": Provide(_principal, sync_to_thread=False)}

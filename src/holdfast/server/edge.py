@@ -24,7 +24,7 @@ from holdfast.server.guards import NOTES
 from holdfast.server.problems import MEDIA_TYPE, Denial
 from holdfast.store.server_states.locks import StateRefusal
 from holdfast.system import clock
-from holdfast.system.http import is_local_address
+from holdfast.system.addresses import is_local_address
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

@@ -44,6 +44,7 @@ from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
 from holdfast.server.log import configure_log
+from holdfast.server.outgoing_webhooks import OutgoingWork, hold_outgoing_webhooks
 from holdfast.server.routes.health import Readiness
 from holdfast.server.run_events import RunEvents
 from holdfast.server.upkeep import Upkeep, hold_upkeep
@@ -52,6 +53,7 @@ from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.server.worker_processes import hold_workers
 from holdfast.store.approval_rules import rules_from_settings, write_rules
 from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_runs.rows import ChangeRows
 from holdfast.store.server_runs.sources import SourceRows
@@ -59,6 +61,7 @@ from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.system import clock, files
+from holdfast.system.addresses import AddressRules
 from holdfast.system.environment import Environment
 
 TOKEN_FILE: Final = "admin-token"  # noqa: S105 - the name of a file
@@ -156,9 +159,17 @@ def serve(
             log=log,
         )
         keeper = FleetKeeper(database=database, store=stores.of, log=log)
+        outgoing = OutgoingWork(
+            rows=OutgoingWebhookRows(database),
+            stores=stores,
+            rules=AddressRules(settings.webhooks.private_addresses),
+            environment=environment,
+            log=log,
+        )
         with (
             hold_upkeep(upkeep),
             hold_webhooks(webhooks),
+            hold_outgoing_webhooks(outgoing),
             hold_keeper(keeper),
             beside(environment, parts),
             hold_workers(workers, environment, data, config, log) as held,

@@ -1,5 +1,5 @@
 """What the server does from time to time: retention, secrets in versions, replaced keys, expired
-tokens, old changes, uploads and events of webhooks.
+tokens, old changes, uploads, events of webhooks and deliveries of outgoing ones.
 
 Every step may be repeated, so several servers on one database need not agree on who does it.
 """
@@ -22,6 +22,7 @@ from holdfast.server.edge import Log
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
 from holdfast.store.fleet.rows import FleetRows
+from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_runs.retention import end_undecided, remove_expired_uploads, remove_old_changes
 from holdfast.store.server_runs.webhooks import WebhookRows
 from holdfast.store.server_states.cipher import VersionPlace
@@ -58,6 +59,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             "uploads_removed": lambda: remove_expired_uploads(self.rows.database),
             "webhook_events_removed": WebhookRows(self.rows.database).remove_old,
             "idempotency_keys_removed": FleetRows(self.rows.database).remove_old_keys,
+            "webhook_deliveries_removed": OutgoingWebhookRows(self.rows.database).remove_old,
         }
         done = {name: count for name, step in steps.items() if (count := self._try(name, step))}
         if done:

@@ -19,7 +19,7 @@ from holdfast.kernel.errors import Failed, UsageError
 from holdfast.kernel.patterns import pattern
 from holdfast.kernel.secret import Secret
 from holdfast.system import files, processes
-from holdfast.system.http import is_local_address
+from holdfast.system.addresses import is_local_address
 
 _ID: Final = pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _NAME: Final = pattern(r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[\w][\w./+@#-]*(?<![./])")

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from holdfast import __version__
 from holdfast.kernel.secret import masked_repr
+from holdfast.system.addresses import AddressRules, is_local_address
 from holdfast.system.environment import Environment
 
 if TYPE_CHECKING:
@@ -81,13 +82,16 @@ def request(
     seconds: float = 20.0,
     max_bytes: int = MAX_BYTES,
     ca_file: str | None = None,
+    rules: AddressRules | None = None,
 ) -> Response:
     """Send once. `seconds` limits the whole exchange, from name resolution to the last byte.
 
-    The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables.
+    The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables. With
+    `rules`, only to addresses that they allow, and without a proxy, which would look up the name itself.
     """
     parts = _parts(url, metadata=not any(name.lower() == "authorization" for name in headers or ()))
     exchange = _Exchange(parts, environment, seconds, ca_file)
+    exchange.rules = rules
     sent = {"User-Agent": f"holdfast/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
     worker = threading.Thread(
         target=exchange.run, args=(method, sent, body, max_bytes), name="holdfast-http", daemon=True
@@ -124,19 +128,6 @@ def open_stream(
         raise HttpError(host, _reason(error), hint=_hint(error, parts)) from None
 
 
-def is_local_address(host: str) -> bool:
-    """Loopback: what is sent there stays on this machine."""
-    from ipaddress import ip_address  # noqa: PLC0415 - only for a request
-
-    if host == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback
-
-
 def _parts(url: str, *, metadata: bool = False) -> SplitResult:
     """`metadata`: the cloud's metadata service may be asked, which has no TLS."""
     try:
@@ -167,6 +158,7 @@ class _Exchange:
         self.error: HttpError | None = None
         self.abandoned = False
         self._url, self._environment, self._seconds, self._ca = url, environment, seconds, ca
+        self.rules: AddressRules | None = None
         self._connection: http.client.HTTPConnection | None = None
 
     def run(self, method: str, headers: Mapping[str, str], body: bytes | None, most: int) -> None:
@@ -190,9 +182,10 @@ class _Exchange:
 
     def _send(self, method: str, headers: dict[str, str], body: bytes | None, most: int) -> Response:
         connection = self._connection = _connect(
-            self._url, self._environment, min(self._seconds, _CONNECT_SECONDS), self._ca
+            self._url, self._environment, min(self._seconds, _CONNECT_SECONDS), self._ca, self.rules
         )
-        connection.connect()
+        if self.rules is None:
+            connection.connect()
         connection.sock.settimeout(self._seconds)
         target = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
         connection.request(method, target, body=body, headers=headers)
@@ -288,14 +281,21 @@ def _disable_delay(sock: socket.socket) -> None:
 
 
 def _connect(
-    url: SplitResult, environment: Environment, seconds: float, ca: str | None
+    url: SplitResult,
+    environment: Environment,
+    seconds: float,
+    ca: str | None,
+    rules: AddressRules | None = None,
 ) -> http.client.HTTPConnection:
+    """Not connected yet, unless there are rules."""
     import http.client  # noqa: PLC0415
 
     host, port = str(url.hostname), url.port or _PORTS[url.scheme]
-    if url.scheme == "http":
+    context = _trusted(host, environment, ca) if url.scheme == "https" else None
+    if rules is not None:
+        return rules.open_connection(host, port, context, seconds)
+    if context is None:
         return http.client.HTTPConnection(host, port, timeout=seconds)
-    context = _trusted(host, environment, ca)
     proxy = _proxy(host, port, environment)
     if proxy is None:
         return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)

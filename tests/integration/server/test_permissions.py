@@ -25,6 +25,7 @@ VERSION = f"{STATES}/versions/{{number:int}}"
 STORE = "/api/v1/store"
 RUN = "/api/v1/runs/{run_id:str}"
 BLOB = f"{STORE}/blobs/{{name:path}}"
+OUTGOING = "/api/v1/webhooks"
 WEBHOOK = "/api/v1/repositories/{repository:str}/webhook"
 ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/healthz"): None,
@@ -68,6 +69,13 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("PUT", WEBHOOK): Permission.ADMINISTER,
     ("GET", WEBHOOK): Permission.ADMINISTER,
     ("DELETE", WEBHOOK): Permission.ADMINISTER,
+    ("POST", OUTGOING): Permission.ADMINISTER,
+    ("GET", OUTGOING): Permission.ADMINISTER,
+    ("GET", f"{OUTGOING}/{{webhook_id:str}}"): Permission.ADMINISTER,
+    ("DELETE", f"{OUTGOING}/{{webhook_id:str}}"): Permission.ADMINISTER,
+    ("GET", f"{OUTGOING}/{{webhook_id:str}}/deliveries"): Permission.ADMINISTER,
+    ("POST", f"{OUTGOING}/{{webhook_id:str}}/deliveries/{{delivery_id:str}}/retry"): Permission.ADMINISTER,
+    ("POST", f"{OUTGOING}/{{webhook_id:str}}/test"): Permission.ADMINISTER,
     ("POST", "/api/v1/uploads"): Permission.PLAN,
     ("POST", "/api/v1/repositories"): Permission.ADMINISTER,
     ("GET", "/api/v1/repositories"): Permission.ADMINISTER,
@@ -188,6 +196,8 @@ def _status(server: MadeServer, method: str, path: str, token: str | None) -> in
         .replace("{run_id:str}", "none")
         .replace("{change_id:str}", "none")
         .replace("{repository_id:str}", "none")
+        .replace("{webhook_id:str}", "none")
+        .replace("{delivery_id:str}", "none")
         .replace("{name:path}", "records/none")
         .replace("{host:str}", "github")
         .replace("{repository:str}", "none")

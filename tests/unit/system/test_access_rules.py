@@ -15,6 +15,7 @@ from holdfast.database.place import data_folder
 from holdfast.system import access_rules as module
 from holdfast.system import http
 from holdfast.system.access_rules import AccessRules, access_rules, secret_files
+from holdfast.system.addresses import is_local_address
 from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY, readable_secrets
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError
@@ -179,7 +180,7 @@ def test_no_token_is_sent_to_the_metadata_service(headers: dict[str, str]) -> No
     for name in ("169.254.169.254", "example.com"):
         with pytest.raises(HttpError, match="only for loopback"):
             http.request("GET", f"http://{name}/", environment=Environment(variables={}), headers=headers)
-    assert not http.is_local_address("169.254.169.254")
-    assert http.is_local_address("127.0.0.1")
+    assert not is_local_address("169.254.169.254")
+    assert is_local_address("127.0.0.1")
     with pytest.raises(HttpError, match="only for loopback"):
         http.HttpSession("http://169.254.169.254/", Environment(variables={}))

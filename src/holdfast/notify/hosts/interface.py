@@ -15,8 +15,8 @@ from holdfast.kernel.secret import Secret
 from holdfast.kernel.values import MaskedStruct
 from holdfast.notify.hosts.client import HostClient, HostError, RetryLimits
 from holdfast.notify.size_budget import SizeBudget
+from holdfast.system.addresses import is_local_address
 from holdfast.system.environment import Environment
-from holdfast.system.http import is_local_address
 
 _SHA = re.compile(r"[0-9a-f]{40,64}\Z")
 _URL = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~%/-]*)?(\?[A-Za-z0-9=&]*)?\Z")

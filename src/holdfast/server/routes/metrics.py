@@ -1,4 +1,4 @@
-"""For Prometheus: `/metrics`. Totals without names: of states, for the tenant of the token, or for all."""
+"""For Prometheus: `/metrics`. Totals without names: of the tenant of the token, or of all."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
+from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 
@@ -18,7 +19,11 @@ STATE_PATH = "/state"
 
 
 @get("/metrics", opt={"permission": Permission.READ}, include_in_schema=False, sync_to_thread=True)
-def metrics(principal: NamedDependency[Principal], rows: NamedDependency[StateRows]) -> Response[bytes]:
+def metrics(
+    principal: NamedDependency[Principal],
+    rows: NamedDependency[StateRows],
+    outgoing: NamedDependency[OutgoingWebhookRows],
+) -> Response[bytes]:
     tenant = None if principal.tenant == ALL_TENANTS else principal.tenant
     counts, registry = StateVersions(rows).count_secrets(tenant), CollectorRegistry()
     for name, help_, value in (
@@ -27,6 +32,14 @@ def metrics(principal: NamedDependency[Principal], rows: NamedDependency[StateRo
         ("versions_not_scanned", "Versions that were not scanned for secrets.", counts.not_scanned),
     ):
         Gauge(f"holdfast_state_{name}", help_, registry=registry).set(value)
+    deliveries = Gauge(
+        "holdfast_webhook_deliveries",
+        "Deliveries of outgoing webhooks that have not arrived.",
+        ["state"],
+        registry=registry,
+    )
+    for state, count in outgoing.count(tenant)._asdict().items():
+        deliveries.labels(state).set(count)
     text = generate_latest(REGISTRY) + generate_latest(registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
