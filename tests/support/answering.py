@@ -45,12 +45,14 @@ def told(document: Any, status: int = 200) -> Answer:
 class Answering:
     """Use it as a context. `hold()` keeps every request waiting until the end of the test."""
 
-    def __init__(self, answer: Callable[[Asked], Answer], *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, answer: Callable[[Asked], Answer], *, tls: ssl.SSLContext | None = None, port: int = 0
+    ) -> None:
         self.asked: list[Asked] = []
         self._answer = answer
         self._free = threading.Event()
         self._free.set()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
         if tls is not None:
             self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)

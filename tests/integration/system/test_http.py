@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from holdfast.system import http
+from holdfast.system.addresses import AddressRules
 from holdfast.system.environment import Environment
 from holdfast.system.http import HttpError, request
 
@@ -196,6 +197,35 @@ class Tunnel:
     def close(self) -> None:
         self._threads[0].join(10)
         self._listener.close()
+
+
+def test_by_rules_only_allowed_addresses_are_connected_to(tmp_path: Path) -> None:
+    """By what a name stands for, with the certificate of the name, and around a proxy."""
+    context, trusted = certificate(tmp_path)
+    proxy = Environment(variables={"https_proxy": "http://127.0.0.1:9", "SSL_CERT_FILE": trusted})
+
+    def status(url: str, *networks: str) -> int:
+        rules = AddressRules(networks)
+        return request("GET", url, environment=proxy, seconds=5.0, rules=rules).status
+
+    with Answering(echo, tls=context) as server:
+        here = f"https://127.0.0.1:{server.port}"
+        assert status(here, "127.0.0.1/32") == 201
+        for url, networks, reason in (
+            (here, (), "its address is not allowed"),
+            (here, ("10.0.0.0/8",), "its address is not allowed"),
+            (f"https://localhost:{server.port}", (), "its address is not allowed"),
+            (f"https://2130706433:{server.port}", (), "its address is not allowed"),
+            (f"https://127.1:{server.port}", (), "its address is not allowed"),
+            ("https://0.0.0.0/", ("0.0.0.0/0",), "its address is not allowed"),
+            ("https://no-such-name.invalid/", (), "unknown host"),
+        ):
+            with pytest.raises(HttpError) as caught:
+                status(url, *networks)
+            assert caught.value.reason == reason, url
+        with pytest.raises(HttpError, match="not trusted"):
+            status(f"https://localhost:{server.port}", "127.0.0.0/8", "::1/128")
+        assert len(server.asked) == 1
 
 
 def test_the_proxy_of_the_environment(tmp_path: Path) -> None:
