@@ -10,10 +10,13 @@ from program import Program
 
 
 @contextmanager
-def serving(program: Program, data: Path, *, workers: int = 0) -> Iterator[dict[str, str | None]]:
+def serving(
+    program: Program, data: Path, *, workers: int = 0, blueprints: Path | None = None
+) -> Iterator[dict[str, str | None]]:
     """The variables of a client, which is an admin."""
+    offered = () if blueprints is None else ("--blueprints", str(blueprints))
     process = program.start(
-        "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--workers", str(workers)
+        "serve", "--listen", "127.0.0.1:0", "--data", str(data), "--workers", str(workers), *offered
     )
     try:
         assert process.stdout is not None

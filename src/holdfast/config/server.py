@@ -174,7 +174,6 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     drift_interval: float | None = key(
         Duration(minimum=60.0),
         "How often each device is compared with its state, spread over this time.",
-        default=None,
         default_doc="never",
     )
     drift_sample: int = key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 from holdfast.identity.roles import Permission
 from holdfast.server.event_requests import EventRequests
 from holdfast.server.run_requests import Caller
+from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.database_blobs import read_several
 from holdfast.store.fleet.contents import EventContent, event_name
 from holdfast.store.fleet.rows import Device, Event
@@ -69,7 +71,7 @@ class DeviceDocument(Struct, frozen=True, kw_only=True):
     created: datetime
     updated: datetime
     drift: dict[str, Any] | None
-    """What the last look at it found; null: nobody looked since it was changed."""
+    """What the last look at it found; null: not checked since it was changed."""
 
 
 class DeviceList(Struct, frozen=True, kw_only=True):
@@ -78,25 +80,26 @@ class DeviceList(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def event_document(requests: EventRequests, caller: Caller, event: Event) -> EventDocument:
-    return event_documents(requests, caller, (event,), plans=True)[0]
+def shown_event(requests: EventRequests, caller: Caller, event: Event) -> EventDocument:
+    """Plan and outputs only for who may see them."""
+    blobs, may_see = requests.blobs(caller.tenant), caller.principal.may(Permission.READ_PLAN)
+    return event_documents(blobs, (event,), plan=may_see, outputs=may_see)[0]
 
 
 def event_documents(
-    requests: EventRequests, caller: Caller, events: tuple[Event, ...], *, plans: bool = False
+    blobs: EncryptedBlobs, events: Sequence[Event], *, plan: bool, outputs: bool
 ) -> tuple[EventDocument, ...]:
     """With what their runs stored, in one statement."""
     names = [name for event in events for name in (result_name(event.run), event_name(event.id))]
-    blobs = read_several(requests.blobs(caller.tenant), names) if events else {}
-    may_see = caller.principal.may(Permission.READ_PLAN)
+    stored = read_several(blobs, names)
 
     def document(event: Event) -> EventDocument:
-        result, content = blobs.get(result_name(event.run)), blobs.get(event_name(event.id))
+        result, content = stored.get(result_name(event.run)), stored.get(event_name(event.id))
         known = msgspec.json.decode(result.data, type=dict[str, Any]) if result is not None else {}
         asked = (
             msgspec.json.decode(content.data, type=EventContent) if content is not None else EventContent()
         )
-        return _document(event, known, asked, plan=plans and may_see, outputs=may_see)
+        return _document(event, known, asked, plan=plan, outputs=outputs)
 
     return tuple(map(document, events))
 

@@ -31,6 +31,7 @@ from holdfast.store.fleet.blueprints import BlueprintRows, OfferedBlueprint, add
 from holdfast.store.fleet.contents import EventContent, blueprint_name, event_name, read_event
 from holdfast.store.fleet.rows import Event, FleetRows, NewEvent
 from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus, expected_status, is_refused
+from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.server_runs.contents import upload_name
 
 _RETRY_SECONDS: Final = 10
@@ -147,7 +148,8 @@ class EventRequests:
             new = msgspec.structs.replace(new, source=source)
             contents[event_name(new.id)] = msgspec.json.encode(content)
             write_several(self.blobs(caller.tenant), contents, connection)
-            fleet.add_event(connection, new)
+            for old in fleet.add_event(connection, new):
+                enqueue(connection, caller.tenant, f"event.{EventStatus.SUPERSEDED}", old)
             fleet.begin_events(connection, new.id)
         return Accepted(event=self.event(caller, new.id))
 
@@ -257,6 +259,7 @@ class EventRequests:
             fleet.take_queue(connection)
             if not fleet.cancel_queued(connection, event.id, error):
                 raise wrong_status(event, "has ended or begun at the same moment")
+            enqueue(connection, event.tenant, f"event.{EventStatus.CANCELLED}", event.id)
             fleet.begin_events(connection)
         return self.event(caller, event.id)
 

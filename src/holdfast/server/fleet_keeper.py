@@ -21,6 +21,7 @@ from holdfast.store.approvals import ApprovalKind
 from holdfast.store.fleet import rows as fleet
 from holdfast.store.fleet.rows import EndedChange, Event, EventEnd
 from holdfast.store.fleet.rules import Attempt, DeviceStatus, EventStatus, device_after, outcome
+from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.wakeups import listen
 
@@ -28,16 +29,12 @@ _POLL = 2.0
 _STOP_SECONDS = 5.0
 _BATCH = 200
 
-Ended = Callable[[Any, Event, EventStatus], None]
-"""Called in the transaction that ends an event: what must not be lost is written with it."""
-
 
 class FleetKeeper(Struct, frozen=True, kw_only=True):
     database: Database
     store: Callable[[str], RunStore]
     """The run store of a tenant."""
     log: Log
-    on_end: Ended = lambda *_: None
 
     def run(self) -> int:
         """How many events ended or began."""
@@ -50,7 +47,7 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
                 fleet.end_events(connection, ends)
                 for end in ends:
                     if end.status is not EventStatus.QUEUED:
-                        self.on_end(connection, end.event, end.status)
+                        enqueue(connection, end.event.tenant, f"event.{end.status}", end.event.id)
                 done += len(ends) + len(fleet.begin_events(connection))
             if len(changes) < _BATCH:
                 return done

@@ -40,6 +40,7 @@ from holdfast.secrets.server_key import load_older_keys, load_server_key, write_
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
+from holdfast.server.event_documents import event_documents
 from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
@@ -53,6 +54,7 @@ from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.server.worker_processes import hold_workers
 from holdfast.store.approval_rules import rules_from_settings, write_rules
 from holdfast.store.database_blobs import DatabaseBlobs
+from holdfast.store.fleet.rows import FleetRows
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.run_store import RunStore, read_identity
 from holdfast.store.server_runs.rows import ChangeRows
@@ -159,12 +161,22 @@ def serve(
             log=log,
         )
         keeper = FleetKeeper(database=database, store=stores.of, log=log)
+        fleet = FleetRows(database)
+
+        def event_body(tenant: str, id_: str) -> object | None:
+            event = fleet.event(id_)
+            blobs = stores.of(tenant).encrypted
+            return (
+                event_documents(blobs, (event,), plan=False, outputs=True)[0] if event is not None else None
+            )
+
         outgoing = OutgoingWork(
             rows=OutgoingWebhookRows(database),
             stores=stores,
             rules=AddressRules(settings.webhooks.private_addresses),
             environment=environment,
             log=log,
+            documents={"event": event_body},
         )
         with (
             hold_upkeep(upkeep),

@@ -31,14 +31,13 @@ def serve(
         Option("--workers", metavar="N", help="Workers to start beside it, which run changes. Default: 1."),
     ] = None,
     blueprints: Annotated[
-        tuple[Path, ...],
+        list[str] | None,
         Option(
             "--blueprints",
             metavar="DIR",
-            multiple=True,
             help="A blueprint, or a folder with some, whose devices clients may create. Can be repeated.",
         ),
-    ] = (),
+    ] = None,
 ) -> Exit:
     """Run the server: the API, the state backend, and workers.
 
@@ -77,7 +76,7 @@ def serve(
             *(environment, folder, settings),
             listen=listen,
             workers=count("--workers", workers, default=1, least=0),
-            blueprints=blueprints,
+            blueprints=tuple(map(Path, blueprints or ())),
             config=invocation.config,
             notice=invocation.console.warn,
             ready=show_ready,

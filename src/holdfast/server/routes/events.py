@@ -22,8 +22,8 @@ from holdfast.server.event_documents import (
     EventDocument,
     EventList,
     device_document,
-    event_document,
     event_documents,
+    shown_event,
 )
 from holdfast.server.event_requests import EventRequest, EventRequests, device_stack, wrong_status
 from holdfast.server.exceptions import problem
@@ -111,7 +111,7 @@ async def submit_event(
     asked = EventRequest(**{name: getattr(data, name) for name in NewEventRequest.__struct_fields__})
     accepted = await to_thread.run_sync(fleet.submit, caller, asked, key)
     event = await _ended(fleet, events, accepted.event, wait)
-    document = await to_thread.run_sync(event_document, fleet, caller, event)
+    document = await to_thread.run_sync(shown_event, fleet, caller, event)
     headers = {"location": f"/api/v1/events/{event.id}"}
     if accepted.replayed:
         headers["idempotency-replayed"] = "true"
@@ -121,7 +121,6 @@ async def submit_event(
 
 @get("/api/v1/events", opt=_READ, sync_to_thread=True)
 def list_events(
-    request: AnyRequest,
     principal: Who,
     fleet: Fleet,
     blueprint: FromQuery[str | None] = None,
@@ -144,7 +143,9 @@ def list_events(
         limit=limit,
     )
     shown = tuple(event for event in page if principal.covers_stack(event.stack))
-    documents = event_documents(fleet, _caller(request, principal), shown)
+    documents = event_documents(
+        fleet.blobs(principal.home_tenant), shown, plan=False, outputs=principal.may(Permission.READ_PLAN)
+    )
     return EventList(events=documents, next=str(page[-1].number) if len(page) == limit else None)
 
 
@@ -161,7 +162,7 @@ async def show_event(
     caller = _caller(request, principal)
     event = await to_thread.run_sync(fleet.event, caller, event_id)
     event = await _ended(fleet, events, event, wait)
-    return await to_thread.run_sync(event_document, fleet, caller, event)
+    return await to_thread.run_sync(shown_event, fleet, caller, event)
 
 
 @get("/api/v1/events/{event_id:str}/log", opt={"permission": Permission.READ_PLAN})
@@ -231,7 +232,7 @@ def cancel_event(
         fleet.cancel(caller, event, data.reason)
     else:
         raise wrong_status(event, "is over, so it cannot be cancelled")
-    return event_document(fleet, caller, fleet.event(caller, event_id))
+    return shown_event(fleet, caller, fleet.event(caller, event_id))
 
 
 @post("/api/v1/events/{event_id:str}/retry", opt=_RUN, status_code=HTTPStatus.ACCEPTED, sync_to_thread=True)
@@ -320,7 +321,7 @@ def _caller(request: AnyRequest, principal: Principal) -> Caller:
 
 def _new(fleet: EventRequests, caller: Caller, event: Event) -> Response[EventDocument]:
     headers = {"location": f"/api/v1/events/{event.id}"}
-    return Response(event_document(fleet, caller, event), status_code=202, headers=headers)
+    return Response(shown_event(fleet, caller, event), status_code=202, headers=headers)
 
 
 def _decide(
@@ -336,7 +337,7 @@ def _decide(
         raise wrong_status(event, "does not wait for a decision")
     digest = data.digest or event.plan_digest
     requests.decide(caller, requests.run(caller, event.run), kind, digest, data.reason)
-    return event_document(fleet, caller, fleet.event(caller, event_id))
+    return shown_event(fleet, caller, fleet.event(caller, event_id))
 
 
 def _is_ended(event: Event) -> bool:

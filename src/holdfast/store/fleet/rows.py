@@ -1,7 +1,8 @@
 """Devices and their events in the database: accepted, begun and ended, one event of a device at a time.
 
 An event is a row of its own; when its turn comes, it gets a change with one run, which workers execute like
-any other. The row of the event is what counts: who finds that its change is done ends it, and begins the next.
+any other. The row of the event is what counts: who finds that its change is done ends it, and begins the
+next.
 """
 
 from __future__ import annotations

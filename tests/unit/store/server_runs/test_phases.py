@@ -25,7 +25,7 @@ def test_every_phase_leads_to_the_end() -> None:
 
 
 def test_an_apply_is_never_repeated() -> None:
-    """What follows `applying` is its outcome, never another plan or apply. What waits may be planned again."""
+    """What follows `applying` is its outcome. What waits may be planned again."""
     assert NEXT[RunPhase.APPLYING] == {RunPhase.DONE}
     assert phases_before(RunPhase.QUEUED) == (RunPhase.QUEUED, RunPhase.PLANNING, RunPhase.WAITING)
     assert RunPhase.DONE not in phases_before(RunPhase.DONE)
