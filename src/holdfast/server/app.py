@@ -27,6 +27,7 @@ from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.edge import Application, Edge, EdgeLimits, Log
 from holdfast.server.event_requests import EventRequests
 from holdfast.server.exceptions import problem, problem_details, standard_denial
+from holdfast.server.fleet_drift import FleetDrift
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
 from holdfast.server.problems import FieldProblem
@@ -99,6 +100,7 @@ def create_api(parts: ServerParts) -> Litestar:
     events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
     known["requests"] = RunRequests(parts.database, stores, audit, rows, limits_of(parts.settings.runs))
+    known["drift"] = FleetDrift(database=parts.database, stores=stores, settings=parts.settings.fleet)
     known["fleet"] = EventRequests(parts.database, stores, audit, parts.settings.fleet.waiting)
 
     def on_fault(error: Exception) -> None:

@@ -21,6 +21,7 @@ _BECAUSE = {
     "oidc": "a CI token, verified with the keys of its issuer",
     "run": "the token of a run",
     "webhook": "a signed webhook of the code host",
+    "schedule": "a schedule of the server",
 }
 
 

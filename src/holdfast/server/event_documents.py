@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.identity.roles import Permission
 from holdfast.server.event_requests import EventRequests
+from holdfast.server.fleet_drift import findings_of
 from holdfast.server.run_requests import Caller
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.database_blobs import read_several
@@ -129,8 +130,18 @@ def _document(
     )
 
 
-def device_document(device: Device, state: str) -> DeviceDocument:
-    copied = ("blueprint", "resource_id", "status", "event", "labels", "created", "updated", "drift")
+def device_document(device: Device, state: str, blobs: EncryptedBlobs | None = None) -> DeviceDocument:
+    """With `blobs`, also what differs, and why it could not be compared."""
+    drift = device.drift
+    if drift is not None and blobs is not None and drift.get("run"):
+        stored = blobs.read(result_name(drift["run"]))
+        result = msgspec.json.decode(stored.data, type=dict[str, Any]) if stored is not None else {}
+        error = result.get("error") if drift["status"] == "not_checked" else None
+        drift = {**drift, "findings": msgspec.to_builtins(tuple(findings_of(result))), "error": error}
+    copied = ("blueprint", "resource_id", "status", "event", "labels", "created", "updated")
     return DeviceDocument(
-        **{name: getattr(device, name) for name in copied}, blueprint_version=device.version, state=state
+        **{name: getattr(device, name) for name in copied},
+        blueprint_version=device.version,
+        state=state,
+        drift=drift,
     )

@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
+from holdfast.server.fleet_drift import FleetDrift
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.fleet import rows as fleet
 from holdfast.store.fleet.rows import EndedChange, Event, EventEnd
@@ -35,6 +36,7 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
     store: Callable[[str], RunStore]
     """The run store of a tenant."""
     log: Log
+    drift: FleetDrift | None = None
 
     def run(self) -> int:
         """How many events ended or began."""
@@ -94,6 +96,8 @@ def hold_keeper(keeper: FleetKeeper, *, poll: float = _POLL) -> Iterator[None]:
                     return
                 try:
                     keeper.run()
+                    if keeper.drift is not None:
+                        keeper.drift.run()
                 except Exception as error:  # noqa: BLE001 - the next wake-up tries again
                     known = isinstance(error, HoldfastError)
                     message = error.problem.message if known else type(error).__name__  # type: ignore[attr-defined]

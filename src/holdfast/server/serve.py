@@ -41,6 +41,7 @@ from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
 from holdfast.server.event_documents import event_documents
+from holdfast.server.fleet_drift import FleetDrift
 from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
@@ -160,7 +161,12 @@ def serve(
             environment=environment,
             log=log,
         )
-        keeper = FleetKeeper(database=database, store=stores.of, log=log)
+        keeper = FleetKeeper(
+            database=database,
+            store=stores.of,
+            log=log,
+            drift=FleetDrift(database=database, stores=stores, settings=settings.fleet),
+        )
         fleet = FleetRows(database)
 
         def event_body(tenant: str, id_: str) -> object | None:

@@ -35,6 +35,7 @@ _MOST_REPOSITORIES: Final = 20
 _OURS: Final = ("HOLDFAST_HOME", "HOLDFAST_KEY_FILE")
 """Paths: they say where files are that code in a plan must not read."""
 CONFIGURATION: Final = "holdfast.yaml"
+_WITHOUT_TOKEN: Final = frozenset({"webhook", "schedule"})
 
 
 def change_environment(own: Environment, passed: Iterable[str]) -> Environment:
@@ -81,11 +82,12 @@ class WorkerServices:
         return store_of_change(self._routes, change, own.home, host=own.host, address=self._address)
 
     def require_requester(self, requester: Principal) -> None:
-        """Also when a plan of theirs was approved. A code host has no token: its event was verified.
+        """Also when a plan of theirs was approved. A code host has no token: its event was verified. Nor has
+        the server itself, which looks for drift.
 
         The token was valid when the change was submitted: that it expires meanwhile takes nothing back.
         """
-        if requester.kind != "webhook" and TokenRows(self.database).was_withdrawn(requester.id):
+        if requester.kind not in _WITHOUT_TOKEN and TokenRows(self.database).was_withdrawn(requester.id):
             raise Refused(
                 "HF-RUN-31",
                 f"the token of {requester.name} was revoked, so nothing is run for it",

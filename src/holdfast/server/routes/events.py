@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, field
 
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
+from holdfast.kernel.errors import Refused
 from holdfast.server.event_documents import (
     DeviceDocument,
     DeviceList,
@@ -27,6 +28,7 @@ from holdfast.server.event_documents import (
 )
 from holdfast.server.event_requests import EventRequest, EventRequests, device_stack, wrong_status
 from holdfast.server.exceptions import problem
+from holdfast.server.fleet_drift import FleetDrift
 from holdfast.server.guards import address_of
 from holdfast.server.problems import Denial
 from holdfast.server.routes.run_log import log_response
@@ -286,13 +288,42 @@ def list_devices(
 def show_device(
     principal: Who, fleet: Fleet, blueprint: FromPath[str], resource_id: FromPath[str]
 ) -> DeviceDocument:
+    return _device(principal, fleet, blueprint, resource_id)
+
+
+def _device(principal: Principal, fleet: EventRequests, blueprint: str, resource_id: str) -> DeviceDocument:
     stack = device_stack(principal.home_tenant, blueprint, resource_id)
     device = fleet.rows.device(principal.home_tenant, blueprint, resource_id)
     if device is None or not principal.covers_stack(stack):
         raise problem(
             Denial(status=404, code="HF-EVENT-11", message=f"there is no device {blueprint}/{resource_id}")
         )
-    return device_document(device, stack)
+    blobs = fleet.blobs(device.tenant) if principal.may(Permission.READ_PLAN) else None
+    return device_document(device, stack, blobs)
+
+
+@post(
+    "/api/v1/devices/{blueprint:str}/{resource_id:str}/drift",
+    opt=_RUN,
+    status_code=HTTPStatus.ACCEPTED,
+    sync_to_thread=True,
+)
+def look_at_device(
+    principal: Who,
+    fleet: Fleet,
+    drift: NamedDependency[FleetDrift],
+    blueprint: FromPath[str],
+    resource_id: FromPath[str],
+) -> DeviceDocument:
+    """Compare it with its state now; `drift` of the device has the result then."""
+    device = _device(principal, fleet, blueprint, resource_id)
+    if not drift.look(principal.home_tenant, blueprint, resource_id):
+        raise Refused(
+            "HF-EVENT-14",
+            f"the device {resource_id} is {device.status}, or is being compared already",
+            hint=f"What is known: GET /api/v1/devices/{blueprint}/{resource_id}",
+        )
+    return device
 
 
 @get("/api/v1/blueprints", opt=_READ, sync_to_thread=True)
@@ -310,7 +341,8 @@ def list_blueprints(fleet: Fleet) -> BlueprintList:
 def events_router() -> Router:
     handlers: Sequence[Any] = (
         *(submit_event, list_events, show_event, event_log, approve_event, reject_event, cancel_event),
-        *(retry_event, roll_back_event, list_devices, show_device, list_blueprints),
+        *(retry_event, roll_back_event, list_devices, show_device, look_at_device),
+        list_blueprints,
     )
     return Router(path="/", route_handlers=handlers)
 
