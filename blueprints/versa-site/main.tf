@@ -113,7 +113,8 @@ resource "restapi_object" "commit" {
   update_path    = local.commit_path
   destroy_method = "GET"
   destroy_path   = local.template_path
-  force_new      = [var.template, var.device]
+  # The ids are unknown while one of the two is created, which does not count for replace_triggered_by.
+  force_new = [var.template, var.device, restapi_object.vpn_profile.id, restapi_object.bgp_group.id]
 
   ignore_all_server_changes = true
 

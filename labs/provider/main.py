@@ -2,19 +2,18 @@
 
 `-S` keeps the interpreter from looking around for `.pth` files and the like, which takes time at every start;
 so the folders of installed packages come as arguments. Imports are late: a provider loads only what is its
-own, and `runner` first, which keeps gRPC from loading what is not needed.
+own, and `runner` first, which keeps gRPC from loading what is not needed; none of them loads pathlib.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 
 def main(arguments: list[str]) -> None:
     match arguments:
         case [name, "--version", version, "--packages", *packages]:
-            sys.path += [str(Path(__file__).resolve().parents[1]), *packages]
+            sys.path += [__file__.rpartition("/provider/")[0], *packages]
         case _:
             sys.exit("Usage: main.py PROVIDER --version X.Y.Z --packages FOLDER...")
     from provider import runner  # noqa: PLC0415 (importable only now)

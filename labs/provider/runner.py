@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -63,6 +62,7 @@ def serve(servicer: PluginServicer) -> NoReturn:
         sys.exit("This is a Terraform provider. Terraform starts it; labs/provider/README.md says how.")
     parent = os.getppid()
     folder = _private_folder()
+    socket = f"{folder}/s"
     # A terminal's Ctrl-C reaches the whole group. It is Terraform's to handle: it sends StopProvider.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: _leave(folder))
@@ -75,9 +75,9 @@ def serve(servicer: PluginServicer) -> NoReturn:
     grpc_controller_pb2_grpc.add_GRPCControllerServicer_to_server(_Controller(over), server)
     grpc_stdio_pb2_grpc.add_GRPCStdioServicer_to_server(_Stdio(), server)
     try:
-        certificate = _listen(server, folder / "s")
+        certificate = _listen(server, socket)
         server.start()
-        print(f"1|6|unix|{folder / 's'}|grpc|{certificate}", flush=True)
+        print(f"1|6|unix|{socket}|grpc|{certificate}", flush=True)
         while not over.wait(_PARENT_CHECK_SECONDS):
             if os.getppid() != parent:
                 break
@@ -86,7 +86,7 @@ def serve(servicer: PluginServicer) -> NoReturn:
         _leave(folder)
 
 
-def _listen(server: grpc.Server, socket: Path) -> str:
+def _listen(server: grpc.Server, socket: str) -> str:
     """Listen as the client wants it; answers the certificate for the handshake, empty without TLS."""
     if "PLUGIN_CLIENT_CERT" not in os.environ and not os.environ.get("LAB_ALWAYS_TLS"):
         server.add_insecure_port(f"unix:{socket}")
@@ -98,22 +98,23 @@ def _listen(server: grpc.Server, socket: Path) -> str:
     return base64.b64encode(der).decode().rstrip("=")
 
 
-def _private_folder() -> Path:
+def _private_folder() -> str:
     """A folder that only this user can enter, named after the process so that a left-over can be traced."""
     place = os.environ.get("PLUGIN_UNIX_SOCKET_DIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (as Go does)
-    folder = Path(place).absolute() / f"lab-{os.getpid()}-{os.urandom(3).hex()}"
-    if len(os.fsencode(folder / "s")) > _LONGEST_SOCKET_PATH:
+    folder = os.path.join(os.path.abspath(place), f"lab-{os.getpid()}-{os.urandom(3).hex()}")  # noqa: PTH100, PTH118 (pathlib is slow to load)
+    if len(os.fsencode(folder)) + 2 > _LONGEST_SOCKET_PATH:
         sys.exit(
             f"{folder} is too long a path for a socket: set TMPDIR or PLUGIN_UNIX_SOCKET_DIR to a shorter."
         )
-    folder.mkdir(mode=0o700)
+    os.mkdir(folder, mode=0o700)  # noqa: PTH102
     return folder
 
 
-def _leave(folder: Path) -> NoReturn:
+def _leave(folder: str) -> NoReturn:
     """End now. The interpreter's own way down takes longer than Terraform should wait."""
     with contextlib.suppress(OSError):
-        (folder / "s").unlink(missing_ok=True)
-        folder.rmdir()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{folder}/s")  # noqa: PTH108
+        os.rmdir(folder)  # noqa: PTH106
     sys.stderr.flush()
     os._exit(0)

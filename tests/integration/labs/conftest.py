@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from provider import mirror
 from provider.service import LabService
+from sdwan import mirror as sdwan_mirror
 from workbench import Engine, Workbench, engines
 
 _ENGINES = engines()
@@ -87,3 +91,33 @@ def service() -> Iterator[LabService]:
 def served(bench_of: Callable[..., Workbench], service: LabService) -> Workbench:
     """Objects are behind the service; the embedded engine."""
     return bench_of(LAB_URL=service.url)
+
+
+@pytest.fixture(scope="session")
+def sdwan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CLI configuration of a mirror in which the stand-ins for real providers are."""
+    return sdwan_mirror.build(tmp_path_factory.mktemp("sdwan"), python=Path(sys.executable))
+
+
+Shipped = Callable[..., Workbench]
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, sdwan: Path, scratch: Path) -> Shipped:
+    """Makes workbenches with a copy of a blueprint: `shipped("versa-site", values, VARIABLE=…)`."""
+
+    def make(name: str, values: dict[str, Any], **variables: str) -> Workbench:
+        bench = Workbench.at(
+            tmp_path / name,
+            engine=_ENGINES[0],
+            cli_configuration=sdwan,
+            scratch=scratch,
+            tls=False,
+            **variables,
+        )
+        shutil.copytree(Path(__file__).parents[3] / "blueprints" / name, bench.folder)
+        (bench.folder / "terraform.tfvars.json").write_text(json.dumps(values))
+        bench.run("init", "-input=false")
+        return bench
+
+    return make
