@@ -113,8 +113,8 @@ class _DeliveryLoop:
     def end(self) -> None:
         """Waits a while for what is being sent."""
         self._ended.set()
-        self._thread.join(_STOP_SECONDS)
         until = clock.monotonic() + _STOP_SECONDS
+        self._thread.join(_STOP_SECONDS)
         for _ in range(_AT_ONCE):
             self._free.acquire(timeout=max(0.0, until - clock.monotonic()))
 
