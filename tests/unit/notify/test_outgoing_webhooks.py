@@ -54,7 +54,7 @@ def test_the_body_has_a_type_a_time_and_data() -> None:
 @given(st.floats(0, 1, exclude_max=True))
 def test_attempts_end_after_about_a_day(chance: float) -> None:
     """Each waits at least three times as long as the one before; the last is a day after the first."""
-    delays = []
+    delays: list[float] = []
     while (delay := retry_delay(len(delays) + 1, chance)) is not None:
         delays.append(delay)
     assert len(delays) == 8
