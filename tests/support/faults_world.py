@@ -224,14 +224,14 @@ class World:
                 call = CALLS[self.scenario.operation][number - 1]
                 self.lab.misbehave(
                     Fault(
-                        operation=call.kind,  # type: ignore[arg-type]  # the lab checks it
+                        operation=call.kind,
                         what="hold",
                         name=call.name,
                         before=point is not Point.MADE,
                         fragile=point is Point.BEFORE,
                     )
                 )
-                return lambda: self.lab.held(call.kind, call.name)  # type: ignore[arg-type]
+                return lambda: self.lab.held(call.kind, call.name)
             case AtSave(point=point):
                 return self._arm_saving(point)
             case AtPlan():
