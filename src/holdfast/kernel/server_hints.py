@@ -15,6 +15,8 @@ KNOWN_SERVER: Final = "--server"
 _RUN_THERE: Final = frozenset({"plan", "apply", "destroy"})
 _LOCAL: Final = frozenset({"--plan", "--continue", "--lockfile", "--override"})
 """Options of commands that read or write files here."""
+_COMMENT: Final = "comment"
+"""Before a command that is written as a comment on a pull request."""
 _ENDS: Final = (",", ".", ";", ":", ")", "`")
 _PROSE: Final = frozenset({"again", "and", "before", "or", "to", "when", "which", "without"})
 """Words after a command that are no stack."""
@@ -24,7 +26,7 @@ def on_server(text: str, option: str = KNOWN_SERVER) -> str:
     """With `option` in commands that would run without the server, or on another one."""
     words, shown = text.split(" "), list[str]()
     while words:
-        if words[0].lstrip("(`") != "holdfast":
+        if words[0].lstrip("(`") != "holdfast" or shown[-1:] == [_COMMENT]:
             shown.append(words.pop(0))
             continue
         end = _end(words)

@@ -22,6 +22,7 @@ URL = "--server https://hf.example"
         ("holdfast apply net --server --yes, then", "holdfast apply net --server --yes, then"),
         ("holdfast plan --lockfile update", "holdfast plan --lockfile update"),
         ("Restore (holdfast state versions net): x", "Restore (holdfast state versions net): x"),
+        ("First comment `holdfast plan`, read", "First comment `holdfast plan`, read"),
         ("No command at all.", "No command at all."),
         ("", ""),
     ],
