@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 # Keep compiled code: every start of the program is faster with it.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup quickstart test test-long test-faults test-interop bench libtofu check format lock schema docs clean
+.PHONY: help setup quickstart demo test test-long test-faults test-interop bench libtofu check format lock schema docs clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -29,8 +29,11 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-quickstart: setup ## Tour of Holdfast on an example, in a minute (ENGINE=tofu: on OpenTofu only)
+quickstart: setup ## Tour of Holdfast on two examples, in two minutes (ENGINE=tofu: on OpenTofu only)
 	@$(BIN)/python tools/quickstart.py $(ENGINE)
+
+demo: setup ## A server with sites of simulated services, until Ctrl-C
+	@$(BIN)/python tools/fleet_tour.py
 
 test: setup ## Run the tests (about eleven minutes on two cores)
 	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not long" $(ARGS) || { test $$? -eq 1 && $(AGAIN); }

@@ -1,4 +1,4 @@
-"""A tour in a temporary copy of examples/accounts: select, plan, apply, refuse, recover."""
+"""A tour in a copy of examples/accounts: select, plan, apply, refuse, recover; then sites by API."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import fleet_tour
 
 ROOT = Path(__file__).resolve().parent.parent
 HOLDFAST = Path(sys.executable).with_name("holdfast")
@@ -166,7 +168,7 @@ def begin(story: Story, engine: str) -> None:
     story.git("add", "--all")
     story.git("commit", "--quiet", "--message", "The example")
 
-    print(styled("Holdfast in a minute", "1"))
+    print(styled("Holdfast in two minutes", "1"))
     print("A repository with one variables file per deployment: Accounts/<account>/<service>/<name>.tfvars.")
     if engine == "tofu":
         print("It runs on OpenTofu only: `tofu` on PATH, or the library, which `make libtofu` builds.")
@@ -224,11 +226,17 @@ def main(engine: str = "") -> None:
         story.chapter("Kill the engine during an apply: the outcome is unknown, and reconcile recovers it")
         crash(story, place)
 
+    print(f"\n{styled('The second use: a server that configures sites of Cato and Versa', '1')}")
+    print("Both are simulated on this machine; the blueprints are those for the real services.")
+    with fleet_tour.serving(place) as fleet:
+        fleet_tour.tell(fleet, story.chapter, lambda text: print(text, flush=True))
+
     print(f"\nThis took {time.monotonic() - started:.0f} seconds. Try next:")
     print(f"  cd {story.folder} && export HOLDFAST_HOME={place / 'home'}")
     print(f"  {HOLDFAST} plan 'env:prod' --destroy      show what a destroy would delete")
     print(f"  {HOLDFAST} doctor                         show which engine runs each stack, and why")
     print(f"  {HOLDFAST} init                           in a repository of your own")
+    print("  make demo                                 the server with its sites, which stays for you to try")
 
 
 if __name__ == "__main__":

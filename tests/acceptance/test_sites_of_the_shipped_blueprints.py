@@ -72,7 +72,7 @@ def test_sites_of_both_services_are_created_changed_and_deleted(
     client: EventClient, services: tuple[CatoApi, VersaDirector]
 ) -> None:
     """Outputs come with the answer, drift is found, and no answer has the key."""
-    cato, versa = services
+    cato, _ = services
 
     def submit(action: str, blueprint: str, payload: dict[str, Any] | None = None) -> Any:
         answer = client.submit(action, "berlin", payload, blueprint=blueprint)

@@ -23,3 +23,5 @@ def test_every_step_of_the_quickstart_ends_as_it_says(quiet_path: str) -> None:
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert "✗ HF207" in ran.stdout
     assert "its outcome is unknown" in ran.stdout
+    assert ran.stdout.count(" succeeded ") == 14
+    assert "'changed in the console'" in ran.stdout

@@ -125,9 +125,16 @@ def _document(
         plan={name: result[name] for name in ("digest", "changes", "resources", "guard") if name in result}
         if plan and result.get("digest")
         else None,
-        timings=result.get("timings"),
+        timings=_timings(event, result.get("timings")),
         error=event.error or (None if succeeded else result.get("error")),
     )
+
+
+def _timings(event: Event, measured: dict[str, int] | None) -> dict[str, int] | None:
+    """`queued` since the event was accepted: it may have waited for others of its device before."""
+    if measured is None or event.run_started is None:
+        return measured
+    return {**measured, "queued": round((event.run_started - event.created).total_seconds() * 1000)}
 
 
 def device_document(device: Device, state: str, blobs: EncryptedBlobs | None = None) -> DeviceDocument:

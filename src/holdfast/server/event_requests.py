@@ -138,20 +138,37 @@ class EventRequests:
             retry_wait=blueprint.retry_wait,
             origin=request.origin,
         )
+        known = self._add(new, content, self._code(caller.tenant, blueprint), key, digest)
+        if key is not None and known is not None:
+            return self._replayed(caller, key, digest, known)
+        return Accepted(event=self.event(caller, new.id))
+
+    def _add(
+        self, new: NewEvent, content: EventContent, code: bytes | None, key: str | None, digest: bytes
+    ) -> tuple[bytes, str] | None:
+        """What the key was used for in the meantime; None: the event is added.
+
+        Everything in one transaction, and on one connection: others wait for the queue, and each has one.
+        """
+        self._stores.of(new.tenant).id()
+        blobs, contents = self.blobs(new.tenant), {event_name(new.id): msgspec.json.encode(content)}
         with self._database.transaction() as connection:
             fleet.take_queue(connection)
-            if key is not None and (known := fleet.take_key(connection, caller.tenant, key, digest, new.id)):
-                return self._replayed(caller, key, digest, known)
+            if key is not None and (known := fleet.take_key(connection, new.tenant, key, digest, new.id)):
+                return known
             self._require_possible(connection, new)
             self._require_room(connection, new)
-            source, contents = self._source(connection, caller.tenant, blueprint)
+            source = find_source(connection, new.tenant, new.digest)
+            if source is None:
+                code = code or b""
+                source = add_source(connection, new.tenant, new.digest, len(code))
+                contents[upload_name(source)] = code
             new = msgspec.structs.replace(new, source=source)
-            contents[event_name(new.id)] = msgspec.json.encode(content)
-            write_several(self.blobs(caller.tenant), contents, connection)
+            write_several(blobs, contents, connection)
             for old in fleet.add_event(connection, new):
-                enqueue(connection, caller.tenant, f"event.{EventStatus.SUPERSEDED}", old)
+                enqueue(connection, new.tenant, f"event.{EventStatus.SUPERSEDED}", old)
             fleet.begin_events(connection, new.id)
-        return Accepted(event=self.event(caller, new.id))
+        return None
 
     def _blueprint(self, name: str) -> OfferedBlueprint:
         offered = self.blueprints()
@@ -222,18 +239,15 @@ class EventRequests:
                     )
                 )
 
-    def _source(
-        self, connection: Any, tenant: str, blueprint: OfferedBlueprint
-    ) -> tuple[str, dict[str, bytes]]:
-        """The code of the blueprint, and what is to be written with its first use in a tenant."""
-        source = find_source(connection, tenant, blueprint.digest)
-        if source is not None:
-            return source, {}
+    def _code(self, tenant: str, blueprint: OfferedBlueprint) -> bytes | None:
+        """Of the blueprint, to be stored with its first use in a tenant. None: it is."""
+        with self._database.transaction(single=True) as connection:
+            if find_source(connection, tenant, blueprint.digest) is not None:
+                return None
         blob = self.blobs(DEFAULT_TENANT).read(blueprint_name(blueprint.digest))
         if blob is None:
             raise Refused("HF-EVENT-2", f"the server has no code of the blueprint {blueprint.name}")
-        source = add_source(connection, tenant, blueprint.digest, len(blob.data))
-        return source, {upload_name(source): blob.data}
+        return blob.data
 
     def _replayed(self, caller: Caller, key: str, digest: bytes, known: tuple[bytes, str]) -> Accepted:
         request, event = known

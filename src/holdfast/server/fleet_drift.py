@@ -44,19 +44,19 @@ class FleetDrift(Struct, frozen=True, kw_only=True):
         checked = self._record()
         if self.settings.drift_interval is not None:
             with self.database.transaction() as connection:
-                take_queue(connection)
                 due = drift.due_devices(
                     connection,
                     interval=self.settings.drift_interval,
                     sample=self.settings.drift_sample,
                     at_once=_AT_ONCE,
                 )
-                for device in due:
-                    self._submit(connection, device)
+            for device in due:
+                self.look(device.tenant, device.blueprint, device.resource_id)
         return checked
 
     def look(self, tenant: str, blueprint: str, resource_id: str) -> bool:
         """At one device now. False: it does not exist, or is being looked at."""
+        self.stores.of(tenant).id()  # Who has the queue needs no second connection.
         with self.database.transaction() as connection:
             take_queue(connection)
             device = drift.one_device(connection, tenant, blueprint, resource_id)
@@ -76,10 +76,11 @@ class FleetDrift(Struct, frozen=True, kw_only=True):
     def _record(self) -> int:
         with self.database.transaction() as connection:
             devices = drift.checked_devices(connection)
-            offered = BlueprintRows(self.database).all() if devices else {}
-            for device in devices:
-                known = offered.get(device.blueprint)
-                found = self._found(device, known.not_read if known is not None else ())
+        offered = BlueprintRows(self.database).all() if devices else {}
+        for device in devices:
+            known = offered.get(device.blueprint)
+            found = self._found(device, known.not_read if known is not None else ())
+            with self.database.transaction() as connection:
                 drift.record_drift(connection, device, found)
         return len(devices)
 

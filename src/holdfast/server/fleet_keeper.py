@@ -42,10 +42,11 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
         """How many events ended or began."""
         done = 0
         while True:
+            rejected = self._rejected()
             with self.database.transaction() as connection:
                 fleet.take_queue(connection)
                 changes = fleet.ended_changes(connection, _BATCH)
-                ends = [self._end(connection, change) for change in changes]
+                ends = [self._end(connection, change, rejected) for change in changes]
                 fleet.end_events(connection, ends)
                 for end in ends:
                     if end.status is not EventStatus.QUEUED:
@@ -54,14 +55,14 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
             if len(changes) < _BATCH:
                 return done
 
-    def _end(self, connection: Any, change: EndedChange) -> EventEnd:
+    def _end(self, connection: Any, change: EndedChange, rejected: frozenset[str]) -> EventEnd:
         event = change.event
         if change.reconciled:
             return EventEnd(event=event, status=EventStatus.QUEUED, device=None)
         attempt = Attempt(
             status=event.run_status,
             cancelled=change.cancelled,
-            rejected=self._is_rejected(event),
+            rejected=event.run in rejected,
             attempts=event.attempts,
             retries=event.retries,
         )
@@ -76,6 +77,12 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
             device=device_after(before, event.action, result.status, began=change.began),
             error=change.error if result.status is not EventStatus.SUCCEEDED else None,
         )
+
+    def _rejected(self) -> frozenset[str]:
+        """Runs whose plan a person rejected. Read before: who has the queue needs no second connection."""
+        with self.database.transaction() as connection:
+            changes = fleet.ended_changes(connection, _BATCH)
+        return frozenset(change.event.run for change in changes if self._is_rejected(change.event))
 
     def _is_rejected(self, event: Event) -> bool:
         if event.run_status != "refused" or event.plan_digest is None:
