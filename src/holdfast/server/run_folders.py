@@ -5,6 +5,7 @@ Ids of runs are no secret. The claim of a run, or the first record that it write
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.database.database import Database
 
 _OF: Final = "select run, stack, holder from run_folders where tenant = %s and run = %s"
+_SEVERAL: Final = "select run, stack, holder from run_folders where tenant = %s and run = any(%s)"
 _ALL: Final = "select run, stack, holder from run_folders where tenant = %s"
 _CREATE: Final = """
 insert into run_folders (tenant, run, stack, holder) values (%s, %s, %s, %s) on conflict do nothing"""
@@ -33,13 +35,20 @@ class RunFolders:
         self._database = database
         self._tenant = tenant
         self._known: dict[str, RunFolder] = {}
+        self._asked: set[str] = set()
         self._all = False
 
     def of(self, run: str) -> RunFolder | None:
         """None: nothing of the run was written."""
-        if run not in self._known and not self._all:
+        if run not in self._known and run not in self._asked and not self._all:
             self._read(_OF, run)
         return self._known.get(run)
+
+    def read(self, runs: Collection[str]) -> None:
+        """What is asked about these runs next, in one statement."""
+        if len(runs) > 1:
+            self._read(_SEVERAL, list(runs))
+            self._asked |= set(runs)
 
     def read_all(self) -> None:
         """For a list of names."""
@@ -57,7 +66,7 @@ class RunFolders:
         """After the run was taken over."""
         connection.execute(_GIVE, (holder, self._tenant, run))
 
-    def _read(self, statement: str, *values: str) -> None:
+    def _read(self, statement: str, *values: str | list[str]) -> None:
         with self._database.transaction(single=True) as connection:
             self._remember(connection.execute(statement, (self._tenant, *values)).fetchall())
 

@@ -164,6 +164,7 @@ class StoreAccess:
         return blobs, folders
 
     def _read_several(self, names: Sequence[str]) -> dict[str, StoredBlob | None]:
+        self._runs.read({name.split("/")[1] for name in names if _folder(name) == RUNS})
         permitted = [name for name in names if self._may(name, "read")]
         together = {name for name in permitted if self._store_of(name) is self._encrypted}
         found: dict[str, StoredBlob | None] = {**dict.fromkeys(together)}

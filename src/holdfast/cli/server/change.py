@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -79,6 +80,10 @@ class ServerChange:
         self._shown: set[str] = set()
         """Stacks whose plan the user has seen."""
         self._destroys: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def _stored_plans(self) -> StoredPlans:
+        return StoredPlans(self.invocation, self.server)
 
     def plan(self, options: PlanOptions, *, detailed: bool, full: bool, reason: str | None) -> Exit:
         screen = self._screen(full=full)
@@ -183,14 +188,14 @@ class ServerChange:
     def _show_started(self, screen: ChangeScreen, stacks: Mapping[str, str], started: set[str]) -> None:
         """The plans of applies that have begun, as soon as they are stored; the others at the end."""
         wanted = [run for run in started if stacks.get(run) not in self._shown]
-        if self.invocation.as_json or not wanted:
+        if self.invocation.as_json or self.console.quiet or not wanted:
             started.clear()
             return
         runs = [
             {"id": run, "stack": stacks[run], "status": Status.PLANNED} for run in wanted if run in stacks
         ]
         with contextlib.suppress(HoldfastError):
-            for run, stored in StoredPlans(self.invocation, self.server).several(runs):
+            for run, stored in self._stored_plans.several(runs):
                 started.discard(run)
                 self._shown.add(stacks[run])
                 stack = self._repository.by_name[stacks[run]]
@@ -308,7 +313,7 @@ class ServerChange:
         """Only to show them: a document needs none."""
         if self.invocation.as_json:
             return {}
-        plans = StoredPlans(self.invocation, self.server)
+        plans = StoredPlans(self.invocation, self.server)  # Without what it was told a moment ago.
         return {run: stored.plan for run, stored in plans.several(runs)}
 
 

@@ -18,6 +18,8 @@ from holdfast.runs.server_runs import RunEvent, ServerRuns, goes_on
 from holdfast.system import clock
 
 _POLL: Final = 1.0
+_LOOK: Final = 0.5
+"""Seconds between two looks for the plans of applies that have begun."""
 _QUIET: Final = 3.0
 """Seconds after which a change that no worker took is explained."""
 _PATIENCE: Final = 300.0
@@ -52,6 +54,7 @@ class Following:
         self._stream: threading.Thread | None = None
         self._show_plans = show_plans
         self._started: set[str] = set()
+        self._looked = -_LOOK
         self._phase = ""
         """Of the change, as its stream says."""
         self._lost = False
@@ -91,8 +94,9 @@ class Following:
             self._stream.start()
         while True:
             self._show_events(_POLL)
-            if self._started:
+            if self._started and clock.monotonic() - self._looked >= _LOOK:
                 self._show_plans(self._started)
+                self._looked = clock.monotonic()
             if self._phase in _OVER:
                 change = self._server.change(self._change)
                 if change["phase"] in _OVER:
