@@ -121,10 +121,11 @@ class ServerClaims:
                 raise absent(name)
             if tag not in (None, claim.tag):
                 raise changed(name)
-            run, folder = claim_of(claim.data).run, self._runs.of(claim_of(claim.data).run)
+            run = claim_of(claim.data).run
             held = lock is not None and lock.run == run
             if lock is not None and held and not is_holder(lock, self._caller):
                 refuse_locked(lock)
+            folder = None if held else self._runs.of(run)
             if not held and (folder is None or folder.holder != self._caller.subject):
                 raise no_claim(decode_name(name.split("/")[1]), run)
             blobs.remove(name, tag=claim.tag)

@@ -18,7 +18,8 @@ _OF: Final = "select run, stack, holder from run_folders where tenant = %s and r
 _SEVERAL: Final = "select run, stack, holder from run_folders where tenant = %s and run = any(%s)"
 _ALL: Final = "select run, stack, holder from run_folders where tenant = %s"
 _CREATE: Final = """
-insert into run_folders (tenant, run, stack, holder) values (%s, %s, %s, %s) on conflict do nothing"""
+insert into run_folders (tenant, run, stack, holder) values (%s, %s, %s, %s) on conflict do nothing
+returning run, stack, holder"""
 _GIVE: Final = "update run_folders set holder = %s where tenant = %s and run = %s"
 
 
@@ -58,8 +59,8 @@ class RunFolders:
     def create(self, run: str, folder: RunFolder, connection: Connection[Any] | None = None) -> RunFolder:
         """The one that exists then: of two writers, one was first."""
         with self._database.transaction() if connection is None else nullcontext(connection) as joined:
-            joined.execute(_CREATE, (self._tenant, run, *folder))
-            self._remember(joined.execute(_OF, (self._tenant, run)).fetchall())
+            created = joined.execute(_CREATE, (self._tenant, run, *folder)).fetchall()
+            self._remember(created or joined.execute(_OF, (self._tenant, run)).fetchall())
         return self._known[run]
 
     def give(self, run: str, holder: str, connection: Connection[Any]) -> None:

@@ -238,8 +238,7 @@ class StoreAccess:
 
     def lease(self, stack: str, run: str) -> StateLock | None:
         """That of this run, if it is the caller's."""
-        row, _ = self._rows.look(StateKey(self._tenant, stack))
-        lock = row.lock if row is not None else None
+        lock = self._rows.lock_of(StateKey(self._tenant, stack))
         if lock is None or (lock.kind, lock.run) != (HolderKind.RUN, run):
             return None
         return lock if is_holder(lock, self._caller) else None

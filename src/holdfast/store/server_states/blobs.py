@@ -54,8 +54,7 @@ class StateBlobs:
     def read(self, name: str, *, largest: int = sys.maxsize) -> StoredBlob | None:
         key, number = self._parse(name)
         if number is None:
-            row, _ = self._rows.look(key)
-            lock = row.lock if row is not None else None
+            lock = self._rows.lock_of(key)
             return StoredBlob(data=lock.info, tag=str(lock.number)) if lock is not None else None
         with self._rows.database.transaction(single=True) as connection:
             rows = run(connection, _READ, tenant=key.tenant, name=key.name, number=number, largest=largest)

@@ -30,13 +30,22 @@ _WAITING = """
     on conflict (state, id) do update set last_asked = clock_timestamp()"""
 _NOT_WAITING = """
     delete from state_lock_queue where state = %(state)s
-      and (id = %(id)s or last_asked < clock_timestamp() - interval '1 hour')"""
+      and (id = %(writer)s or last_asked < clock_timestamp() - interval '1 hour')"""
+_HOLD = f"""
+    with held as ({_HELD}), fenced as (update states set fence = %(number)s where id = %(state)s)
+    {_NOT_WAITING}"""  # noqa: S608 - our own statements
+_RELEASE = """
+    with released as (update states set released = %(id)s where id = %(state)s)
+    delete from state_locks where state = %(state)s"""
 _VERSION = """
     insert into state_versions
       (tenant, state, number, serial, lineage, empty, resources, size, digest, md5, data, who, why, run,
       fence)
     values (%(tenant)s, %(state)s, %(number)s, %(serial)s, %(lineage)s, %(empty)s, %(resources)s, %(size)s,
       %(digest)s, %(md5)s, %(data)s, %(who)s, %(why)s, %(run)s, %(fence)s)"""
+_ADD = f"""
+    with current as (update states set version = %(number)s where id = %(state)s)
+    {_VERSION}"""  # noqa: S608 - our own statements
 _DELETED = """
     with old as (update states set deleted = clock_timestamp() where id = %(state)s returning *)
     insert into states (id, tenant, name, fence, released, unlocked_writes, follows)
@@ -83,25 +92,26 @@ class StateChange(Statements):
 
     def hold(self, lock: StateLock) -> StateLock:
         if lock != self.row.lock:
-            self.run(_HELD, **{name: getattr(lock, name) for name in lock.__struct_fields__})
-            self.run("update states set fence = %(number)s where id = %(state)s", number=lock.number)
-        self.run(_NOT_WAITING, id=lock.writer)
+            values = {name: getattr(lock, name) for name in lock.__struct_fields__}
+            self.run(_HOLD, **values, writer=lock.writer)
+        else:
+            self.run(_NOT_WAITING, writer=lock.writer)
         return lock
 
     def release(self, lock: StateLock, id_: str | None = None) -> None:
         """With the id of the nested lock, only that one: the run keeps its lease."""
         if id_ is not None and id_ == lock.nested:
             self.hold(replace(lock, nested=None, nested_info=None))
+            self.run("update states set released = %(id)s where id = %(state)s", id=id_)
         else:
-            self.run("delete from state_locks where state = %(state)s")
-        self.run("update states set released = %(id)s where id = %(state)s", id=id_ or lock.id)
+            self.run(_RELEASE, id=id_ or lock.id)
 
     def add(self, new: NewState, data: bytes, author: Author) -> None:
         """`data` is encrypted for the next number."""
         number = self.next_number
         header, lock = new.header, self.row.lock
         self.run(
-            _VERSION,
+            _ADD,
             number=number,
             serial=header.serial,
             lineage=header.lineage,
@@ -116,7 +126,6 @@ class StateChange(Statements):
             run=author.run,
             fence=lock.number if lock is not None else None,
         )
-        self.run("update states set version = %(number)s where id = %(state)s", number=number)
 
     def delete(self, caller: Caller, what: str, *, follows: bool) -> None:
         """Its versions are kept. The lock stays, and a new state takes its name.

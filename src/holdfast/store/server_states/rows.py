@@ -51,19 +51,26 @@ if TYPE_CHECKING:
     from holdfast.database.database import Database
 
 _ATTEMPTS = 5
-_STATE = """
-    select id, name, version, fence, released, unlocked_writes, follows, clock_timestamp() as now
-    from states
-    where tenant = %(tenant)s and name = %(name)s and deleted is null for update"""
-_NEW_STATE = """
-    insert into states (id, tenant, name) values (%(id)s, %(tenant)s, %(name)s) on conflict do nothing"""
-_LOCK = """
-    select id, info, kind, who, holder, run, number, taken, beat, expires, taken_from, nested, nested_info
-    from state_locks
-    where state = %(state)s"""
-_CURRENT = """
-    select number, serial, lineage, empty, resources is null as encrypted, digest, fence from state_versions
-    where state = %(state)s and number = %(number)s"""
+_COLUMNS = "id, name, version, fence, released, unlocked_writes, follows, clock_timestamp() as now"
+_STATE = f"""
+    select {_COLUMNS} from states
+    where tenant = %(tenant)s and name = %(name)s and deleted is null for update"""  # noqa: S608 - our own
+_NEW_STATE = f"""
+    insert into states (id, tenant, name) values (%(id)s, %(tenant)s, %(name)s) on conflict do nothing
+    returning {_COLUMNS}"""  # noqa: S608 - our own column names
+_LOCK_NAMES = (
+    *("id", "info", "kind", "who", "holder", "run", "number", "taken", "beat", "expires", "taken_from"),
+    *("nested", "nested_info"),
+)
+_LOCK_COLUMNS = ", ".join(f"l.{name}" for name in _LOCK_NAMES)
+_LOCK = f"""
+    select {_LOCK_COLUMNS} from states s join state_locks l on l.state = s.id
+    where s.tenant = %(tenant)s and s.name = %(name)s and s.deleted is null"""  # noqa: S608 - our own
+_LOCK_AND_CURRENT = f"""
+    select {_LOCK_COLUMNS}, v.number as version, v.serial, v.lineage, v.empty,
+      v.resources is null as encrypted, v.digest, v.fence
+    from (select) one left join state_locks l on l.state = %(state)s
+    left join state_versions v on v.state = %(state)s and v.number = %(number)s"""  # noqa: S608 - our own
 _BEFORE = """
     select v.serial, v.lineage, v.empty from states s
     join state_versions v on v.state = s.id and v.number = s.version where s.id = %(state)s"""
@@ -227,6 +234,12 @@ class StateRows:
             change.record(request.who, "take over", lock.taken_from)
             return change.hold(lock)
 
+    def lock_of(self, key: StateKey) -> StateLock | None:
+        """As it is now: what depends on it names its number."""
+        with self.database.transaction(single=True) as connection:
+            rows = run(connection, _LOCK, tenant=key.tenant, name=key.name)
+        return _lock(rows[0]) if rows else None
+
     def look(self, key: StateKey) -> tuple[StateRow | None, tuple[Waiting, ...]]:
         """The state with its lock, and who waits for it, longest first."""
         with self.change_existing(key) as change:
@@ -252,7 +265,10 @@ class StateRows:
                     yield StateChange(connection, key.tenant, row)
                     return
                 # Another transaction may create it first, or have deleted the one that was just waited for.
-                run(connection, _NEW_STATE, id=clock.new_id(), tenant=key.tenant, name=key.name)
+                new = run(connection, _NEW_STATE, id=clock.new_id(), tenant=key.tenant, name=key.name)
+                if new:
+                    yield StateChange(connection, key.tenant, _row(new[0]))
+                    return
         raise UnknownOutcome("HF-STORE-2", f"the state {key.name} is created and deleted again and again")
 
     @contextmanager
@@ -281,10 +297,26 @@ def _locked_row(connection: Connection[Any], key: StateKey) -> StateRow | None:
     if not rows:
         return None
     state = rows[0]
-    locks = run(connection, _LOCK, state=state["id"])
-    versions = run(connection, _CURRENT, state=state["id"], number=state["version"])
-    if state["version"] and not versions:
+    both = run(connection, _LOCK_AND_CURRENT, state=state["id"], number=state["version"])[0]
+    lock = {name: both[name] for name in _LOCK_NAMES}
+    version = {name: both[name] for name in both.keys() - lock.keys()}
+    if state["version"] and version["version"] is None:
         raise UnknownOutcome("HF-STORE-2", f"the current version of the state {state['name']} is missing")
+    current = None
+    if version.pop("version") is not None:
+        current = CurrentVersion(**{**version, "serial": int(version["serial"])}, number=state["version"])
+    deleted = None
+    if current is None and state["follows"]:
+        deleted = _deleted(connection, state["follows"])
+    return _row(state, _lock(lock) if lock["id"] is not None else None, deleted, current)
+
+
+def _row(
+    state: Mapping[str, Any],
+    lock: StateLock | None = None,
+    deleted: DeletedVersion | None = None,
+    current: CurrentVersion | None = None,
+) -> StateRow:
     return StateRow(
         id=state["id"],
         name=state["name"],
@@ -292,9 +324,9 @@ def _locked_row(connection: Connection[Any], key: StateKey) -> StateRow | None:
         unlocked_writes=state["unlocked_writes"],
         fence=state["fence"],
         released=state["released"],
-        lock=_lock(locks[0]) if locks else None,
-        deleted=_deleted(connection, state["follows"]) if not versions and state["follows"] else None,
-        current=CurrentVersion(**{**versions[0], "serial": int(versions[0]["serial"])}) if versions else None,
+        lock=lock,
+        deleted=deleted,
+        current=current,
     )
 
 
