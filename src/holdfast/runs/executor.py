@@ -346,10 +346,9 @@ class RunExecutor:
         if not self._saved or not self.result.digest:
             return None
         digest, name = self.result.digest, self.stack.name
-        approvals = (
-            *self.context.given(name, self.run.id, digest),
-            *approvals_for(self.context.store, digest, name),
-        )
+        # Approvals count for a saved plan.
+        saved = approvals_for(self.context.store, digest, name) if self._restored is not None else ()
+        approvals = (*self.context.given(name, self.run.id, digest), *saved)
         return next((given.reason for given in approvals if given.kind is ApprovalKind.OVERRIDE), None)
 
     def record_reads(self, reads: dict[str, dict[str, str]]) -> None:

@@ -79,6 +79,10 @@ class ServerParts(Struct, frozen=True, kw_only=True):
 
 
 def create_app(parts: ServerParts) -> Application:
+    return with_edge(parts, create_api(parts))
+
+
+def with_edge(parts: ServerParts, app: Application) -> Application:
     limits = parts.settings.limits
     edge_limits = EdgeLimits(
         requests=limits.requests,
@@ -87,7 +91,7 @@ def create_app(parts: ServerParts) -> Application:
         memory=limits.receiving,
         https_only=parts.https_only,
     )
-    return Edge(create_api(parts), log=parts.log, limits=edge_limits)
+    return Edge(app, log=parts.log, limits=edge_limits)
 
 
 def create_api(parts: ServerParts) -> Litestar:

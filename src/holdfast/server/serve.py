@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import uvicorn
 from msgspec import Struct
@@ -111,7 +111,7 @@ def serve(
         key, older_keys = wait_for_key(
             lambda: (_key(environment, data, database, notice), load_older_keys(environment, data)),
             listening,
-            lambda app: _uvicorn_config(app, settings),
+            lambda app: uvicorn_config(app, settings),
             log,
         )
         who = current_actor(environment)
@@ -218,10 +218,12 @@ class _Server(uvicorn.Server):
 
 
 def server_config(parts: ServerParts) -> uvicorn.Config:
-    return _uvicorn_config(create_app(parts), parts.settings)
+    return uvicorn_config(create_app(parts), parts.settings)
 
 
-def _uvicorn_config(app: Application, settings: ServerSettings) -> uvicorn.Config:
+def uvicorn_config(
+    app: Application, settings: ServerSettings, *, lifespan: Literal["on", "off"] = "on"
+) -> uvicorn.Config:
     if settings.trusted_proxies:
         app = ProxyHeadersMiddleware(app, trusted_hosts=list(settings.trusted_proxies))
     tls: dict[str, Any] = {}
@@ -233,7 +235,7 @@ def _uvicorn_config(app: Application, settings: ServerSettings) -> uvicorn.Confi
         app,
         http=connection,
         ws="none",
-        lifespan="on",
+        lifespan=lifespan,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -46,6 +46,9 @@ _SILENT = 2.0
 """Seconds before a user hears that the server does not answer."""
 _AHEAD = 1.0
 """Seconds for which an answer that was read ahead counts."""
+_CLAIMS = "claims"
+_OF_ONE = frozenset({"used", "runs"})
+"""What is created there protects nothing else."""
 _RETRIED = frozenset({429, 502, 503, 504})
 _NOT_FOUND, _PRECONDITION_FAILED = 404, 412
 _BAD, _UNAUTHORIZED, _FAULT = 400, 401, 500
@@ -125,8 +128,8 @@ class ServerBlobs:
     def read_ahead(self, wanted: Sequence[str]) -> None:
         """Ask once for what is read next: blobs, and the names below folders (with a slash at the end).
 
-        An answer counts for a moment, until this process writes that name, creates any, such as a claim, or
-        starts a command that may write.
+        An answer counts for a moment, until this process writes that name, takes the claim of its stack or a
+        lease, or starts a command that may write.
         """
         missing = [name for name in wanted if self._answer(name) is None]
         if not missing:
@@ -148,6 +151,16 @@ class ServerBlobs:
             if known.endswith("/") or encode_name(stack) in known.split("/"):
                 self._ahead.pop(known, None)
 
+    def _forget_before(self, created: str) -> None:
+        """Who holds a claim or a lease sees what others wrote before."""
+        folder, _, stack = created.partition("/")
+        if folder in _OF_ONE:
+            return
+        for known in tuple(self._ahead):
+            rest = known.partition("/")[2]
+            if folder != _CLAIMS or not rest or stack in rest.split("/"):
+                self._ahead.pop(known, None)
+
     def _forget(self, name: str) -> None:
         for known in tuple(self._ahead):
             if known == name or (known.endswith("/") and name.startswith(known)):
@@ -160,7 +173,7 @@ class ServerBlobs:
         return _stored(response) if response.status != _NOT_FOUND else None
 
     def create(self, name: str, data: bytes) -> bool:
-        self._ahead.clear()
+        self._forget_before(name)
         return self._put(name, data, {"If-None-Match": "*"}) is not None
 
     def replace(self, name: str, data: bytes, *, tag: str) -> str | None:

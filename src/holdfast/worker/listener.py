@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 import uvicorn
 from msgspec.structs import replace
 
-from holdfast.server.app import ServerParts
+from holdfast.server.app import ServerParts, with_edge
 from holdfast.server.edge import Log
-from holdfast.server.serve import server_config
+from holdfast.server.serve import uvicorn_config
 from holdfast.system import files
+from holdfast.worker.store_app import StoreApplication
 
 _HOST: Final = "127.0.0.1"
 _PORT: Final = "port"
@@ -59,7 +60,8 @@ def hold_listener(slot: Slot, parts: ServerParts) -> Iterator[str]:
     """The address, while requests are served in a thread."""
     settings = replace(parts.settings, tls=None, trusted_proxies=())
     quiet = replace(parts, settings=settings, log=_Faults(parts.log))
-    server = uvicorn.Server(server_config(quiet))
+    app = with_edge(quiet, StoreApplication(quiet))
+    server = uvicorn.Server(uvicorn_config(app, settings, lifespan="off"))
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

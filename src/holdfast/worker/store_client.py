@@ -9,6 +9,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -24,7 +25,7 @@ from holdfast.server.app import ServerParts
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.claims import FencedChange
 from holdfast.server.edge import Log
-from holdfast.server.exceptions import problem, problem_from
+from holdfast.server.exceptions import problem, problem_from, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.routes import store, store_blobs
 from holdfast.store.approval_rules import ApprovalRule
@@ -36,7 +37,7 @@ from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_store import ServerRunStore
 from holdfast.system.http import Response
 
-_API: Final = "/api/v1/store"
+API: Final = "/api/v1/store"
 
 
 class StoreRoutes:
@@ -77,7 +78,7 @@ class InProcessSession:
     def request(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> Response:
-        path, _, query = target.removeprefix(_API).partition("?")
+        path, _, query = target.removeprefix(API).partition("?")
         try:
             status, fields, content = self._call(method, path, dict(parse_qsl(query)), headers, body)
         except Exception as error:  # noqa: BLE001 - as a server answers
@@ -94,7 +95,9 @@ class InProcessSession:
         headers: Mapping[str, str],
         body: bytes | None,
     ) -> tuple[int, Mapping[str, str], bytes]:
-        handler = _handlers()[method, "/" + path.strip("/").partition("/")[0]]
+        handler = _handlers().get((method, "/" + path.strip("/").partition("/")[0]))
+        if handler is None:
+            raise problem(standard_denial(HTTPStatus.NOT_FOUND))
         permission = handler.opt["permission"]
         if not self._principal.may(permission):
             raise problem(not_permitted(self._principal, permission))
@@ -127,8 +130,8 @@ class InProcessSession:
         scope: Any = {
             "type": "http",
             "method": method,
-            "path": unquote(f"{_API}{path}"),
-            "raw_path": f"{_API}{path}".encode("latin-1"),
+            "path": unquote(f"{API}{path}"),
+            "raw_path": f"{API}{path}".encode("latin-1"),
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
             "client": (self._address, 0),
             "user": self._principal,

@@ -309,7 +309,10 @@ def store_router(stores: TenantStores, rows: StateRows, *, largest: int) -> Rout
 
 
 async def _require_protocol(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    spoken = connection.headers.get(PROTOCOL_FIELD)
+    require_protocol(connection.headers.get(PROTOCOL_FIELD))
+
+
+def require_protocol(spoken: str | None) -> None:
     if spoken not in {None, PROTOCOL}:
         raise problem(
             Denial(

@@ -127,23 +127,27 @@ def blobs_router(stores: TenantStores, rows: StateRows) -> Router:
     def access(request: AnyRequest) -> StoreAccess:
         return access_of(stores, rows, request)
 
-    async def require_writable(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    async def guard(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
         """Before the body is read: what a token may not write takes no memory."""
         scope: Any = connection.scope
-        if scope["method"] == "PUT":
-            writer, name = StoreAccess(stores, rows, scope["user"]), _name(scope)
-            if name.startswith(f"{RUNS}/"):
-                # Whose run it is, the database knows.
-                await to_thread.run_sync(writer.require_writable, name)
-            else:
-                writer.require_writable(name)
+        if scope["method"] == "PUT" and _name(scope).startswith(f"{RUNS}/"):
+            # Whose run it is, the database knows.
+            await to_thread.run_sync(require_writable, stores, rows, scope)
+        else:
+            require_writable(stores, rows, scope)
 
     return Router(
         path="/",
         route_handlers=HANDLERS,
         dependencies={"access": Provide(access, sync_to_thread=False)},
-        guards=[require_writable],
+        guards=[guard],
     )
+
+
+def require_writable(stores: TenantStores, rows: StateRows, scope: Any) -> None:
+    """As far as that is known without the body."""
+    if scope["method"] == "PUT":
+        StoreAccess(stores, rows, scope["user"]).require_writable(_name(scope))
 
 
 def _blob(blob: StoredBlob) -> Blob:
