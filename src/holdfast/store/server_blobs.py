@@ -57,6 +57,10 @@ NO_KEY = "0" * 16
 """In place of the id of a key."""
 
 
+SeveralBlobs = Mapping[str, StoredBlob | None]
+SeveralNames = Mapping[str, tuple[str, ...]]
+
+
 class Session(Protocol):
     """Answers requests: a server, or its routes in this process."""
 
@@ -134,11 +138,14 @@ class ServerBlobs:
         missing = [name for name in wanted if self._answer(name) is None]
         if not missing:
             return
-        answer = self.call("POST", "/reads", {"names": missing})
+        blobs, folders = self._read_several(missing)
         until = clock.monotonic() + _AHEAD
-        blobs = {name: _blob(blob) if blob is not None else None for name, blob in answer["blobs"].items()}
-        folders = {folder: tuple(names) for folder, names in answer["folders"].items()}
         self._ahead.update({name: (until, found) for name, found in {**blobs, **folders}.items()})
+
+    def _read_several(self, wanted: Sequence[str]) -> tuple[SeveralBlobs, SeveralNames]:
+        answer = self.call("POST", "/reads", {"names": wanted})
+        blobs = {name: _blob(blob) if blob is not None else None for name, blob in answer["blobs"].items()}
+        return blobs, {folder: tuple(names) for folder, names in answer["folders"].items()}
 
     def _answer(self, name: str) -> tuple[Any] | None:
         """What was read ahead, which may be that there is nothing."""
@@ -169,6 +176,9 @@ class ServerBlobs:
     def read(self, name: str) -> StoredBlob | None:
         if (ahead := self._answer(name)) is not None:
             return cast("StoredBlob | None", ahead[0])
+        return self._read(name)
+
+    def _read(self, name: str) -> StoredBlob | None:
         response, _ = self._send("GET", _path(name), expected=(_NOT_FOUND,))
         return _stored(response) if response.status != _NOT_FOUND else None
 
@@ -197,6 +207,9 @@ class ServerBlobs:
     def names(self, folder: str) -> tuple[str, ...]:
         if (ahead := self._answer(f"{folder}/")) is not None:
             return tuple(ahead[0])
+        return self._names(folder)
+
+    def _names(self, folder: str) -> tuple[str, ...]:
         names: list[str] = []
         after: str | None = ""
         while after is not None:

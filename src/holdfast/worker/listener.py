@@ -22,6 +22,7 @@ from holdfast.server.edge import Log
 from holdfast.server.serve import uvicorn_config
 from holdfast.system import files
 from holdfast.worker.store_app import StoreApplication
+from holdfast.worker.store_client import StoreRoutes
 
 _HOST: Final = "127.0.0.1"
 _PORT: Final = "port"
@@ -56,11 +57,11 @@ def hold_slot(home: Path) -> Iterator[Slot]:
 
 
 @contextlib.contextmanager
-def hold_listener(slot: Slot, parts: ServerParts) -> Iterator[str]:
+def hold_listener(slot: Slot, parts: ServerParts, routes: StoreRoutes) -> Iterator[str]:
     """The address, while requests are served in a thread."""
     settings = replace(parts.settings, tls=None, trusted_proxies=())
     quiet = replace(parts, settings=settings, log=_Faults(parts.log))
-    app = with_edge(quiet, StoreApplication(quiet))
+    app = with_edge(quiet, StoreApplication(routes, settings.limits))
     server = uvicorn.Server(uvicorn_config(app, settings, lifespan="off"))
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

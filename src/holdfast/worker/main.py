@@ -38,6 +38,7 @@ from holdfast.worker.key_watch import KeyState, KeyWatch
 from holdfast.worker.listener import hold_listener, hold_slot
 from holdfast.worker.run_contents import RunContents
 from holdfast.worker.services import WorkerServices, change_environment
+from holdfast.worker.store_client import StoreRoutes
 from holdfast.worker.takeover import Takeover
 from holdfast.worker.tracing import open_tracing
 from holdfast.worker.warm_engines import WarmEngines
@@ -101,15 +102,16 @@ def _run_with_key(
         federation=Federation((), lambda _: b"{}"),
         log=log,
     )
+    routes = StoreRoutes(parts)
     with (
         hold_slot(environment.home) as slot,
-        hold_listener(slot, parts) as address,
+        hold_listener(slot, parts, routes) as address,
         open_scratch_folder() as scratch,
     ):
         seen = change_environment(environment, settings.worker.pass_env)
         tracing = open_tracing(environment, log)
         services = WorkerServices(
-            parts, seen, slot, address=address, warm=WarmEngines(scratch), tracing=tracing
+            parts, routes, seen, slot, address=address, warm=WarmEngines(scratch), tracing=tracing
         )
         worker = NewWorker(
             host=environment.host, slot=slot.number, version=__version__, labels=options.labels

@@ -54,6 +54,7 @@ class WorkerServices:
     def __init__(
         self,
         parts: ServerParts,
+        routes: StoreRoutes,
         environment: Environment,
         slot: Slot,
         *,
@@ -66,7 +67,7 @@ class WorkerServices:
         self.log = parts.log
         self.warm = warm
         self.tracing = tracing
-        self._routes = StoreRoutes(parts)
+        self._routes = routes
         self.stores = self._routes.stores
         self.runs = RunRows(parts.database)
         self._environment = environment

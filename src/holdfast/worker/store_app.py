@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.identity.token_rows import TokenRows
-from holdfast.server.app import ServerParts
+from holdfast.config.server import ServerLimits
 from holdfast.server.edge import Receive, Scope, Send
 from holdfast.server.exceptions import problem, problem_from, standard_denial
 from holdfast.server.guards import Authenticator, FailedLogins, address_of
@@ -22,7 +21,7 @@ from holdfast.server.routes.store import require_protocol
 from holdfast.server.routes.store_blobs import require_writable
 from holdfast.store.server_blobs import PROTOCOL_FIELD
 from holdfast.system.http import Response
-from holdfast.worker.store_client import API, InProcessSession, StoreRoutes
+from holdfast.worker.store_client import API, InProcessSession, RunTokens, StoreRoutes
 
 _SMALL: Final = 1 << 18
 """Bytes of a body that is read before it is known who sends it."""
@@ -30,10 +29,9 @@ _LENGTH: Final = "content-length"
 
 
 class StoreApplication:
-    def __init__(self, parts: ServerParts) -> None:
-        limits = parts.settings.limits
-        self._routes = StoreRoutes(parts)
-        self._authenticator = Authenticator(TokenRows(parts.database), FailedLogins(limits.failed_logins))
+    def __init__(self, routes: StoreRoutes, limits: ServerLimits) -> None:
+        self._routes = routes
+        self._authenticator = Authenticator(RunTokens(routes), FailedLogins(limits.failed_logins))
         self._largest = limits.state_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +84,7 @@ class StoreApplication:
         return body
 
     def _refusal(self, error: Exception) -> Response:
-        failed = problem_from(error, lambda fault: self._routes.log.error("fault", kind=type(fault).__name__))
+        failed = problem_from(error, self._routes.report)
         extra: Any = failed.extra if isinstance(failed.extra, dict) else {}
         return Response(failed.status_code, failed.headers or {}, msgspec.json.encode(extra))
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
+from weakref import WeakValueDictionary
 
 import msgspec
 from litestar import Request
 from litestar import Response as Answer
 from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.identity.principal import Principal
-from holdfast.identity.token_rows import CreatedToken, TokenRows
+from holdfast.identity.roles import Permission
+from holdfast.identity.token_rows import CreatedToken, TokenInfo, TokenRows
+from holdfast.identity.tokens import GivenToken, new_token
 from holdfast.server.app import ServerParts
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.claims import FencedChange
@@ -28,37 +34,80 @@ from holdfast.server.edge import Log
 from holdfast.server.exceptions import problem, problem_from, standard_denial
 from holdfast.server.guards import not_permitted
 from holdfast.server.routes import store, store_blobs
+from holdfast.server.store_access import StoreAccess
 from holdfast.store.approval_rules import ApprovalRule
+from holdfast.store.blobs import StoredBlob
 from holdfast.store.run_records import SPOOL
-from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, ServerBlobs
+from holdfast.store.server_blobs import PROTOCOL, PROTOCOL_FIELD, ServerBlobs, SeveralBlobs, SeveralNames
 from holdfast.store.server_runs.rows import Change
 from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_store import ServerRunStore
+from holdfast.system import clock
 from holdfast.system.http import Response
 
 API: Final = "/api/v1/store"
 
 
 class StoreRoutes:
-    """What the routes of the run store need; the same for all changes."""
+    """What the routes of the run store need; the same for all changes, and for their supervisors."""
 
     def __init__(self, parts: ServerParts) -> None:
         self.log: Log = parts.log
         self.stores = TenantStores(parts.database, parts.key, parts.older_keys)
         self.rows = StateRows(parts.database, StateCipher([parts.key, *parts.older_keys]))
-        self.values = {
-            "stores": self.stores,
-            "rows": self.rows,
-            "tokens": _LastingTokens(parts.database),
-        }
+        self.reading: WeakValueDictionary[str, _ReadingToken] = WeakValueDictionary()
+        """Those of changes that this worker runs."""
+
+    def report(self, error: Exception) -> None:
+        self.log.error("fault", kind=type(error).__name__)
 
 
-class _LastingTokens(TokenRows):
-    """A change may begin, and a plan be approved, after the token of who asked for it has expired."""
+class _ReadingToken(Struct, frozen=True, kw_only=True, weakref=True):
+    digest: bytes
+    principal: Principal
+    expires: datetime
+
+
+class RunTokens(TokenRows):
+    """Of the runs of one change.
+
+    One that only reads is known to this worker alone, and ends with its change: the command that uses it does
+    not outlive the worker. One that writes is stored: a supervisor goes on with the next worker.
+    """
+
+    def __init__(self, routes: StoreRoutes) -> None:
+        super().__init__(routes.rows.database)
+        self._known = routes.reading
+        self._own: list[_ReadingToken] = []
 
     def create(self, principal: Principal, **options: Any) -> CreatedToken:
-        return super().create(principal, **{**options, "outlives": True})
+        if "fence" in principal.claims:
+            # A change may begin, and a plan be approved, after the token of who asked for it has expired.
+            return super().create(principal, **{**options, "outlives": True})
+        token, now = new_token(), clock.now()
+        known = replace(principal, id=token.id)
+        reading = _ReadingToken(digest=token.digest, principal=known, expires=options["expires"])
+        self._own.append(reading)
+        self._known[token.id] = reading
+        shown = ("name", "kind", "role", "tenant", "stacks", "states")
+        info = TokenInfo(
+            **{name: getattr(principal, name) for name in shown},
+            id=token.id,
+            created=now,
+            created_by=options["created_by"],
+            expires=reading.expires,
+            last_used=None,
+            revoked=None,
+        )
+        return CreatedToken(info=info, text=token.text)
+
+    def authenticate(self, given: GivenToken) -> Principal | None:
+        reading = self._known.get(given.id)
+        if reading is None:
+            return super().authenticate(given)
+        valid = given.matches(reading.digest) and clock.now() < reading.expires
+        return reading.principal if valid else None
 
 
 class InProcessSession:
@@ -74,6 +123,14 @@ class InProcessSession:
         self._principal = principal
         self._address = address
         self._change = change
+        self._values = {"stores": routes.stores, "rows": routes.rows, "tokens": RunTokens(routes)}
+
+    def access(self) -> StoreAccess:
+        """What the routes that read call."""
+        if not self._principal.may(Permission.STORE):
+            raise problem(not_permitted(self._principal, Permission.STORE))
+        routes = self._routes
+        return StoreAccess(routes.stores, routes.rows, self._principal, change=self._change)
 
     def request(
         self, method: str, target: str, *, headers: Mapping[str, str], body: bytes | None = None
@@ -82,7 +139,7 @@ class InProcessSession:
         try:
             status, fields, content = self._call(method, path, dict(parse_qsl(query)), headers, body)
         except Exception as error:  # noqa: BLE001 - as a server answers
-            failed = problem_from(error, self._report)
+            failed = problem_from(error, self._routes.report)
             extra = failed.extra if isinstance(failed.extra, dict) else {}
             return Response(failed.status_code, failed.headers or {}, msgspec.json.encode(extra))
         return Response(status, {**fields, PROTOCOL_FIELD: PROTOCOL}, content)
@@ -104,7 +161,7 @@ class InProcessSession:
         function, types = _function(handler)
         request = self._as_request(method, path, headers)
         known = {
-            **self._routes.values,
+            **self._values,
             "principal": self._principal,
             "request": request,
             "body": body or b"",
@@ -138,9 +195,6 @@ class InProcessSession:
         }
         return Request(scope)
 
-    def _report(self, error: Exception) -> None:
-        self._routes.log.error("fault", kind=type(error).__name__)
-
 
 def store_of_change(
     routes: StoreRoutes, change: Change, home: Path, *, host: str, address: str
@@ -161,10 +215,31 @@ class WorkerRunStore(ServerRunStore):
 
 
 class WorkerBlobs(ServerBlobs):
-    """`address`: where supervisors of Terraform, which are processes of their own, reach the routes."""
+    """`address`: where supervisors of Terraform, which are processes of their own, reach the routes.
+
+    Most requests only read. They do without a request; what fails is asked again with one, as a client would.
+    """
 
     def __init__(self, session: InProcessSession, *, address: str) -> None:
         super().__init__(address, lambda: "", {}, session=session)
+        self._access = session.access
+
+    def _read_several(self, wanted: Sequence[str]) -> tuple[SeveralBlobs, SeveralNames]:
+        try:
+            blobs, folders = self._access().read_several(wanted)
+        except Exception:  # noqa: BLE001 - see above
+            return super()._read_several(wanted)
+        return blobs, {folder: names for folder, names in folders.items() if len(names) <= store_blobs.PAGE}
+
+    def _read(self, name: str) -> StoredBlob | None:
+        found, _ = self._read_several((name,))
+        return found[name] if name in found else super()._read(name)  # It is large, or not for the caller.
+
+    def _names(self, folder: str) -> tuple[str, ...]:
+        try:
+            return self._access().names(folder)
+        except Exception:  # noqa: BLE001 - see above
+            return super()._names(folder)
 
 
 @functools.cache

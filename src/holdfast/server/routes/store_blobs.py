@@ -30,7 +30,7 @@ AnyRequest = Request[Any, Any, Any]
 Access = NamedDependency[StoreAccess]
 _STORE: Final = {"permission": Permission.STORE}
 _TAG: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_PAGE: Final = 5000
+PAGE: Final = 5000
 
 
 class NameList(Struct, frozen=True, kw_only=True):
@@ -97,8 +97,8 @@ def list_names(access: Access, folder: FromQuery[str] = "", cursor: FromQuery[st
         require_name(folder, folder=True)
     names = access.names(folder)
     begin = bisect_right(names, cursor) if cursor else 0
-    page = names[begin : begin + _PAGE]
-    return NameList(names=page, next=page[-1] if begin + _PAGE < len(names) else None)
+    page = names[begin : begin + PAGE]
+    return NameList(names=page, next=page[-1] if begin + PAGE < len(names) else None)
 
 
 @post("/reads", opt=_STORE, status_code=HTTPStatus.OK, sync_to_thread=True)
@@ -107,7 +107,7 @@ def read_several(access: Access, data: JSONBody[Wanted]) -> Found:
     blobs, folders = access.read_several(data.names)
     return Found(
         blobs={name: _blob(blob) if blob is not None else None for name, blob in blobs.items()},
-        folders={name: names for name, names in folders.items() if len(names) <= _PAGE},
+        folders={name: names for name, names in folders.items() if len(names) <= PAGE},
     )
 
 
