@@ -35,7 +35,8 @@ _COLUMNS: Final = f"""
 e.id, e.tenant, e.number, e.blueprint, e.version, e.digest, e.resource_id, e.action, {_STATUS} as status,
   e.status as stored, e.stack, e.source, e.requester, e.reason, e.requires_approval, e.labels, e.change,
   e.run, e.attempts, e.retries, e.retry_wait, e.next_try, e.superseded_by, e.origin, e.error, e.created,
-  greatest(e.updated, r.since, r.ended) as updated, r.started as run_started, r.status as run_status, r.digest as plan_digest
+  greatest(e.updated, r.since, r.ended) as updated, r.started as run_started, r.status as run_status,
+  r.digest as plan_digest
 """
 _FROM: Final = "from events e left join changes c on c.id = e.change left join runs r on r.id = e.run"
 _EVENT: Final = f"select {_COLUMNS} {_FROM} where e.id = %(id)s"
