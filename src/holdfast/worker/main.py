@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import uvloop
 from msgspec import Struct
 
 from holdfast import __version__
@@ -118,7 +119,8 @@ def _run_with_key(
         )
         watch = KeyWatch(database=database, key=key.key.id, load=load)
         loop = WorkerLoop(services, worker, limits_of(settings.runs), options, watch)
-        return asyncio.run(loop.run(ready))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(loop.run(ready))
 
 
 class WorkerLoop:
