@@ -111,7 +111,7 @@ class Terraform:
             cancel_level=cancel_level,
             managed_state=workdir.home.managed,
             writes=workdir.home.file.parent if workdir.home.file is not None else None,
-            supervision=supervision_request(
+            supervision=await supervision_request(
                 self.context.store, name, self.context.identity.who, writes, managed=workdir.home.managed
             ),
         )

@@ -307,7 +307,7 @@ async def _record_after(
     terraform = plan_file.terraform
     try:
         home = terraform.workdir.home
-        context.store.read_ahead(Step.RECORD, stack.name)
+        await context.store.ask_ahead(Step.RECORD, stack.name)
         content = state_without_terraform(context.store, terraform.workdir)
         if content is None:
             content = await terraform.state_pull(cancel_level=2)

@@ -131,7 +131,7 @@ class RunExecutor:
         return self.result
 
     async def _require_previous(self) -> None:
-        self.context.store.read_ahead(Step.PLAN, self.stack.name)
+        await self.context.store.ask_ahead(Step.PLAN, self.stack.name)
         try:
             self._previous = await require_previous_finished(
                 self.context.store, self.context.control, self.stack
@@ -290,7 +290,7 @@ class RunExecutor:
         """The result of a new or saved plan, with the guard's decision."""
         restored = self._restored
         replaced = restored.replaced if restored is not None else None
-        self.context.store.read_ahead(Step.DECIDE, self.stack.name)
+        await self.context.store.ask_ahead(Step.DECIDE, self.stack.name)
         self._hooks_after.read(plan_file)
         result = StackResult(
             stack=self.stack,

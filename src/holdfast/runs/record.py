@@ -60,8 +60,8 @@ def apply_claim(
 
 
 def _current_version(store: RunStore, plan_file: PlanFile) -> str | None:
-    """A managed state is its own backup: its versions never change."""
-    if not plan_file.terraform.workdir.home.managed:
+    """A managed state is its own backup: its versions never change. A new stack has none."""
+    if not plan_file.terraform.workdir.home.managed or not plan_file.prior.lineage:
         return None
     numbers = store.states.numbers(plan_file.terraform.workdir.stack.name)
     return str(numbers[-1]) if numbers else None

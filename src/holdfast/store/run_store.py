@@ -283,6 +283,15 @@ class RunStore:
         """A server is asked once for what this step reads."""
         del step, stack
 
+    async def ask_ahead(self, step: Step, stack: str = "") -> None:
+        """The same for a caller that does not let other stacks wait."""
+        del step, stack
+
+    async def ask_access(
+        self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
+    ) -> dict[str, object]:
+        return self.supervisor_access(read=read, write=write, run=run, stack=stack)
+
     def when_waiting(self, tell: Callable[[str], None]) -> None:
         """`tell` hears that the server of the store does not answer."""
         del tell

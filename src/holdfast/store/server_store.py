@@ -6,6 +6,7 @@ actor: approvals, the author of a saved plan, and the audit log.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -149,6 +150,14 @@ class ServerRunStore(RunStore):
         if step is Step.FIRST and "known" in vars(self.names):
             step = Step.DECIDE  # All names are listed once.
         self._server.read_ahead([name.format(encode_name(stack)) for name in _READ[step]])
+
+    async def ask_ahead(self, step: Step, stack: str = "") -> None:
+        await asyncio.to_thread(self.read_ahead, step, stack)
+
+    async def ask_access(
+        self, *, read: tuple[str, ...], write: tuple[str, ...], run: str, stack: str
+    ) -> dict[str, object]:
+        return await asyncio.to_thread(self.supervisor_access, read=read, write=write, run=run, stack=stack)
 
     def when_waiting(self, tell: Callable[[str], None]) -> None:
         self._server.on_wait = tell

@@ -17,7 +17,7 @@ class StateWriter(NamedTuple):
     """The id of its journal; None for a command without one."""
 
 
-def supervision_request(
+async def supervision_request(
     store: RunStore, stack: str, who: str, writer: StateWriter | None, *, managed: bool
 ) -> dict[str, object] | None:
     """None for a command that needs no supervision: a backend of the code, and nothing to record.
@@ -30,7 +30,7 @@ def supervision_request(
     states, claims = f"states/{own}", f"claims/{own}"
     runs = () if writer is None or writer.journal is None else (f"runs/{writer.journal}",)
     written = (states, *runs) if managed and writer is not None else runs
-    request = store.supervisor_access(
+    request = await store.ask_access(
         read=(states, claims) if managed else (),
         write=written,
         run=writer.run if writer is not None else "",

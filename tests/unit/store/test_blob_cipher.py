@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 
@@ -110,9 +111,8 @@ def test_the_process_that_hosts_terraform_never_gets_the_keys_of_the_store() -> 
     """It is sent neither the read key nor a private half, and can open nothing of another stack."""
     store = RunStore(MemoryBlobs(), lambda: KEY)
     store.blobs.description = lambda: {"kind": "memory"}  # type: ignore[attr-defined]
-    request = supervision_request(
-        store, "a", "ada", StateWriter(run="r1", why="apply", journal="r1"), managed=True
-    )
+    writer = StateWriter(run="r1", why="apply", journal="r1")
+    request = asyncio.run(supervision_request(store, "a", "ada", writer, managed=True))
     assert request is not None
     sent = json.dumps(request)
     private = KEY.private
@@ -124,7 +124,7 @@ def test_the_process_that_hosts_terraform_never_gets_the_keys_of_the_store() -> 
         encrypted = store.cipher.encrypt(name, b"x")
         with pytest.raises(UsageError):
             theirs.decrypt(name, encrypted, what=name)
-    reading = supervision_request(store, "a", "ada", None, managed=True)
+    reading = asyncio.run(supervision_request(store, "a", "ada", None, managed=True))
     assert reading is not None
     assert BlobCipher.from_document(reading["keys"]).signer is None  # type: ignore[arg-type]
 
