@@ -25,6 +25,7 @@ from holdfast.identity.token_rows import TokenRows
 from holdfast.secrets.keys import Key
 from holdfast.server.app import ServerParts, create_api
 from holdfast.server.serve import server_config
+from holdfast.worker.store_client import StoreRoutes
 
 KEY = Key.of(bytes(range(32)))
 
@@ -68,8 +69,8 @@ class MadeServer:
         self.database = parts.database
         self.tokens = TokenRows(parts.database)
         self.log = log
-        self.in_process = False
-        """Whether the tests of a run store call its routes without a network."""
+        self.worker: tuple[StoreRoutes, str] | None = None
+        """If the tests of a run store call its routes without a network: where supervisors reach them."""
         self.admin = self.token(Role.ADMIN, tenant=ALL_TENANTS, name="root")
 
     def token(self, role: Role, *, tenant: str = DEFAULT_TENANT, name: str = "", **scope: Any) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -31,6 +35,7 @@ from holdfast.store.server_blobs import PROTOCOL_FIELD, ServerBlobs, ServerCiphe
 from holdfast.store.server_store import ServerRunStore
 from holdfast.store.states import StateSnapshot
 from holdfast.system.http import HttpError, Response
+from holdfast.worker.listener import Slot, hold_listener
 from holdfast.worker.store_client import InProcessSession, StoreRoutes, WorkerBlobs
 
 VIEWER, PLANNER, OPERATOR, APPROVER, ADMIN, CI = (
@@ -78,25 +83,31 @@ STATE = b'{"version":4,"serial":1,"lineage":"l","resources":[],"outputs":{}}'
 
 
 @pytest.fixture(params=["over http", "in a worker"])
-def server(shared: MadeServer, request: pytest.FixtureRequest) -> MadeServer:
-    """A worker calls the same routes without a network, with the same answers."""
-    shared.in_process = request.param == "in a worker"
+def server(shared: MadeServer, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MadeServer]:
+    """A worker calls the same routes without a network, and serves them to supervisors."""
     with shared.database.transaction() as connection:
         connection.execute("truncate states cascade")
         connection.execute("delete from blobs where name <> 'store.json'")
         connection.execute("truncate run_folders")
-    return shared
+    if request.param == "over http":
+        yield shared
+        return
+    routes = StoreRoutes(shared.parts)
+    with hold_listener(Slot(1, tmp_path), shared.parts, routes) as address:
+        shared.worker = routes, address
+        yield shared
+    shared.worker = None
 
 
 def blobs_of(server: MadeServer, role: Role, **scope: object) -> ServerBlobs:
     token = server.token(role, **scope)  # type: ignore[arg-type]
     given = parse_token(token)
-    if not server.in_process or given is None:
+    if server.worker is None or given is None:
         return ServerBlobs(server.url, lambda: token, {})
     principal = server.tokens.authenticate(given)
     assert principal is not None
-    session = InProcessSession(StoreRoutes(server.parts), principal, "127.0.0.1")
-    return WorkerBlobs(session, address=server.url)
+    routes, address = server.worker
+    return WorkerBlobs(InProcessSession(routes, principal, "127.0.0.1"), address=address)
 
 
 def store_of(server: MadeServer, role: Role, **scope: object) -> ServerRunStore:
@@ -284,6 +295,43 @@ def test_the_supervisor_gets_its_own_state_and_journal_only(server: MadeServer) 
     with pytest.raises(HoldfastError, match="no claim"):
         store.supervisor_access(read=(), write=("runs/01RUN",), run="01RUN", stack="a")
     assert store.states.numbers("a") == (1,)
+
+
+def test_a_token_that_only_reads_ends_with_its_change(server: MadeServer) -> None:
+    """A worker keeps it in memory. Another secret for the same token is refused."""
+    store = store_of(server, OPERATOR)
+    store.claims.take(StoredClaim(stack="a", run="01RUN", intent={}))
+    store.states.add("a", snapshot("01RUN"), after=0)
+    described: Any = store.supervisor_access(read=("states/a",), write=(), run="", stack="a")["store"]
+    assert from_description(described).read("states/a/0000000001") is not None
+    other = {**described, "token": described["token"][:-4] + "AAAA"}
+    with refused("HF-TOK-1"):
+        from_description(other).read("states/a/0000000001")
+    if server.worker is not None:
+        del store
+        gc.collect()
+        assert not server.worker[0].reading
+        with refused("HF-TOK-1"):
+            from_description(described).read("states/a/0000000001")
+
+
+def test_a_worker_serves_only_the_run_store_and_only_whole_bodies(server: MadeServer) -> None:
+    if server.worker is None:
+        pytest.skip("only of a worker")
+    host, _, port = server.worker[1].removeprefix("http://").partition(":")
+    token = server.token(OPERATOR)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    for path, status in (("/api/v1/store/names", 200), ("/api/v1/runs", 404), ("/state/a", 404)):
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status
+    connection.close()
+    for size in (100, 1 << 20):  # A small body is read at once, a large one after its writer is known.
+        head = f"PUT /api/v1/store/blobs/records/half HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n"
+        with socket.create_connection((host, int(port))) as half:
+            half.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode() + bytes(size // 2))
+    assert blobs_of(server, OPERATOR).read("records/half") is None
 
 
 def test_a_journal_waits_encrypted_and_is_read_by_others(server: MadeServer, tmp_path: Path) -> None:

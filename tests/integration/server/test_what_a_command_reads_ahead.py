@@ -74,7 +74,7 @@ def test_answers_count_for_a_moment(client: Client, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_this_command_writes_is_read_again(shared: MadeServer, client: Client) -> None:
-    """After a claim, everything: what was read before it may have changed."""
+    """After a claim, everything of its stack: what was read before it may have changed."""
     client.blobs.read_ahead(WANTED)
     client.blobs.write("records/b", b"new")
     assert client.blobs.read("records/b") is not None
@@ -84,6 +84,11 @@ def test_what_this_command_writes_is_read_again(shared: MadeServer, client: Clie
     client.blobs.read_ahead(["records/a"])
     Client(shared).blobs.write("records/a", b"of another")
     client.store.claims.take(StoredClaim(stack="b", run="r2", intent={}))
+    client.requests.clear()
+    client.blobs.read("records/a")
+    assert not client.requests
+    client.store.claims.release("a", "r")
+    client.store.claims.take(StoredClaim(stack="a", run="r3", intent={}))
     blob = client.blobs.read("records/a")
     assert blob is not None
     assert blob.data == b"of another"
