@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.checks.backends.backend_types import BACKEND_TYPES
+from holdfast.config.stack_rules import BACKEND_TYPES as CONFIGURABLE_TYPES
 from holdfast.hcl.eval.code import Code
 from holdfast.kernel.text import first_names
 from holdfast.onboarding.translators.translation import Part, TranslatedStack, marked_variables
@@ -35,6 +36,9 @@ class Draft:
 
     def set_backend(self, type_: str, settings: Mapping[str, object], *, replaces: bool = True) -> None:
         """`replaces`: the tool writes the backend, instead of adding settings to that of the code."""
+        if type_ not in CONFIGURABLE_TYPES:
+            self.hold_back(f"Holdfast cannot generate the backend `{type_}`. Write it in {self.module}.")
+            return
         wanted = {name: value for name, value in settings.items() if value is not None}
         for name in BACKEND_TYPES[type_].secrets if type_ in BACKEND_TYPES else ():
             if name in wanted:
