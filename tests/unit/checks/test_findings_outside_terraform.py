@@ -82,9 +82,9 @@ def test_an_environment_file_of_placeholders(value: str) -> None:
 )
 def test_a_backend_on_this_machine_is_a_note(address: str, level: Severity) -> None:
     """HF120: an emulator takes any key."""
-    code = f'terraform {{\n  backend "s3" {{\n    secret_key = "test-4711"\n    {address}\n  }}\n}}\n'
+    code = f'terraform {{\n  backend "s3" {{\n    secret_key = "summer-4711"\n    {address}\n  }}\n}}\n'
     assert levels("HF120", {"main.tf": code}) == [level]
-    assert levels("HF120", {"main.tf": code.replace("test-4711", "AKIAABCDEFGHIJKLMNOP")}) == [ERROR]
+    assert levels("HF120", {"main.tf": code.replace("summer-4711", "AKIAABCDEFGHIJKLMNOP")}) == [ERROR]
 
 
 @pytest.mark.parametrize("value", ["__storage_key__", "#{x}#", "$(x)", "%%x%%"])

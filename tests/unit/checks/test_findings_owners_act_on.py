@@ -190,6 +190,8 @@ def test_root_modules_without_a_stack_may_share_a_location(
 def test_a_placeholder_in_a_backend_is_no_secret() -> None:
     """It says that somebody else sets it."""
     assert levels("HF120", {"main.tf": backend('secret_key = "<YOUR_SECRET_KEY>"')}) == []
+    assert levels("HF120", {"main.tf": backend('access_key = "access_key"')}) == []
+    assert levels("HF120", {"main.tf": backend('secret_key = "minioadmin"')}) == [WARNING]
     assert levels("HF120", {"main.tf": backend('secret_key = "Summer-holiday7"')}) == [ERROR]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.checks.backends.backends import BackendView, for_stacks, for_unused_modules
 from holdfast.checks.model.interface import CheckResult, Finding, Rule, Severity, finding
 from holdfast.checks.model.subjects import Module, value
-from holdfast.checks.secrets.evidence import THIS_MACHINE, is_placeholder
+from holdfast.checks.secrets.evidence import THIS_MACHINE, Quality, is_placeholder, quality_of
 from holdfast.kernel.patterns import pattern
 from holdfast.stacks.backend import parse_address
 from holdfast.stacks.reads.remote_states import TYPE
@@ -43,11 +43,11 @@ def _is_reserved(backend: BackendView) -> bool:
 def _secrets(backend: BackendView) -> Iterator[Finding]:
     for name in backend.kind.secrets:
         setting = backend.value(name)
-        if _is_secret(setting) and not _is_path(backend.type, name, setting):
+        if _is_secret(setting) and str(setting) != name and not _is_path(backend.type, name, setting):
             yield finding(
                 backend.place_of(name),
                 f"`{backend.named(name)}` of the {backend.type} backend is a hard-coded secret",
-                severity=Severity.WARNING if _WORDS.fullmatch(str(setting)) else None,
+                severity=Severity.WARNING if _is_known(str(setting)) else None,
             )
     for name in _ADDRESSES:
         if _in_address(backend.text(name) or ""):
@@ -67,6 +67,11 @@ def _is_secret(setting: object) -> bool:
     """A password may be a number; `<YOUR_SECRET_KEY>` is none."""
     is_literal = isinstance(setting, str | int | float) and not isinstance(setting, bool)
     return is_literal and not is_placeholder(str(setting))
+
+
+def _is_known(setting: str) -> bool:
+    """Words, or a password such as `minioadmin` that everybody tries first."""
+    return _WORDS.fullmatch(setting) is not None or quality_of(setting) is Quality.WEAK
 
 
 def _is_path(type_: str, name: str, setting: object) -> bool:
