@@ -16,6 +16,13 @@ def test_what_holds_a_name_that_sounds_secret_is_checked(name: str) -> None:
     assert may_name_secrets(f'locals {{\n  {name} = "x"\n}}\n')
 
 
+@pytest.mark.parametrize("name", ["prod_mixpanel_token", "posthogApiKey"])
+def test_what_every_visitor_of_a_page_gets_is_no_secret(name: str) -> None:
+    """The browser sends it to the analytics."""
+    assert not names_secret(name)
+    assert names_secret(name.replace("mixpanel", "deploy").replace("posthog", "deploy"))
+
+
 def test_words_of_the_company_count() -> None:
     """As they do for the names themselves."""
     assert names_secret("losung", ("losung",))

@@ -59,13 +59,14 @@ _NO_SECRETS = pattern(
     r"|(?:^|[_.-])user_?name[_.-](?!.*(?:pass|key|token|secret))"
     r"|(?:^|[_.-])tokens?_(?:units?|validity|ttl|lifetime)_|(?:password|username)_key$"
     r"|(?:page|continuation)[_.-]?tokens?$|(?:^|_)(?:(?:next|expo|nuxt)_public|react_app|vue_app|vite|gatsby)_"
+    r"|(?:mixpanel(?:_?project)?_?token|(?:amplitude|posthog)(?:_?project)?_?api_?key)$"
     r"|public_?key_?token$|_key(?:name|role)$|(?<!secret)[_.-]seed$|[_.-](?:triggers?|keepers?)$"
     r"|(?:^|[_.-])(?:empty|expired|revoked|fake|dummy|mock|invalid|bad|wrong|weak)[_.-]"
 )
 """Algorithms, metadata options, idempotency tokens, Kubernetes names, key digests, names of parameters and
 secrets, password rules, users, how long a token is valid, the key of a password in a document, positions in
-a list, what is compiled into a page, signers of assemblies, what makes Terraform generate a secret again,
-and what is no secret (any more)."""
+a list, what is compiled into a page, also for analytics, signers of assemblies, what makes Terraform generate
+a secret again, and what is no secret (any more)."""
 _PUBLIC_KEY = pattern(
     r"(?!.*private)(?:.*[_.-])?public[_.-](?:access[_.-])?(?:(?!secret|access|account)[a-z0-9]+[_.-])*"
     r"keys?(?:[_.-](?:pem|base64|b64))?$"
