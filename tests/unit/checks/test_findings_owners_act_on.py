@@ -282,6 +282,8 @@ def test_tokens_in_an_api_description_are_examples() -> None:
     [
         ("curl -H 'Authorization: Token token=${TOKEN}'", []),
         ("curl -H 'Authorization: Token q7Zk2mXw9TpL4rVb8sNd'", [ERROR]),
+        (f"curl -H 'Authorization: Basic {base64.b64encode(b'app:super-secret').decode()}'", [NOTE]),
+        (f"curl -H 'Authorization: Basic {base64.b64encode(b'app:winter-sports-7').decode()}'", [ERROR]),
         ("# ftp://user[:password]@host/folder", []),
         ("# mongodb://user:auth_key@10.10.3.30:27017", []),
         ("# postgres://ADMIN_USER:ADMIN_PASSWORD@db.acme.io/app", []),

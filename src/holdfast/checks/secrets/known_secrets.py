@@ -254,7 +254,8 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
     if format_ in _FREE_TEXT:
         is_word = format_ in _HEADERS and secret.isalpha() and len(secret) <= _LONGEST_WORD
         # A word that the server expects, such as `Bearer Oracle`.
-        quality = Quality.WEAK if is_word else quality_of(secret)
+        is_weak = is_word or quality_of(_basic_password(secret) or secret) is Quality.WEAK
+        quality = Quality.WEAK if is_weak else quality_of(secret)
         return _severity_in_address(quality, secret, _ENDS.split(before)[-1], _ENDS.split(after)[0])
     quality = quality_of(secret)
     is_sample = format_ == "jwt" and is_sample_token(secret)
@@ -265,6 +266,15 @@ def _severity(format_: str, secret: str, before: str, after: str) -> Severity:
         return Severity.WARNING  # Any signed data may be one.
     mild = format_ in _MILD or _FOR_TESTS.match(secret)
     return Severity.WARNING if mild else Severity.ERROR
+
+
+def _basic_password(header: str) -> str | None:
+    """The password in what follows `Basic`, which is `user:password` in Base64."""
+    try:
+        user, _, password = base64.b64decode(header, validate=True).decode().partition(":")
+    except ValueError:
+        return None
+    return password if user.isprintable() and password.isprintable() else None
 
 
 def _severity_in_address(quality: Quality, secret: str, before: str, after: str) -> Severity:
