@@ -158,7 +158,8 @@ def _classify_folder(path: str, content: Content | None) -> Suspect | None:
     for at, part in enumerate(parts[:-1]):
         if part in _FOLDERS:
             folder = "/".join(parts[: at + 1])
-            severity = Severity.NOTE if is_name else None
+            is_list = path.endswith(".terraform/modules/modules.json")
+            severity = Severity.NOTE if is_name else Severity.WARNING if is_list else None
             hint = _hint_for_folder(folder, part, content)
             return Suspect("a working directory of Terraform", folder=folder, severity=severity, hint=hint)
     return None
