@@ -30,6 +30,7 @@ FOUND = [
     ("HF201", "old/prod.state", STATE),
     ("HF202", "tfplan", b""),
     ("HF202", "prod.tfplan", b""),
+    ("HF202", "components/terraform/vpc/acme-prod-vpc.planfile", b""),
     ("HF202", "live/plan.out", b""),
     ("HF202", "tfplan.json", PLAN),
     ("HF202", "out/run7", b"PK\x03\x04..tfplan..tfstate.."),

@@ -99,7 +99,7 @@ HF201 = Rule(
 
 
 _PLAN_NAME = pattern(
-    r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$", re.IGNORECASE
+    r"(?:^|[._-])tfplan(?:$|[._-])|^(?:plan|tf|terraform|tofu)\.(?:out|plan)$|\.planfile$", re.IGNORECASE
 )
 _CHANGE = pattern(rb'"change"\s*:')
 _MASK = pattern(rb'sensitive(?:_values)?"\s*:\s*(?:true|[\[{]\s*[^\]}\s])')
