@@ -460,7 +460,8 @@ def test_the_name_of_a_workspace_is_little() -> None:
     assert levels("HF203", name) == [NOTE]
     assert levels("HF203", {**name, f"{FOLDER}/terraform.tfstate": "{}"}) == [ERROR]
     assert levels("HF203", {"environment/.terraform/providers/a": ""}) == [ERROR]
-    assert levels("HF203", {**name, f"{FOLDER}/modules/modules.json": "{}"}) == [WARNING]
+    little = {**name, f"{FOLDER}/modules/modules.json": "{}", f"{FOLDER}/providers/a/b/LICENSE.txt": ""}
+    assert levels("HF203", little) == [WARNING]
 
 
 GOOGLE = "AI" + "zaSyD3m0K9xLq7Vw2RtYp8NbZc5Hf1JgU6aEo"

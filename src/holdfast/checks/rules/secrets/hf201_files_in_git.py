@@ -143,6 +143,10 @@ HF202 = Rule(
 
 
 _FOLDERS = (".terraform", ".terragrunt-cache")
+_LITTLE = pattern(
+    r"(?:^|/)\.terraform/(?:modules/modules\.json$|providers/(?:.*/)?(?:LICENSE|README|CHANGELOG|NOTICE)(?:\.[a-z]+)?$)"
+)
+"""The list of modules, and what providers bring along."""
 _IGNORES = pattern(r"^\*\*/|/(?:\*{1,2})?$")
 """Around a name that is ignored in every folder."""
 
@@ -158,8 +162,7 @@ def _classify_folder(path: str, content: Content | None) -> Suspect | None:
     for at, part in enumerate(parts[:-1]):
         if part in _FOLDERS:
             folder = "/".join(parts[: at + 1])
-            is_list = path.endswith(".terraform/modules/modules.json")
-            severity = Severity.NOTE if is_name else Severity.WARNING if is_list else None
+            severity = Severity.NOTE if is_name else Severity.WARNING if _LITTLE.search(path) else None
             hint = _hint_for_folder(folder, part, content)
             return Suspect("a working directory of Terraform", folder=folder, severity=severity, hint=hint)
     return None
