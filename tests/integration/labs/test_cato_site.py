@@ -115,6 +115,17 @@ def test_a_failure_after_the_first_mutation_leaves_a_tainted_site(bench_with: Be
     assert bench.planned() == {}
 
 
+def test_the_schema_says_what_is_sensitive(bench_with: Bench) -> None:
+    """The provider itself hides keys, also where no variable of the configuration does."""
+    document = json.loads(bench_with().run("providers", "schema", "-json"))
+    schemas = document["provider_schemas"]["registry.terraform.io/catonetworks/cato"]["resource_schemas"]
+    attributes = schemas["cato_ipsec_site"]["block"]["attributes"]
+    for name in ("ipsec", "primary", "tunnels"):
+        attributes = attributes[name]["nested_type"]["attributes"]
+    assert attributes["psk"]["sensitive"]
+    assert schemas["cato_bgp_peer"]["block"]["attributes"]["md5_auth_key"]["sensitive"]
+
+
 def test_the_key_is_in_no_plan_and_no_output(bench_with: Bench) -> None:
     """It is in the state, as every provider of its kind keeps it, and nowhere that people read."""
     bench = bench_with()
