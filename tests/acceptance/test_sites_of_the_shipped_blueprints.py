@@ -92,15 +92,16 @@ def test_sites_of_both_services_are_created_changed_and_deleted(
     # What someone changes at the service is found, and what cannot be read is named.
     cato.change_site(site_id, description="by hand")
     assert client.request("POST", "/api/v1/devices/cato-ipsec-site/berlin/drift", {}).status == 202
-    device = eventually(
-        lambda: (
-            (found := client.request("GET", "/api/v1/devices/cato-ipsec-site/berlin").body)["drift"] and found
-        )
-    )
-    assert device["drift"]["status"] == "drifted", device
-    (finding,) = device["drift"]["findings"]
+
+    def device() -> Any:
+        return client.request("GET", "/api/v1/devices/cato-ipsec-site/berlin").body
+
+    eventually(lambda: device()["drift"] is not None, what="the device was compared")
+    drift = device()["drift"]
+    assert drift["status"] == "drifted", drift
+    (finding,) = drift["findings"]
     assert (finding["attribute"], finding["after"]) == ("description", "by hand")
-    assert "cato_ipsec_site.ipsec.primary" in device["drift"]["not_looked_at"]
+    assert "cato_ipsec_site.ipsec.primary" in drift["not_looked_at"]
 
     submit("delete", "cato-ipsec-site")
     submit("delete", "versa-site")

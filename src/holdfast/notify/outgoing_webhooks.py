@@ -13,7 +13,9 @@ import msgspec
 
 TEST: Final = "webhook.test"
 """Sent on request, whatever the events of the webhook are."""
-KINDS: Final = ("event.succeeded", "event.failed")
+KINDS: Final = tuple(
+    f"event.{status}" for status in ("succeeded", "failed", "cancelled", "superseded", "unknown")
+)
 """What a webhook can be for. A new kind is a line here; its documents come from the server."""
 SECRET_BYTES: Final = 32
 _PREFIX: Final = "whsec_"
