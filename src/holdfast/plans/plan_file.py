@@ -218,7 +218,7 @@ async def plan_with(
     prior = await _prior(terraform)
     origin = renames.origin_of(context.project, stack, plan, last_seen)
     if last_seen is None:
-        await context.store.ask_ahead(Step.FIRST, stack.name)
+        await context.store.ask_ahead(Step.DECIDE if stack.device else Step.FIRST, stack.name)
     notes = _require_same_stack(context, workdir, last_seen, prior, options, plan, origin)
     state_continuity.record(
         context.store,

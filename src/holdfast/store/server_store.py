@@ -22,7 +22,7 @@ from holdfast.store.approvals import Approval, Approvals
 from holdfast.store.blobs import BlobStore, EncryptedBlobs, encode_name, unreadable
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_blobs import ServerBlobs, ServerCipher
-from holdfast.store.stack_names import StackNames
+from holdfast.store.stack_names import DEVICES, StackNames
 from holdfast.store.steps import Step
 from holdfast.system import clock
 
@@ -192,6 +192,11 @@ class ServerStackNames(StackNames):
     def __init__(self, encrypted: EncryptedBlobs, server: ServerBlobs) -> None:
         super().__init__(encrypted)
         self._server = server
+
+    @functools.cached_property
+    def known(self) -> frozenset[str]:
+        """Without devices: they belong to no repository, and only events add and remove them."""
+        return frozenset(name for name in super().known if not name.startswith(DEVICES))
 
     def remove_old(self, old: str, new: str) -> None:
         super().remove_old(old, new)

@@ -13,6 +13,8 @@ from holdfast.store.applied import applied_name
 from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
 from holdfast.store.due_hooks import due_hooks_name
 
+DEVICES = "fleet/"
+"""With which the names of devices begin on a server, and those of no other stack there."""
 _MOVED = ("states", "backups", "errored", "files")
 """What is stored of a stack by name and moves with it, beside what `_pairs` adds and its record."""
 

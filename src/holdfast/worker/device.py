@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,10 +19,9 @@ from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.fleet.contents import EventContent
 from holdfast.store.server_runs.rows import Change
+from holdfast.store.stack_names import DEVICES
 from holdfast.system import clock
 
-FOLDER: Final = "fleet/"
-"""With which the names of devices begin, and those of no other stack."""
 _MEASURED: Final = {"init": "init", "plan": "plan", "show": "plan", "apply": "apply"}
 
 
@@ -90,10 +88,10 @@ class DeviceChange:
 def require_no_device(stacks: Mapping[str, object]) -> None:
     """Only events change devices: code in a repository must not take their states."""
     for name in stacks:
-        if fnmatch.fnmatchcase(name, f"{FOLDER}*"):
+        if name.startswith(DEVICES):
             raise Refused(
                 "HF-EVENT-13",
-                f"{name}: names that begin with `{FOLDER}` belong to devices, which only events change",
+                f"{name}: names that begin with `{DEVICES}` belong to devices, which only events change",
                 hint="Give the stack another name.",
             )
 
