@@ -54,7 +54,7 @@ from holdfast.store.server_runs.rows import (
     Run,
     RunRows,
 )
-from holdfast.store.server_runs.sources import RepositoryRows, SourceRows
+from holdfast.store.server_runs.sources import RepositoryRows, Source, SourceRows
 from holdfast.store.server_runs.waiting import waiting_for
 from holdfast.store.server_states.rows import StateRows
 
@@ -322,7 +322,7 @@ class RunRequests:
     ) -> Change:
         """With the code and the options of the change."""
         before = self.changes.of(change)
-        source = self.sources.use(caller.tenant, before.source) if before is not None else None
+        source = self._source_again(before) if before is not None else None
         if before is None or source is None:
             raise Refused(
                 "HF-RUN-27",
@@ -341,6 +341,12 @@ class RunRequests:
                 event=before.event,
             ),
         )
+
+    def _source_again(self, change: Change) -> Source | None:
+        """The code of a blueprint never expires, and only events and their reconciliation use it."""
+        if change.event is not None:
+            return self.sources.of(change.source)
+        return self.sources.use(change.tenant, change.source)
 
     def retry(self, caller: Caller, run: Run, reason: str) -> Change:
         if run.phase is not RunPhase.DONE:
