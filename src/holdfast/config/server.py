@@ -169,7 +169,9 @@ class EventLimits(Section, frozen=True, kw_only=True):
 
 class FleetSettings(Section, frozen=True, kw_only=True):
     waiting: EventLimits = key(
-        EventLimits, "How many [events](fleet.md) may wait. More are refused with 429 and `Retry-After`."
+        EventLimits,
+        "How many [events](fleet.md) may be open: queued, running or waiting for an approval. More are "
+        "refused with 429 and `Retry-After`.",
     )
     drift_interval: float | None = key(
         Duration(minimum=60.0),

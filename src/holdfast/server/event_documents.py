@@ -30,7 +30,9 @@ class EventDocument(Struct, frozen=True, kw_only=True):
     resource_id: str
     status: EventStatus
     outputs: dict[str, Any] | None
-    """Once it has succeeded, those that the blueprint names. A sensitive one is null."""
+    """Once it has succeeded, those that the blueprint names. A sensitive one is null. All of them are, once
+    its run is no longer stored.
+    """
     plan: dict[str, Any] | None
     """Once it is planned: `digest`, `changes` and `resources`, without sensitive values."""
     timings: dict[str, int] | None
@@ -120,7 +122,7 @@ def _document(
         who=event.requester.name,
         run=event.run if event.attempts else None,
         outputs={name: (values.get(name) or {}).get("value") for name in content.outputs}
-        if outputs and succeeded and event.action is not Action.DELETE
+        if outputs and succeeded and result and event.action is not Action.DELETE
         else None,
         plan={name: result[name] for name in ("digest", "changes", "resources", "guard") if name in result}
         if plan and result.get("digest")

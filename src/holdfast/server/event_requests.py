@@ -25,14 +25,21 @@ from holdfast.server.guards import not_permitted
 from holdfast.server.problems import Denial, FieldProblem
 from holdfast.server.run_requests import Caller
 from holdfast.store.blobs import EncryptedBlobs
-from holdfast.store.database_blobs import write_several
+from holdfast.store.database_blobs import read_several, write_several
 from holdfast.store.fleet import rows as fleet
 from holdfast.store.fleet.blueprints import BlueprintRows, OfferedBlueprint, add_source, find_source
-from holdfast.store.fleet.contents import EventContent, blueprint_name, event_name, read_event
+from holdfast.store.fleet.contents import (
+    EventContent,
+    blueprint_name,
+    event_content,
+    event_name,
+    read_event,
+)
 from holdfast.store.fleet.rows import Event, FleetRows, NewEvent
 from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus, expected_status, is_refused
 from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.server_runs.contents import upload_name
+from holdfast.store.stack_names import DEVICES
 
 _RETRY_SECONDS: Final = 10
 """How long a client waits that is refused because too many events wait."""
@@ -57,7 +64,7 @@ class Accepted(Struct, frozen=True, kw_only=True):
 
 def device_stack(tenant: str, blueprint: str, resource_id: str) -> str:
     """The name of its stack and of its state."""
-    return f"fleet/{tenant}/{blueprint}/{resource_id}"
+    return f"{DEVICES}{tenant}/{blueprint}/{resource_id}"
 
 
 class EventRequests:
@@ -109,9 +116,9 @@ class EventRequests:
         if not caller.principal.covers_stack(stack):
             raise problem(not_permitted(caller.principal, Permission.RUN))
         blueprint = self._blueprint(request.blueprint)
-        payload = self._payload(caller, request, blueprint)
+        payload = self._payload(request, blueprint)
         content = EventContent(
-            payload=payload,
+            payload=payload or {},
             outputs=blueprint.outputs,
             requires_approval=request.requires_approval or _needs_approval(request, blueprint),
             deletes=request.action is Action.DELETE and blueprint.deletion == "allow",
@@ -138,32 +145,40 @@ class EventRequests:
             retry_wait=blueprint.retry_wait,
             origin=request.origin,
         )
-        known = self._add(new, content, self._code(caller.tenant, blueprint), key, digest)
-        if key is not None and known is not None:
-            return self._replayed(caller, key, digest, known)
+        used = self._add(new, content, blueprint, (key, digest), keeps=payload is None)
+        if key is not None and used is not None:
+            return self._replayed(caller, key, digest, used)
         return Accepted(event=self.event(caller, new.id))
 
     def _add(
-        self, new: NewEvent, content: EventContent, code: bytes | None, key: str | None, digest: bytes
+        self,
+        new: NewEvent,
+        content: EventContent,
+        blueprint: OfferedBlueprint,
+        key: tuple[str | None, bytes],
+        *,
+        keeps: bool,
     ) -> tuple[bytes, str] | None:
-        """What the key was used for in the meantime; None: the event is added.
+        """What the key was used for in the meantime; None: the event is added. `keeps`: the payload.
 
-        Everything in one transaction, and on one connection: others wait for the queue, and each has one.
+        On one connection: others wait for the queue, and each of them has one.
         """
-        self._stores.of(new.tenant).id()
-        blobs, contents = self.blobs(new.tenant), {event_name(new.id): msgspec.json.encode(content)}
+        store = self._stores.of(new.tenant)
+        store.id()
+        blobs = store.encrypted
         with self._database.transaction() as connection:
             fleet.take_queue(connection)
-            if key is not None and (known := fleet.take_key(connection, new.tenant, key, digest, new.id)):
-                return known
+            name, digest = key
+            if name is not None and (used := fleet.take_key(connection, new.tenant, name, digest, new.id)):
+                return used
             self._require_possible(connection, new)
             self._require_room(connection, new)
-            source = find_source(connection, new.tenant, new.digest)
-            if source is None:
-                code = code or b""
-                source = add_source(connection, new.tenant, new.digest, len(code))
-                contents[upload_name(source)] = code
+            if keeps:
+                kept = self._kept_payload(connection, blobs, new)
+                content = msgspec.structs.replace(content, payload=kept)
+            source, contents = self._source(connection, new.tenant, blueprint)
             new = msgspec.structs.replace(new, source=source)
+            contents[event_name(new.id)] = msgspec.json.encode(content)
             write_several(blobs, contents, connection)
             for old in fleet.add_event(connection, new):
                 enqueue(connection, new.tenant, f"event.{EventStatus.SUPERSEDED}", old)
@@ -178,8 +193,8 @@ class EventRequests:
             raise _invalid("HF-EVENT-2", FieldProblem(path="/blueprint", message=message))
         return offered[name]
 
-    def _payload(self, caller: Caller, request: EventRequest, blueprint: OfferedBlueprint) -> dict[str, Any]:
-        """What the device gets. An update or a deletion without one keeps what it has."""
+    def _payload(self, request: EventRequest, blueprint: OfferedBlueprint) -> dict[str, Any] | None:
+        """What the device gets. None: an update or a deletion without one keeps what it has."""
         if request.action is Action.DELETE and blueprint.deletion == "deny":
             raise Refused(
                 "HF-EVENT-3",
@@ -187,7 +202,7 @@ class EventRequests:
                 hint="Set `deletion: allow` or `approve` in its blueprint.yaml.",
             )
         if request.payload is None and request.action is not Action.CREATE:
-            return self._current_payload(caller, request)
+            return None
         payload = dict(request.payload or {})
         problems = payload_problems(blueprint.payload_schema, payload)
         if problems:
@@ -195,17 +210,11 @@ class EventRequests:
             raise _invalid("HF-EVENT-4", *errors)
         return payload
 
-    def _current_payload(self, caller: Caller, request: EventRequest) -> dict[str, Any]:
-        device = self.rows.device(caller.tenant, request.blueprint, request.resource_id)
-        last = device.event if device is not None else None
-        if last is None:
-            # Its creation never succeeded: what it was tried with.
-            tried = self.rows.events(
-                caller.tenant, blueprint=request.blueprint, resource_id=request.resource_id, limit=1
-            )
-            last = tried[0].id if tried else None
-        content = read_event(self.blobs(caller.tenant), last) if last is not None else None
-        return content.payload if content is not None else {}
+    def _kept_payload(self, connection: Any, blobs: EncryptedBlobs, new: NewEvent) -> dict[str, Any]:
+        """Of the last event that counts: in the order of the queue, so no accepted update is lost."""
+        last = fleet.payload_event(connection, new.tenant, new.blueprint, new.resource_id)
+        found = read_several(blobs, [event_name(last)] if last is not None else [], connection)
+        return next((event_content(blob).payload for blob in found.values()), {})
 
     def _require_possible(self, connection: Any, new: NewEvent) -> None:
         device = (new.tenant, new.blueprint, new.resource_id)
@@ -233,21 +242,25 @@ class EventRequests:
                     Denial(
                         status=429,
                         code="HF-EVENT-6",
-                        message=f"too many events {whose} are waiting",
+                        message=f"too many events {whose} are not over yet",
                         hint="Try again later, as Retry-After says.",
                         headers=(("retry-after", str(_RETRY_SECONDS)),),
                     )
                 )
 
-    def _code(self, tenant: str, blueprint: OfferedBlueprint) -> bytes | None:
-        """Of the blueprint, to be stored with its first use in a tenant. None: it is."""
-        with self._database.transaction(single=True) as connection:
-            if find_source(connection, tenant, blueprint.digest) is not None:
-                return None
-        blob = self.blobs(DEFAULT_TENANT).read(blueprint_name(blueprint.digest))
+    def _source(
+        self, connection: Any, tenant: str, blueprint: OfferedBlueprint
+    ) -> tuple[str, dict[str, bytes]]:
+        """The code of the blueprint, and what is to be written with its first use in a tenant."""
+        source = find_source(connection, tenant, blueprint.digest)
+        if source is not None:
+            return source, {}
+        name = blueprint_name(blueprint.digest)
+        blob = read_several(self.blobs(DEFAULT_TENANT), [name], connection).get(name)
         if blob is None:
             raise Refused("HF-EVENT-2", f"the server has no code of the blueprint {blueprint.name}")
-        return blob.data
+        source = add_source(connection, tenant, blueprint.digest, len(blob.data))
+        return source, {upload_name(source): blob.data}
 
     def _replayed(self, caller: Caller, key: str, digest: bytes, known: tuple[bytes, str]) -> Accepted:
         request, event = known
@@ -280,8 +293,7 @@ class EventRequests:
     def retry(self, caller: Caller, event: Event, reason: str) -> Event:
         """A new event with the same payload, checked against the blueprint as it is now."""
         if event.status is EventStatus.UNKNOWN:
-            hint = f"Find out what it did first: holdfast runs reconcile {event.run} --server"
-            raise wrong_status(event, "has an unknown outcome, so it is not repeated", hint)
+            raise unknown_outcome(event, "repeated")
         if event.status not in {EventStatus.FAILED, EventStatus.CANCELLED}:
             raise wrong_status(event, "did not fail")
         return self._again(caller, event, event.action, reason)
@@ -308,6 +320,7 @@ class EventRequests:
             resource_id=event.resource_id,
             payload=self.content(event).payload,
             requires_approval=event.requires_approval,
+            labels=event.labels,
             reason=reason,
             origin=event.id,
         )
@@ -321,6 +334,11 @@ class EventRequests:
 def wrong_status(event: Event, why: str, hint: str | None = None) -> Refused:
     hint = hint or f"It is {event.status}: holdfast events show {event.id}"
     return Refused("HF-EVENT-9", f"event {event.id} {why}", hint=hint)
+
+
+def unknown_outcome(event: Event, what: str) -> Refused:
+    hint = f"Find out what it did first: holdfast runs reconcile {event.run} --server"
+    return wrong_status(event, f"has an unknown outcome, so it is not {what}", hint)
 
 
 def _needs_approval(request: EventRequest, blueprint: OfferedBlueprint) -> bool:

@@ -67,15 +67,16 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
             retries=event.retries,
         )
         result = outcome(attempt)
-        if result.retried:
-            return EventEnd(event=event, status=result.status, device=None, wait=event.retry_wait)
         device = fleet.find_device(connection, event.tenant, event.blueprint, event.resource_id)
         before = device.status if device is not None else DeviceStatus.ABSENT
+        # What a failed attempt left is there, also if the next one is cancelled.
+        ended = EventStatus.FAILED if result.retried else result.status
         return EventEnd(
             event=event,
             status=result.status,
-            device=device_after(before, event.action, result.status, began=change.began),
-            error=change.error if result.status is not EventStatus.SUCCEEDED else None,
+            device=device_after(before, event.action, ended, began=change.began),
+            error=None if ended is EventStatus.SUCCEEDED or result.retried else change.error,
+            wait=event.retry_wait if result.retried else 0.0,
         )
 
     def _rejected(self) -> frozenset[str]:

@@ -189,9 +189,12 @@ class DatabaseBlobs:
         raise AssertionError
 
 
-def read_several(encrypted: EncryptedBlobs, names: Collection[str]) -> dict[str, StoredBlob]:
-    """Those that exist, of a store in the database."""
-    found = _stored(encrypted).read_several(names)
+def read_several(
+    encrypted: EncryptedBlobs, names: Collection[str], connection: Connection[Any] | None = None
+) -> dict[str, StoredBlob]:
+    """Those that exist, of a store in the database. With a connection, in its transaction."""
+    stored = _stored(encrypted)
+    found = (stored if connection is None else stored.within(connection)).read_several(names)
     return {name: encrypted.decrypt(name, blob) for name, blob in found.items()}
 
 

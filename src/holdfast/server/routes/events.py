@@ -26,7 +26,13 @@ from holdfast.server.event_documents import (
     event_documents,
     shown_event,
 )
-from holdfast.server.event_requests import EventRequest, EventRequests, device_stack, wrong_status
+from holdfast.server.event_requests import (
+    EventRequest,
+    EventRequests,
+    device_stack,
+    unknown_outcome,
+    wrong_status,
+)
 from holdfast.server.exceptions import problem
 from holdfast.server.fleet_drift import FleetDrift
 from holdfast.server.guards import address_of
@@ -232,6 +238,8 @@ def cancel_event(
         requests.cancel(caller, requests.change(caller, event.change), data.reason)
     elif event.stored == EventStatus.QUEUED:
         fleet.cancel(caller, event, data.reason)
+    elif event.stored == EventStatus.UNKNOWN:
+        raise unknown_outcome(event, "cancelled")
     else:
         raise wrong_status(event, "is over, so it cannot be cancelled")
     return shown_event(fleet, caller, fleet.event(caller, event_id))
@@ -381,13 +389,16 @@ async def _ended(fleet: EventRequests, events: RunEvents, event: Event, seconds:
     end = clock.monotonic() + seconds
     if not seconds:
         return event
-    async with events.subscribe(event.id, event.change) as news:
-        while True:
-            news.clear()
-            event = await to_thread.run_sync(fleet.current, event)
-            left = end - clock.monotonic()
-            if _is_ended(event) or events.ended or left <= 0:
-                return event
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await news.wait()
+    while True:
+        change = event.change
+        async with events.subscribe(event.id, change) as news:
+            while event.change == change:  # Another attempt has another one.
+                news.clear()
+                event = await to_thread.run_sync(fleet.current, event)
+                left = end - clock.monotonic()
+                if _is_ended(event) or events.ended or left <= 0:
+                    return event
+                if event.change == change:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(left):
+                            await news.wait()

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field
 
 from holdfast.kernel.values import MaskedStruct
-from holdfast.store.blobs import EncryptedBlobs
+from holdfast.store.blobs import EncryptedBlobs, StoredBlob
 from holdfast.store.server_runs.contents import FOLDER
 
 
@@ -36,4 +36,8 @@ def blueprint_name(digest: str) -> str:
 
 def read_event(blobs: EncryptedBlobs, event: str) -> EventContent | None:
     blob = blobs.read(event_name(event))
-    return None if blob is None else msgspec.json.decode(blob.data, type=EventContent)
+    return None if blob is None else event_content(blob)
+
+
+def event_content(blob: StoredBlob) -> EventContent:
+    return msgspec.json.decode(blob.data, type=EventContent)

@@ -86,7 +86,14 @@ select action from events where tenant = %(tenant)s and blueprint = %(blueprint)
 _WAITING_COUNTS: Final = """
 select count(*) as overall, count(*) filter (where tenant = %(tenant)s) as tenant,
   count(*) filter (where tenant = %(tenant)s and client = %(client)s) as client
-from events where status = 'queued'
+from events where status in ('queued', 'running')
+"""
+# What the device has, or will have: a creation that failed may have left something.
+_PAYLOAD: Final = """
+select id from events where tenant = %(tenant)s and blueprint = %(blueprint)s
+  and resource_id = %(resource_id)s and (status in ('queued', 'running', 'unknown', 'succeeded')
+    or (action = 'create' and status in ('failed', 'cancelled')))
+order by number desc limit 1
 """
 # Updates that did not begin, after the last other action.
 _SUPERSEDE: Final = f"""
@@ -194,6 +201,9 @@ _BEFORE: Final = """
 select id, action from events
 where tenant = %(tenant)s and blueprint = %(blueprint)s and resource_id = %(resource_id)s
   and number < %(number)s and status = 'succeeded' and action <> 'delete'
+  and number > coalesce((select max(number) from events deleted where deleted.tenant = %(tenant)s
+    and deleted.blueprint = %(blueprint)s and deleted.resource_id = %(resource_id)s
+    and deleted.number < %(number)s and deleted.status = 'succeeded' and deleted.action = 'delete'), 0)
 order by number desc limit 1
 """
 _RELEASE_KEYS: Final = """
@@ -393,8 +403,14 @@ def open_actions(
     return tuple(Action(row["action"]) for row in rows)
 
 
+def payload_event(connection: Connection[Any], tenant: str, blueprint: str, resource_id: str) -> str | None:
+    """The event whose payload the device has once those before are done; None: it has had none."""
+    rows = execute(connection, _PAYLOAD, tenant=tenant, blueprint=blueprint, resource_id=resource_id)
+    return str(rows[0]["id"]) if rows else None
+
+
 def waiting_counts(connection: Connection[Any], tenant: str, client: str) -> WaitingCounts:
-    """Events that have not begun."""
+    """Events that are not over. Those that begin at once wait for a worker, too."""
     return WaitingCounts(**execute(connection, _WAITING_COUNTS, tenant=tenant, client=client)[0])
 
 
