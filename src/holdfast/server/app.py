@@ -221,7 +221,7 @@ async def _require_valid(request: Request[Any, Any, Any]) -> None:
         _refuse((FieldProblem(path="", message="the request has no body"),))
     try:
         document = None if b"\\u0000" in body else await request.json()
-    except SerializationException:
+    except (SerializationException, RecursionError):  # Nested too deeply.
         document = None
     if document is None:
         raise HTTPException(status_code=HTTPStatus.BAD_REQUEST)

@@ -26,6 +26,7 @@ STORE = "/api/v1/store"
 RUN = "/api/v1/runs/{run_id:str}"
 BLOB = f"{STORE}/blobs/{{name:path}}"
 OUTGOING = "/api/v1/webhooks"
+EVENT = "/api/v1/events/{event_id:str}"
 WEBHOOK = "/api/v1/repositories/{repository:str}/webhook"
 ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", "/healthz"): None,
@@ -76,6 +77,18 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("GET", f"{OUTGOING}/{{webhook_id:str}}/deliveries"): Permission.ADMINISTER,
     ("POST", f"{OUTGOING}/{{webhook_id:str}}/deliveries/{{delivery_id:str}}/retry"): Permission.ADMINISTER,
     ("POST", f"{OUTGOING}/{{webhook_id:str}}/test"): Permission.ADMINISTER,
+    ("POST", "/api/v1/events"): Permission.RUN,
+    ("GET", "/api/v1/events"): Permission.READ,
+    ("GET", EVENT): Permission.READ,
+    ("GET", f"{EVENT}/log"): Permission.READ_PLAN,
+    ("POST", f"{EVENT}/approve"): Permission.APPROVE,
+    ("POST", f"{EVENT}/reject"): Permission.APPROVE,
+    ("POST", f"{EVENT}/cancel"): Permission.RUN,
+    ("POST", f"{EVENT}/retry"): Permission.RUN,
+    ("POST", f"{EVENT}/rollback"): Permission.RUN,
+    ("GET", "/api/v1/devices"): Permission.READ,
+    ("GET", "/api/v1/devices/{blueprint:str}/{resource_id:str}"): Permission.READ,
+    ("GET", "/api/v1/blueprints"): Permission.READ,
     ("POST", "/api/v1/uploads"): Permission.PLAN,
     ("POST", "/api/v1/repositories"): Permission.ADMINISTER,
     ("GET", "/api/v1/repositories"): Permission.ADMINISTER,
@@ -197,6 +210,9 @@ def _status(server: MadeServer, method: str, path: str, token: str | None) -> in
         .replace("{change_id:str}", "none")
         .replace("{repository_id:str}", "none")
         .replace("{webhook_id:str}", "none")
+        .replace("{event_id:str}", "none")
+        .replace("{blueprint:str}", "none")
+        .replace("{resource_id:str}", "none")
         .replace("{delivery_id:str}", "none")
         .replace("{name:path}", "records/none")
         .replace("{host:str}", "github")
