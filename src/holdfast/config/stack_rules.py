@@ -297,6 +297,11 @@ class StackRule(PlacedStruct, Section, frozen=True, kw_only=True):
         "A list of files that never affect the stack, even if it reads them, in addition to the file's "
         "`ignores`. See [which stacks a change affects](stacks.md#which-stacks-a-change-affects).",
     )
+    warm_providers: bool = key(
+        Flag(),
+        "Whether the embedded engine keeps [provider processes](engines.md#warm-providers) between commands.",
+        default=False,
+    )
     engine: EnginePin | None = key(
         EnginePin,
         "The engine of these stacks: `use` and `version`, as in `engine`.",

@@ -208,6 +208,10 @@ class Engines:
             return
         await asyncio.gather(*(engine.end_idle() for engine in self._engines.values()))
 
+    async def end_expired(self) -> None:
+        """Warm providers must not wait for ever for the next command."""
+        await asyncio.gather(*(engine.end_expired() for engine in self._engines.values()))
+
     async def close(self) -> None:
         await asyncio.gather(*(engine.close() for engine in self._engines.values()))
 

@@ -34,7 +34,7 @@ from holdfast.plans.unreachable import download_hosts, missing_addresses, requir
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files
-from holdfast.terraform.engine.mirror import Mirror, Package, supports_plaintext
+from holdfast.terraform.engine.mirror import Mirror, Package, executable, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
 from holdfast.terraform.workdirs.created_files import new_files
 
@@ -173,6 +173,17 @@ class InitCache:
             package = self._mirror.find(provider)
             if package is None or not _leads_to(self._provider_folder(provider), package.folder):
                 raise _changed(self._workdir.stack.name, provider)
+
+    def programs(self, lock: bytes) -> tuple[tuple[str, str], ...]:
+        """The program of each provider of the lock file, just verified."""
+        programs = []
+        for provider in read_lock(lock):
+            package = self._mirror.find(provider)
+            program = executable(package.folder) if package is not None else None
+            if program is None:
+                raise _changed(self._workdir.stack.name, provider)
+            programs.append((provider.address, str(program)))
+        return tuple(programs)
 
     def _key(self, lock: bytes | None) -> str:
         settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)

@@ -21,6 +21,7 @@ from holdfast.plans.errors import StateLocked, TerraformFailed, command_error, w
 from holdfast.plans.events import Note, PhaseStarted
 from holdfast.plans.hooks import Hooks
 from holdfast.plans.init_cache import InitCache, InitResult, starts_no_program
+from holdfast.plans.provider_configuration import warm_configuration
 from holdfast.plans.retry import Retrying
 from holdfast.plans.stale_locks import held_by_dead_process, plan_marker
 from holdfast.plans.workdir import StackWorkdir
@@ -31,7 +32,7 @@ from holdfast.terraform import argv
 from holdfast.terraform.addresses import import_blocks
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.environment import cli_config
-from holdfast.terraform.engine.interface import Command, CommandResult, Product
+from holdfast.terraform.engine.interface import Command, CommandResult, Product, WarmProviders
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
@@ -74,6 +75,8 @@ class Terraform:
         """Of `show`, which the worker runs after a plan."""
         self._skipped = False
         self._plain = True
+        self._configuration: str | None = None
+        """Of warm providers."""
         self._limits = context.project.config.engine.time_limits
         self.init_cache = InitCache(context, workdir)
         self.hooks = Hooks(context, workdir)
@@ -107,6 +110,7 @@ class Terraform:
             folder=folder or workdir.work.module,
             environment=self._environment,
             providers=providers,
+            warm=self._warm_providers() if providers is not None else None,
             seconds=limit,
             cancel_level=cancel_level,
             managed_state=workdir.home.managed,
@@ -132,12 +136,23 @@ class Terraform:
         Init starts no provider, so it can share a process with the commands after it.
         """
         environment = dict(self.workdir.environment)
-        if self._plain and self.context.project.config.engine.plugin_tls != "always":
+        if not self._tls:
             environment["TF_DISABLE_PLUGIN_TLS"] = "1"
         if self._alone and self.providers == NO_PROVIDERS:
             # The environment is part of a worker's key: it never serves a stack that starts a provider.
             environment.setdefault("GOGC", _GOGC_ALONE)
         return environment
+
+    @property
+    def _tls(self) -> bool:
+        return not self._plain or self.context.project.config.engine.plugin_tls == "always"
+
+    def _warm_providers(self) -> WarmProviders | None:
+        """Verified for each command: Terraform compares nothing of a provider that it does not start."""
+        if self._configuration is None or self.lock is None:
+            return None
+        programs = self.init_cache.programs(self.lock)
+        return WarmProviders(configuration=self._configuration, programs=programs)
 
     @functools.cached_property
     def _alone(self) -> bool:
@@ -186,6 +201,10 @@ class Terraform:
         self._skipped = skipped
         self._plain = initialised.plain
         self.providers = versions_digest(read_lock(self.lock)) if self.lock is not None else NO_PROVIDERS
+        wanted = self.workdir.stack.warm_providers and self.providers != NO_PROVIDERS
+        self._configuration = (
+            warm_configuration(self.context, self.workdir, tls=self._tls) if wanted else None
+        )
 
     async def _init(self) -> None:
         version = Version.parse(self.identity.version)

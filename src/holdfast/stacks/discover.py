@@ -212,6 +212,7 @@ class _Discovery:
             or DEFAULT_WORKSPACE,
             hooks=(self._try(scope, "hooks", lambda: _hooks(scope)) if rule.hooks else None) or (),
             worker=rule.worker,
+            warm_providers=rule.warm_providers,
             generate=self._generated(scope) if rule.generate else _NONE,
             engine=rule.engine,
             terraform_parallelism=rule.terraform_parallelism,

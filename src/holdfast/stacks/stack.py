@@ -85,6 +85,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     """Labels of the workers that may run it."""
     generate: Mapping[str, GeneratedFile] = field(default_factory=dict)
     """By name in the module."""
+    warm_providers: bool = False
+    """Whether its provider processes are kept between commands."""
     engine: EnginePin | None = None
     terraform_parallelism: int | None = None
     """`-parallelism` of plan and apply."""

@@ -54,6 +54,7 @@ def main() -> None:
     confinement = thread.confinement(measures, json.loads(secrets))
     worker = Worker(thread, channel, observers.observe)
     worker.serve(confinement._asdict())
+    thread.end_providers()
     if worker.last_code < 0:
         # Terraform was killed and its providers were not: they must not stay behind.
         os.killpg(os.getpgrp(), 9)

@@ -49,5 +49,23 @@ def replace(environment: Mapping[str, str], argument: str) -> None:
     os.environ.update(environment)
 
 
+def overwrite(name: str, value: str) -> None:
+    """Replace the value of one variable where the process was given it. It must fit; spaces fill the rest."""
+    start = os.fsencode(f"{name}=")
+    pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
+    index = 0
+    while (address := pointers[index]) is not None:
+        text = ctypes.string_at(address)
+        if text.startswith(start):
+            new = os.fsencode(value).ljust(len(text) - len(start))
+            if len(new) > len(text) - len(start):
+                raise RuntimeError(f"there is no room for the value of {name}")
+            ctypes.memmove(address + len(start), new, len(new))
+            os.environ[name] = value
+            return
+        index += 1
+    raise RuntimeError(f"{name} is not in the environment")
+
+
 def _texts(environment: Mapping[str, str]) -> list[bytes]:
     return [os.fsencode(f"{name}={value}") for name, value in environment.items()]

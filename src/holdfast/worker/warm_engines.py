@@ -50,6 +50,8 @@ class WarmEngines:
             if not warm.changes and clock.monotonic() - warm.used >= seconds:
                 del self._warm[key]
                 await warm.engines.close()
+            else:
+                await warm.engines.end_expired()
 
     async def close(self) -> None:
         for warm in self._warm.values():

@@ -76,6 +76,15 @@ class EngineId(Struct, frozen=True, kw_only=True):
         return "MPL-2.0" if free else "BUSL-1.1"
 
 
+class WarmProviders(Struct, frozen=True, kw_only=True):
+    """Provider processes that a worker keeps between its commands. It then serves only commands with the same."""
+
+    configuration: str
+    """A digest of what configures them, beside the environment."""
+    programs: tuple[tuple[str, str], ...]
+    """Addresses of providers, and the programs of their verified packages."""
+
+
 class Command(MaskedStruct, frozen=True, kw_only=True):
     phase: str
     """init, validate, plan, show, apply, state: decides the time limit and the timeouts of a cancel."""
@@ -87,6 +96,8 @@ class Command(MaskedStruct, frozen=True, kw_only=True):
 
     Terraform caches schemas for the life of its process and ignores versions: a worker serves one set only.
     """
+    warm: WarmProviders | None = None
+    """The embedded engine keeps these provider processes; None: Terraform starts them itself."""
     seconds: float | None = None
     cancel_level: int = 1
     """The number of Ctrl-C that cancels it; 2 for a command that must still run after the first."""
@@ -168,6 +179,10 @@ class Engine(Protocol):
 
     async def end_idle(self) -> None:
         """End what waits for commands; one that follows starts it again."""
+        ...
+
+    async def end_expired(self) -> None:
+        """End what has waited too long with warm providers."""
         ...
 
     async def close(self) -> None: ...

@@ -20,18 +20,12 @@ from msgspec import Struct
 from holdfast.kernel.errors import Failed
 from holdfast.system import clock, files, processes
 from holdfast.terraform.engine.folder_hashes import FolderHashes, files_below, package_hash
+from holdfast.terraform.engine.warm_providers import HANDSHAKE, plaintext_socket
 from holdfast.terraform.lock_file import LockedProvider
 
 _META = "meta.json"
 _VERIFIED = "verified.json"
 _PACKAGE = "package"
-_PROBE = {
-    "TF_PLUGIN_MAGIC_COOKIE": "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2",
-    "PLUGIN_PROTOCOL_VERSIONS": "5,6",
-    "PLUGIN_MIN_PORT": "10000",
-    "PLUGIN_MAX_PORT": "25000",
-}
-_PARTS_WITHOUT_CERTIFICATE = 5
 
 
 class Package(Struct, frozen=True, kw_only=True):
@@ -123,24 +117,15 @@ def supports_plaintext(package: Path, *, scratch: Path, path: str) -> bool:
     Terraform panics when plugin TLS is off and a provider answers with a certificate, so every provider is
     probed before TLS is switched off for it.
     """
-    program = _executable(package)
+    program = executable(package)
     if program is None:
         return False
-    environment = {**_PROBE, "TMPDIR": str(scratch), "PATH": path, "HOME": str(scratch)}
+    environment = {**HANDSHAKE, "TMPDIR": str(scratch), "PATH": path, "HOME": str(scratch)}
     line = processes.first_line((str(program),), folder=scratch, environment=environment)
-    return line is not None and is_plaintext_handshake(line.decode(errors="replace"))
+    return line is not None and plaintext_socket(line.decode(errors="replace")) is not None
 
 
-def is_plaintext_handshake(line: str) -> bool:
-    """`1|6|unix|/path/to/socket|grpc|` and nothing after it."""
-    parts = line.split("|")
-    if len(parts) < _PARTS_WITHOUT_CERTIFICATE:
-        return False
-    _, _, network, _, protocol, *rest = parts
-    return network == "unix" and protocol == "grpc" and not (rest and rest[0])
-
-
-def _executable(package: Path) -> Path | None:
+def executable(package: Path) -> Path | None:
     """The provider program among the files of its package."""
     programs = (
         path

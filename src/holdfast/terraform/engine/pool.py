@@ -37,7 +37,9 @@ from holdfast.terraform.engine.interface import (
     Listen,
     Product,
     Stop,
+    WarmProviders,
 )
+from holdfast.terraform.engine.warm_providers import VARIABLE, request
 from holdfast.terraform.engine.worker_client import WorkerClient
 
 _KEY_SALT = clock.random_bytes(32)
@@ -52,6 +54,10 @@ class Recycling(Struct, frozen=True, kw_only=True):
     commands: int = 2000
     memory: int = 1_000_000_000
     files: int = 400
+    warm_commands: int = 300
+    """With warm providers: Terraform leaves connections open, in both processes."""
+    warm_idle: float = 300.0
+    """Seconds for which warm providers may wait for the next command."""
 
 
 _LIBRARIES = {
@@ -71,8 +77,15 @@ def library_path(product: Product = Product.TERRAFORM) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def worker_key(environment: Mapping[str, str], *, backend: bool = False, hidden: tuple[str, ...] = ()) -> str:
+def worker_key(
+    environment: Mapping[str, str],
+    *,
+    backend: bool = False,
+    hidden: tuple[str, ...] = (),
+    warm: WarmProviders | None = None,
+) -> str:
     """A digest of what a worker starts with; salted, so that it reveals nothing of the secrets in it."""
+    environment = {**environment, VARIABLE: f"{warm.configuration} {warm.programs}"} if warm else environment
     parts = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
     text = "\0".join(("backend" if backend else "", *hidden, "".join(parts))).encode(errors="surrogateescape")
     return hmac.digest(_KEY_SALT, text, "sha256").hex()
@@ -146,7 +159,7 @@ class WorkerPool:
             answer = await process.run(command, stop=stop, listen=listen, timeouts=self._timeouts)
         finally:
             self._busy.discard(process)
-            if answer is None or answer.ends_worker or self._spent(process):
+            if answer is None or answer.ends_worker or process.spent or self._spent(process):
                 await process.close()
             else:
                 self._idle[process.pid] = process
@@ -172,10 +185,12 @@ class WorkerPool:
         commands wait for remote APIs, and then more workers than cores do pay.
         """
         rules = self._confinement.rules(command.writes)
-        key = worker_key(command.environment, backend=command.managed_state, hidden=rules.hidden)
+        key = worker_key(
+            command.environment, backend=command.managed_state, hidden=rules.hidden, warm=command.warm
+        )
         waited = False
         while True:
-            await self._remove_dead()
+            await self.end_expired()
             process = self._take(key, command.providers)
             if process is not None:
                 return process
@@ -216,9 +231,12 @@ class WorkerPool:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _remove_dead(self) -> None:
-        """A worker that died while idle had no command: no run is affected."""
-        for process in [idle for idle in self._idle.values() if not idle.alive]:
+    async def end_expired(self) -> None:
+        """And remove the dead: a worker that died while idle had no command, so no run is affected."""
+        oldest = clock.monotonic() - self._recycling.warm_idle
+        for process in [
+            idle for idle in self._idle.values() if not idle.alive or (idle.warm and idle.used < oldest)
+        ]:
             if self._idle.pop(process.pid, None) is not None:
                 await process.close()
 
@@ -255,11 +273,15 @@ class WorkerPool:
                 json.dumps(self._confinement.secrets),
                 ruleset=ruleset,
                 state_socket=number,
-                environment={**command.environment, **variables},
+                environment={
+                    **command.environment,
+                    **variables,
+                    **({VARIABLE: request(command.warm.programs)} if command.warm is not None else {}),
+                },
                 scratch=self._scratch,
             )
         started.channel.setblocking(False)  # noqa: FBT003 - the standard library's own signature
-        process = WorkerClient(started, key=key)
+        process = WorkerClient(started, key=key, warm=command.warm is not None)
         self.started += 1
         try:
             ready = await asyncio.wait_for(process.receive(), _READY_SECONDS)
@@ -295,7 +317,7 @@ class WorkerPool:
     def _spent(self, process: WorkerClient) -> bool:
         bounds = self._recycling
         return (
-            process.served >= bounds.commands
+            process.served >= (bounds.warm_commands if process.warm else bounds.commands)
             or process.memory >= bounds.memory
             or process.files >= bounds.files
         )

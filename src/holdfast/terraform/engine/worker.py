@@ -10,6 +10,7 @@ Imports are few on purpose: this start is part of every first command.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -20,9 +21,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from holdfast.system import confine
 from holdfast.terraform.engine.output_relay import OutputRelay
+
+if TYPE_CHECKING:
+    from holdfast.terraform.engine.warm_providers import WarmProviders
 
 _BUFFER = 1 << 20
 _BROKEN = 70
@@ -136,6 +141,8 @@ class EngineThread:
         self._measures = self._runs.call(lambda: confine.confine_thread(ruleset))
         if ruleset >= 0:
             os.close(ruleset)
+        # Before the library is loaded, which reads the environment only then.
+        self.providers = self._runs.call(_warm_providers)
         self._engine = self._runs.call(lambda: Embedded(path) if kind == "embedded" else Program(path))
         # A command blocks its thread. This one inherits the confinement.
         self._cancels = self._runs.call(confine.CallThread)
@@ -158,8 +165,20 @@ class EngineThread:
 
         return self._runs.begin(run)
 
+    def end_providers(self) -> None:
+        if self.providers is not None:
+            self.providers.end()
+
     def cancel(self, name: str) -> None:
         self._cancels.send(lambda: self._engine.cancel(name))
+
+
+def _warm_providers() -> WarmProviders | None:
+    if "TF_REATTACH_PROVIDERS" not in os.environ:
+        return None
+    from holdfast.terraform.engine.warm_providers import WarmProviders  # noqa: PLC0415 - few workers have any
+
+    return WarmProviders(os.environ)
 
 
 class CommandObserver:
@@ -184,18 +203,26 @@ class CommandObserver:
         return {}
 
 
-def size() -> dict[str, int]:
-    """What decides whether this worker is replaced."""
+def size(others: tuple[int, ...] = ()) -> dict[str, int]:
+    """What decides whether this worker is replaced: memory in all, and files of the process with the most."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - pathlib is not imported here
-            memory = int(file.read().split()[1]) * resource.getpagesize()
-        files = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        memory, files = _size_of("self")
+        for pid in others:
+            with contextlib.suppress(OSError):
+                more, files_there = _size_of(str(pid))
+                memory, files = memory + more, max(files, files_there)
     except OSError:
         # Without /proc: the peak memory, which macOS counts in bytes.
         unit = 1 if sys.platform == "darwin" else 1024
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
         files = len(os.listdir("/dev/fd"))  # noqa: PTH208
     return {"memory": memory, "files": files}
+
+
+def _size_of(process: str) -> tuple[int, int]:
+    with open(f"/proc/{process}/statm", encoding="ascii") as file:  # noqa: PTH123 - pathlib is not imported here
+        memory = int(file.read().split()[1]) * resource.getpagesize()
+    return memory, len(os.listdir(f"/proc/{process}/fd"))  # noqa: PTH208
 
 
 class Worker:
@@ -208,6 +235,13 @@ class Worker:
         self._interrupts: dict[str, int] = {}
         """How often each command was interrupted: after the second time it does not wait for its changes."""
         self.last_code = 0
+        if engine.providers is not None:
+            engine.providers.on_end(lambda: self._commands.send(self._leave))
+
+    def _leave(self) -> None:
+        """A provider has ended. After the running command, if there is one, this worker is of no more use."""
+        self._engine.end_providers()
+        os._exit(0)
 
     def send(self, message: dict[str, object]) -> None:
         try:
@@ -261,7 +295,9 @@ class Worker:
                 report = self._run_observed(observer, message, argv, *outputs.pop(0))
                 succeeded = report["code"] in _SUCCEEDED and message["run"] not in self._interrupts
                 follows = succeeded and bool(outputs)
-                self.send({"done": message["run"], "follows": follows, **report, **size()})
+                self.send(
+                    {"done": message["run"], "follows": follows, **report, **self._use(succeeded=succeeded)}
+                )
                 if not follows:
                     break
             for number in (number for pair in outputs for number in pair):
@@ -270,6 +306,13 @@ class Worker:
             sys.stderr.write(f"{error!r}\n")
             sys.stderr.flush()
             os._exit(_BROKEN)
+
+    def _use(self, *, succeeded: bool) -> dict[str, object]:
+        """What this worker uses, and whether its providers are spent: by a failure, an interrupt or an end."""
+        providers = self._engine.providers
+        if providers is None:
+            return {**size()}
+        return {**size(providers.pids), "spent": providers.ended or not succeeded}
 
     def _run_observed(
         self, observer: CommandObserver, message: dict[str, object], argv: list[str], out: int, err: int

@@ -36,8 +36,13 @@ _LOG = 4000
 class WorkerClient:
     """One worker process and the messages to and from it."""
 
-    def __init__(self, process: processes.SocketChild, *, key: str) -> None:
+    def __init__(self, process: processes.SocketChild, *, key: str, warm: bool = False) -> None:
         self.key = key
+        self.warm = warm
+        """It keeps provider processes."""
+        self.spent = False
+        """Those must not be used again."""
+        self.used = clock.monotonic()
         self.providers: str | None = None
         """The set of provider versions it may load; None until the first command that loads any."""
         self.served = 0
@@ -122,6 +127,8 @@ class WorkerClient:
         if done is None:
             return await self._crashed(cancel, err), False
         self.served += 1
+        self.used = clock.monotonic()
+        self.spent = self.spent or done.get("spent") is True
         self.memory, self.files = int(str(done["memory"])), int(str(done["files"]))
         return _answer(done, cancel, out, err, apply=command.phase == "apply"), bool(done["follows"])
 

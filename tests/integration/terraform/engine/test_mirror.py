@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.kernel.errors import Failed
 from holdfast.terraform.engine.folder_hashes import FolderHashes, package_hash
-from holdfast.terraform.engine.mirror import Mirror, _executable, supports_plaintext
+from holdfast.terraform.engine.mirror import Mirror, executable, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider
 
 
@@ -86,6 +86,6 @@ def test_the_lab_provider_answers_plainly_and_plain_programs_do_not(
 ) -> None:
     """The probe speaks to a real provider; a program that prints something else is not switched to plain."""
     folder = next(lab.parent.glob("holdfast.dev/labs/lab/1.0.0/*"))
-    assert _executable(folder) is not None
+    assert executable(folder) is not None
     assert supports_plaintext(folder, scratch=workplace, path="/usr/bin:/bin")
     assert not supports_plaintext(package, scratch=workplace, path="/usr/bin:/bin")

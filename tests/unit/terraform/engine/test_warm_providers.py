@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.terraform.engine.mirror import is_plaintext_handshake
+from holdfast.terraform.engine.warm_providers import plaintext_socket
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from holdfast.terraform.engine.mirror import is_plaintext_handshake
 )
 def test_only_a_unix_socket_without_a_certificate_is_plain(line: str, *, plain: bool) -> None:
     """Anything else keeps plugin TLS as Terraform has it: switching it off on a guess is a crash."""
-    assert is_plaintext_handshake(line) is plain
+    assert (plaintext_socket(line) is not None) is plain
