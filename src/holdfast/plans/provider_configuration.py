@@ -37,7 +37,7 @@ _OF_ENGINE = frozenset({"provisioner", "connection"})
 """Blocks that Terraform itself executes."""
 
 
-class _NotWarm(Exception):  # noqa: N818 - why a stack has no warm providers
+class NotWarm(Exception):  # noqa: N818 - why a stack has no warm providers
     """The text is the reason."""
 
 
@@ -45,37 +45,46 @@ def warm_configuration(context: ChangeContext, workdir: StackWorkdir, *, tls: bo
     """The digest for a stack that asks for warm providers; None, with a note why, if it has none."""
     try:
         _require_possible(workdir, tls=tls)
-        return _configuration_digest(context.project.code, workdir)
-    except _NotWarm as error:
+        code = code_of(context.project.code, workdir.stack)
+        return configuration_digest(
+            code, workdir.modules, workdir.work.module_path, _variables_files(workdir)
+        )
+    except NotWarm as error:
         text = f"warm providers are not used: {error}"
         context.control.tell(Note(stack=workdir.stack.name, text=text))
         return None
 
 
 def _require_possible(workdir: StackWorkdir, *, tls: bool) -> None:
-    identity = workdir.engine.identity
-    if identity.kind is not EngineKind.EMBEDDED or sys.platform != "linux":
-        raise _NotWarm("only an embedded engine can keep them, and only on Linux")
+    if workdir.engine.identity.kind is not EngineKind.EMBEDDED or sys.platform != "linux":
+        raise NotWarm("only an embedded engine can keep them, and only on Linux")
     if tls:
-        raise _NotWarm("plugin TLS is on")
+        raise NotWarm("plugin TLS is on")
     if "dev_overrides" in cli_config(workdir.environment):
-        raise _NotWarm("the Terraform CLI configuration has `dev_overrides`")
-
-
-def _configuration_digest(code: Code, workdir: StackWorkdir) -> str:
+        raise NotWarm("the Terraform CLI configuration has `dev_overrides`")
     if workdir.stack.hooks:
-        raise _NotWarm("it has hooks, which can change its code")
+        raise NotWarm("the stack has hooks, which can change its code")
     if workdir.kept.files:
-        raise _NotWarm("it writes files beside its code")
-    code = code_of(code, workdir.stack)
-    root = workdir.work.module_path
-    for folder in sorted(workdir.modules):
+        raise NotWarm("the stack writes files beside its code")
+
+
+def configuration_digest(code: Code, modules: Iterable[str], root: str, variables: Iterable[Path]) -> str:
+    """`modules` are the folders of all modules, `root` of the root module; `variables` the variables files.
+
+    Raises NotWarm.
+    """
+    for folder in sorted(modules):
         _require_simple(code, folder, root=folder == root)
-    references = _References(code.module(root))
-    blocks = [(block.labels, _text_of(block.body, references)) for block in code.module(root).blocks("provider")]
-    used = {name: references.module.variables.get(name) for name in sorted(references.variables)}
-    declared = [(name, repr(found.type), repr(found.default)) for name, found in used.items() if found]
-    given = [_given(path, references.variables) for path in _variables_files(workdir)]
+    module = code.module(root)
+    references = _References(module)
+    blocks = [(block.labels, _text_of(block.body, references)) for block in module.blocks("provider")]
+    used = {name: module.variables.get(name) for name in sorted(references.variables)}
+    declared = [
+        (name, repr(variable.type), repr(variable.default), variable.nullable)
+        for name, variable in used.items()
+        if variable is not None
+    ]
+    given = [_given(path, references.variables) for path in variables]
     parts = (sorted(map(repr, blocks)), sorted(references.locals.items()), declared, given)
     return hashlib.sha256(repr(parts).encode(errors="surrogateescape")).hexdigest()
 
@@ -87,17 +96,17 @@ def _require_simple(code: Code, folder: str, *, root: bool) -> None:
     """
     module = code.module(folder)
     if module.problems:
-        raise _NotWarm(f"{folder} could not be read completely")
+        raise NotWarm(f"{folder} could not be read completely")
     for call in module.calls:
         source = constant(call.source) if call.source is not None else None
         if not isinstance(source, str) or not source.startswith(("./", "../")):
-            raise _NotWarm(f"the source of module.{call.name} is outside of the repository")
+            raise NotWarm(f"the source of module.{call.name} is outside of the repository")
     names = [block.labels[0] for block in module.blocks("provider") if block.labels]
     aliased = any(block.body.attribute("alias") for block in module.blocks("provider"))
     if aliased or len(names) != len(set(names)) or (names and not root):
-        raise _NotWarm("its code can configure a provider more than once")
+        raise NotWarm("the code can configure a provider more than once")
     if code.once(("provider paths", folder), lambda: _uses_paths(module)):
-        raise _NotWarm(
+        raise NotWarm(
             f"the code in {folder} uses path.module, path.root or path.cwd, which providers do not find; "
             "in abspath() they do"
         )
@@ -139,7 +148,7 @@ class _References:
         self.locals: dict[str, str] = {}
 
     def add(self, expression: Expression) -> None:
-        """Raises _NotWarm for anything that is not a constant, a variable or a function of these."""
+        """Raises NotWarm for anything that is not a constant, a variable or a function of these."""
         waiting = [expression]
         while waiting:
             current = waiting.pop()
@@ -152,11 +161,11 @@ class _References:
                         self.locals[name] = repr(self.module.locals[name])
                         waiting.append(self.module.locals[name])
                 case Traversal():
-                    raise _NotWarm(f"a provider's configuration depends on {'.'.join(current.names)}")
+                    raise NotWarm(f"a provider's configuration depends on {'.'.join(current.names)}")
                 case Call() if current.name not in FUNCTIONS:
-                    raise _NotWarm(f"a provider's configuration uses {current.name}()")
+                    raise NotWarm(f"a provider's configuration uses {current.name}()")
                 case Opaque():
-                    raise _NotWarm("a provider's configuration could not be read completely")
+                    raise NotWarm("a provider's configuration could not be read completely")
                 case _:
                     continue
 
@@ -181,8 +190,8 @@ def _given(path: Path, names: set[str]) -> Mapping[str, str]:
     content = files.content_of(path)
     file = read(content, path.name) if content is not None else None
     if file is None or file.problems:
-        raise _NotWarm(f"{path.name} could not be read completely")
+        raise NotWarm(f"{path.name} could not be read completely")
     found = {name: value for name, value in values(file).items() if name in names}
     if computed := [name for name, value in found.items() if not known(value)]:
-        raise _NotWarm(f"the variable {computed[0]} is not a constant")
+        raise NotWarm(f"the variable {computed[0]} is not a constant")
     return {name: repr(value) for name, value in sorted(found.items())}
