@@ -28,6 +28,7 @@ from pathlib import Path
 import repository
 import runs_bench
 import server_bench
+import warm_bench
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 HERE = Path(__file__).resolve().parent
@@ -535,6 +536,12 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
             use="tofu",
         ),
     ),
+    "warm-cold": lambda b: row(
+        "40 stacks with a slow provider, warm providers, against without",
+        "≤ 0.5",
+        *warm_bench.against_cold(b),
+    ),
+    "warm-raw": lambda b: warm_against_raw(b, "the same against raw init and apply", "≤ 0.2"),
     "cpu": lambda b: cpu(b, "CPU of Holdfast's own process for the 40 stacks", "aim 0.5 s"),
     "first-command": lambda b: first_command(
         b, "from the start to the first Terraform command", "aim 0.18 s"
@@ -578,6 +585,12 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     ),
     "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "≤ 5"),
 }
+
+
+def warm_against_raw(bench: Bench, name: str, bar: str) -> Row:
+    if bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform on this machine")
+    return row(name, bar, *warm_bench.against_raw(bench))
 
 
 def with_mirror(bench: Bench, measure: Callable[[], Row]) -> Row:

@@ -33,13 +33,19 @@ CODE = """
 CONFIG = """
     version: 1
     environments: { dev: { match: [dev] } }
-    stacks: [{ variables: "vars/{name}.tfvars", module: module, name: "{name}", environment: dev }]
+    stacks:
+      - variables: "vars/{name}.tfvars"
+        module: module
+        name: "{name}"
+        environment: dev
+        warm_providers: WARM
     """
 
 
-@pytest.fixture
-def program(with_lab: Program) -> Program:
-    with_lab.write("holdfast.yaml", CONFIG)
+@pytest.fixture(params=("false", "true"), ids=("cold", "warm"))
+def program(with_lab: Program, request: pytest.FixtureRequest) -> Program:
+    """With warm providers, too: Terraform compares nothing of a provider that Holdfast starts."""
+    with_lab.write("holdfast.yaml", CONFIG.replace("WARM", request.param))
     with_lab.write("module/main.tf", CODE)
     with_lab.write("vars/a.tfvars", 'name = "a"\n')
     return with_lab
@@ -113,8 +119,8 @@ def test_a_provider_that_is_swapped_while_another_stack_is_applied_is_refused(
 ) -> None:
     """Both are planned before one is applied: the providers are verified again before each apply."""
     objects = Path(program.environment["TF_VAR_objects"])
-    budget = "    guard: { deletions: { per_change: 9 } }\n    engine: { parallelism: 1 }\n    "
-    program.write("holdfast.yaml", CONFIG.rstrip(" ") + budget)
+    budget = "\nguard: { deletions: { per_change: 9 } }\nengine: { parallelism: 1 }\n"
+    program.write("holdfast.yaml", (program.folder / "holdfast.yaml").read_text() + budget)
     for name in ("a", "b"):
         program.write(f"vars/{name}.tfvars", f'name  = "{name}"\ndelay = 3\n')
     process = program.start("apply", "--yes", "--json")

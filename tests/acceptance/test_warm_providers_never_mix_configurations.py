@@ -36,22 +36,24 @@ output "pid" {
   value = data.lab_environment.here.pid
 }
 
-output "secret" {
+output "environment" {
   value = data.lab_environment.here.values
 }
 """
 
 
-def stacks(program: Program, entries: list[dict[str, Any]], *, parallelism: int = 4, code: str = CODE) -> None:
-    shared = {"module": "a", "environment": "dev", "warm_providers": True}
+def stacks(
+    program: Program, entries: list[dict[str, Any]], *, parallelism: int = 4, warm: bool = True, use: str = ""
+) -> None:
+    shared = {"module": "a", "environment": "dev", "warm_providers": warm}
     document = {
         "version": 1,
         "environments": {"dev": {"match": ["dev"]}},
-        "engine": {"use": "embedded", "parallelism": parallelism},
+        "engine": {"use": use or "embedded", "parallelism": parallelism},
         "stacks": [{**shared, **entry} for entry in entries],
     }
     program.write("holdfast.yaml", json.dumps(document))
-    program.write("a/main.tf", lab_module(code))
+    program.write("a/main.tf", lab_module(CODE))
 
 
 def directory(tmp_path: Path, name: str) -> Path:
@@ -65,24 +67,88 @@ def names_in(folder: Path) -> set[str]:
 
 
 def outputs(program: Program, stack: str) -> dict[str, Any]:
-    document: dict[str, Any] = program.json("output", stack)
-    return document
+    found = program.json("output", stack)["outputs"]
+    return {name: output["value"] for name, output in found.items()}
 
 
-def test_two_configurations_never_mix(with_lab: Program, tmp_path: Path) -> None:
-    """Stacks of two accounts take turns over the same pool, one after the other and side by side."""
+@pytest.mark.parametrize("parallelism", [1, 4])
+def test_two_configurations_never_mix(with_lab: Program, tmp_path: Path, parallelism: int) -> None:
+    """Stacks of two accounts over the same pool, in turns and side by side: each object is in its account."""
+    accounts, numbers = ("one", "two"), range(4)
     entries = [
         {
-            "name": f"{account}-{number}",
+            "name": f"{number}-{account}",
             "variables": {"directory": str(directory(tmp_path, account)), "names": [f"{account}-{number}"]},
         }
-        for number in range(6)
-        for account in ("one", "two")
+        for number in numbers
+        for account in accounts
     ]
-    stacks(with_lab, entries)
+    stacks(with_lab, entries, parallelism=parallelism)
     done = with_lab.results("apply", "--yes")
     assert {stack["status"] for stack in done.values()} == {"applied"}
-    for account in ("one", "two"):
-        assert names_in(directory(tmp_path, account)) == {f"{account}-{number}" for number in range(6)}
-    print(json.dumps({name: outputs(with_lab, name) for name in done}))
+    pids = {}
+    for account in accounts:
+        assert names_in(directory(tmp_path, account)) == {f"{account}-{number}" for number in numbers}
+        pids[account] = {outputs(with_lab, f"{number}-{account}")["pid"] for number in numbers}
+    assert not pids["one"] & pids["two"]
     none_left(with_lab)
+
+
+def test_a_process_with_credentials_serves_only_their_owner(with_lab: Program, tmp_path: Path) -> None:
+    """The same provider configuration, other credentials in the environment: other processes."""
+    entries = [
+        {
+            "name": f"{number}-{owner}",
+            "env": {"SECRET": f"of {owner}"},
+            "variables": {"directory": str(directory(tmp_path, "all")), "names": [f"{owner}-{number}"]},
+        }
+        for number in range(2)
+        for owner in ("alice", "bob")
+    ]
+    stacks(with_lab, entries)
+    with_lab.results("apply", "--yes")
+    found = {entry["name"]: outputs(with_lab, str(entry["name"])) for entry in entries}
+    for name, values in found.items():
+        assert values["environment"] == {"SECRET": f"of {name.partition('-')[2]}"}
+    pids = {name: values["pid"] for name, values in found.items()}
+    assert not {pids["0-alice"], pids["1-alice"]} & {pids["0-bob"], pids["1-bob"]}
+
+
+def test_results_are_the_same_as_without(with_lab: Program, tmp_path: Path) -> None:
+    """Plan, apply, a second plan, an update and a destroy: status, changes and objects are equal."""
+    seen = []
+    for warm in (False, True):
+        folder = directory(tmp_path, f"warm-{warm}")
+        steps: list[Any] = []
+        for names in (["a", "b"], ["a", "b"], ["b", "c"]):
+            entry = {"name": f"s-{warm}", "variables": {"directory": str(folder), "names": names}}
+            stacks(with_lab, [entry], warm=warm)
+            for words in (("plan",), ("apply", "--yes", "--allow-destroy")):
+                (result,) = with_lab.results(*words).values()
+                steps.append((result["status"], result["changes"]))
+            steps.append(names_in(folder))
+        (result,) = with_lab.results("destroy", f"s-{warm}", "--yes").values()
+        steps.append((result["status"], names_in(folder)))
+        seen.append(steps)
+    assert seen[0] == seen[1]
+
+
+def test_a_stack_that_cannot_have_them_says_why(with_lab: Program, tmp_path: Path) -> None:
+    """It runs without, with the same result."""
+    values = {"directory": str(directory(tmp_path, "all")), "names": ["a"]}
+    stacks(with_lab, [{"name": "s", "variables": values}])
+    module = with_lab.folder / "a/main.tf"
+    module.write_text(module.read_text().replace("each.key\n", "each.key\n  body     = path.module\n"))
+    ran = with_lab.ok("apply", "--yes")
+    assert "warm providers are not used: the code in a uses path.module" in ran.err
+    assert names_in(directory(tmp_path, "all")) == {"a"}
+
+
+@pytest.mark.binary
+def test_the_binary_engine_runs_without(with_lab: Program, tmp_path: Path, terraform_folder: Path) -> None:
+    """A stack that moves to the binary engine needs no other configuration."""
+    with_lab.environment["PATH"] = f"{terraform_folder}:{with_lab.environment['PATH']}"
+    values = {"directory": str(directory(tmp_path, "all")), "names": ["a"]}
+    stacks(with_lab, [{"name": "s", "variables": values}], use="binary")
+    assert "only an embedded engine can keep them" in with_lab.ok("apply", "--yes").err
+    assert names_in(directory(tmp_path, "all")) == {"a"}

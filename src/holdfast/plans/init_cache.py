@@ -34,6 +34,7 @@ from holdfast.plans.unreachable import download_hosts, missing_addresses, requir
 from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files
+from holdfast.terraform.engine.interface import WarmProviders
 from holdfast.terraform.engine.mirror import Mirror, Package, executable, supports_plaintext
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
 from holdfast.terraform.workdirs.created_files import new_files
@@ -174,8 +175,10 @@ class InitCache:
             if package is None or not _leads_to(self._provider_folder(provider), package.folder):
                 raise _changed(self._workdir.stack.name, provider)
 
-    def programs(self, lock: bytes) -> tuple[tuple[str, str], ...]:
-        """The program of each provider of the lock file, just verified."""
+    def warm_providers(self, lock: bytes | None, configuration: str | None) -> WarmProviders | None:
+        """Verified for each command: Terraform compares nothing of a provider that it does not start."""
+        if lock is None or configuration is None:
+            return None
         programs = []
         for provider in read_lock(lock):
             package = self._mirror.find(provider)
@@ -183,7 +186,7 @@ class InitCache:
             if program is None:
                 raise _changed(self._workdir.stack.name, provider)
             programs.append((provider.address, str(program)))
-        return tuple(programs)
+        return WarmProviders(configuration=configuration, programs=tuple(programs))
 
     def _key(self, lock: bytes | None) -> str:
         settings = json.dumps(self._workdir.home.settings, sort_keys=True, default=str)

@@ -90,7 +90,7 @@ def configuration_digest(code: Code, modules: Iterable[str], root: str, variable
 
 
 def _require_simple(code: Code, folder: str, *, root: bool) -> None:
-    """One configuration of each provider, no path that a provider would look up elsewhere, and all code known.
+    """One configuration of each provider, no path that a provider would not find, all code known.
 
     Terraform starts one process for each configuration, but attaches all of them to the same one.
     """

@@ -32,7 +32,7 @@ from holdfast.terraform import argv
 from holdfast.terraform.addresses import import_blocks
 from holdfast.terraform.diagnostics import read_validation
 from holdfast.terraform.engine.environment import cli_config
-from holdfast.terraform.engine.interface import Command, CommandResult, Product, WarmProviders
+from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
@@ -110,7 +110,7 @@ class Terraform:
             folder=folder or workdir.work.module,
             environment=self._environment,
             providers=providers,
-            warm=self._warm_providers() if providers is not None else None,
+            warm=self.init_cache.warm_providers(self.lock, self._configuration) if providers else None,
             seconds=limit,
             cancel_level=cancel_level,
             managed_state=workdir.home.managed,
@@ -146,13 +146,6 @@ class Terraform:
     @property
     def _tls(self) -> bool:
         return not self._plain or self.context.project.config.engine.plugin_tls == "always"
-
-    def _warm_providers(self) -> WarmProviders | None:
-        """Verified for each command: Terraform compares nothing of a provider that it does not start."""
-        if self._configuration is None or self.lock is None:
-            return None
-        programs = self.init_cache.programs(self.lock)
-        return WarmProviders(configuration=self._configuration, programs=programs)
 
     @functools.cached_property
     def _alone(self) -> bool:
@@ -201,9 +194,10 @@ class Terraform:
         self._skipped = skipped
         self._plain = initialised.plain
         self.providers = versions_digest(read_lock(self.lock)) if self.lock is not None else NO_PROVIDERS
-        wanted = self.workdir.stack.warm_providers and self.providers != NO_PROVIDERS
         self._configuration = (
-            warm_configuration(self.context, self.workdir, tls=self._tls) if wanted else None
+            warm_configuration(self.context, self.workdir, tls=self._tls)
+            if self.workdir.stack.warm_providers and self.providers != NO_PROVIDERS
+            else None
         )
 
     async def _init(self) -> None:

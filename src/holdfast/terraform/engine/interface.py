@@ -77,7 +77,7 @@ class EngineId(Struct, frozen=True, kw_only=True):
 
 
 class WarmProviders(Struct, frozen=True, kw_only=True):
-    """Provider processes that a worker keeps between its commands. It then serves only commands with the same."""
+    """Provider processes that a worker keeps. It then serves only commands with the same ones."""
 
     configuration: str
     """A digest of what configures them, beside the environment."""

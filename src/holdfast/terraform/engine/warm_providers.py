@@ -36,7 +36,7 @@ _HIDDEN_PREFIXES = ("TF_HTTP_", VARIABLE)
 _PARTS_WITHOUT_CERTIFICATE = 5
 _START_SECONDS = 60.0
 _FOLDER = "/proc"
-"""Where they run: nothing can be created there, not even by root. A relative path fails, wherever it is used."""
+"""Where they run. Nothing can be created there, not even by root: every relative path fails."""
 _ROOM = 400
 
 
@@ -47,7 +47,7 @@ def request(programs: Iterable[tuple[str, str]]) -> str:
 
 
 def plaintext_socket(line: str) -> tuple[int, str] | None:
-    """The protocol version and the socket of `1|6|unix|/path/to/socket|grpc|`, with no certificate after it."""
+    """Protocol version and socket of `1|6|unix|/path/to/socket|grpc|`, with no certificate after it."""
     parts = line.strip().split("|")
     if len(parts) < _PARTS_WITHOUT_CERTIFICATE:
         return None

@@ -308,7 +308,7 @@ class Worker:
             os._exit(_BROKEN)
 
     def _use(self, *, succeeded: bool) -> dict[str, object]:
-        """What this worker uses, and whether its providers are spent: by a failure, an interrupt or an end."""
+        """What this worker uses, and whether its providers are spent, as after a failure or an interrupt."""
         providers = self._engine.providers
         if providers is None:
             return {**size()}

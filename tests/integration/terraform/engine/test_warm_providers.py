@@ -1,4 +1,4 @@
-"""Warm providers over a real pool, with embedded Terraform: when a provider process is kept, and when it ends."""
+"""Warm providers over a real pool, with embedded Terraform: when they are kept, and when they end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,12 @@ class Lab:
     def command(self, *words: str, warm: WarmProviders | None = None, who: str = "") -> Command:
         environment = {**self.environment, **({"WHO": who} if who else {})}
         return Command(
-            phase=words[0], argv=words, folder=self.folder, environment=environment, providers="lab", warm=warm
+            phase=words[0],
+            argv=words,
+            folder=self.folder,
+            environment=environment,
+            providers="lab",
+            warm=warm,
         )
 
     def apply(self, *words: str, configuration: str = "one", who: str = "") -> Command:
@@ -127,8 +132,12 @@ class Lab:
         return found
 
 
+def _proc(pid: int, name: str) -> str:
+    return Path(f"/proc/{pid}/{name}").read_text()
+
+
 def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return _proc(pid, "stat").rsplit(")", 1)[1].split()[0]
 
 
 @pytest.fixture
@@ -136,7 +145,7 @@ def lab_folder(tmp_path: Path, lab: Path, quiet_path: str, service: LabService) 
     scratch = Path(f"/tmp/hf-{os.urandom(4).hex()}")
     scratch.mkdir(mode=0o700)
     yield Lab(tmp_path / "stack", cli=lab, url=service.url, path=quiet_path, scratch=scratch)
-    subprocess.run(["rm", "-r", str(scratch)], check=True)
+    shutil.rmtree(scratch)
 
 
 def test_one_process_serves_many_commands(lab_folder: Lab, service: LabService) -> None:
@@ -176,7 +185,9 @@ def test_a_process_has_one_configuration_and_one_environment(lab_folder: Lab) ->
             seen: dict[tuple[str, str], set[int]] = {}
             for _ in range(2):
                 for kind in (("one", "a"), ("two", "a"), ("one", "b")):
-                    found = await lab_folder.outputs(pool, lab_folder.apply(configuration=kind[0], who=kind[1]))
+                    found = await lab_folder.outputs(
+                        pool, lab_folder.apply(configuration=kind[0], who=kind[1])
+                    )
                     assert found["values"]["WHO"] == kind[1]
                     seen.setdefault(kind, set()).add(found["pid"])
             assert [len(pids) for pids in seen.values()] == [1, 1, 1]
@@ -194,7 +205,7 @@ def test_a_provider_gets_nothing_of_terraforms_own(lab_folder: Lab) -> None:
             found = await lab_folder.outputs(pool, apply)
             assert set(found["values"]) == {"TMPDIR"}
             assert Path(found["values"]["TMPDIR"]).parent == lab_folder.scratch
-            status = Path(f"/proc/{found['pid']}/status").read_text()
+            status = _proc(found["pid"], "status")
             assert "NoNewPrivs:\t1" in status
             held = int(status.split("CapEff:")[1].split()[0], 16)
             assert not held & sum(1 << bit for bit in confine._DROPPED)
@@ -304,20 +315,20 @@ def test_a_killed_worker_leaves_no_provider(lab_folder: Lab) -> None:
     async def work() -> None:
         async with lab_folder.pool() as pool:
             pid = await lab_folder.pid(pool, lab_folder.apply())
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            parent = int(_proc(pid, "stat").rsplit(")", 1)[1].split()[1])
             assert parent in pool.pids
             # A stopped process cannot notice by itself that its parent is gone.
             os.kill(pid, signal.SIGSTOP)
             os.kill(parent, signal.SIGKILL)
             await _until(lambda: _ended(pid))
             for folder in lab_folder.scratch.glob("p[0-9]*"):
-                subprocess.run(["rm", "-r", str(folder)], check=True)
+                shutil.rmtree(folder)
 
     asyncio.run(work())
 
 
 def test_a_provider_that_cannot_be_kept_is_started_by_terraform(lab_folder: Lab, tmp_path: Path) -> None:
-    """A program that does not start is no reason to fail: Terraform starts its own, and says what is wrong."""
+    """A program that does not start is no reason to fail: Terraform starts its own."""
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no handshake\n")
     broken.chmod(0o755)
@@ -339,7 +350,5 @@ def _ended(pid: int) -> bool:
         return True
 
 
-async def _until(condition: Any, seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
+async def _until(condition: Callable[[], bool]) -> None:
+    await asyncio.to_thread(eventually, condition, what="the condition")
