@@ -107,7 +107,8 @@ def test_a_process_with_credentials_serves_only_their_owner(with_lab: Program, t
     ]
     stacks(with_lab, entries)
     with_lab.results("apply", "--yes")
-    found = {entry["name"]: outputs(with_lab, str(entry["name"])) for entry in entries}
+    names = [str(entry["name"]) for entry in entries]
+    found = {name: outputs(with_lab, name) for name in names}
     for name, values in found.items():
         assert values["environment"] == {"SECRET": f"of {name.partition('-')[2]}"}
     pids = {name: values["pid"] for name, values in found.items()}
@@ -123,7 +124,7 @@ def test_results_are_the_same_as_without(with_lab: Program, tmp_path: Path) -> N
         for names in (["a", "b"], ["a", "b"], ["b", "c"]):
             entry = {"name": f"s-{warm}", "variables": {"directory": str(folder), "names": names}}
             stacks(with_lab, [entry], warm=warm)
-            for words in (("plan",), ("apply", "--yes", "--allow-destroy")):
+            for words in (("plan",), ("apply", "--yes")):
                 (result,) = with_lab.results(*words).values()
                 steps.append((result["status"], result["changes"]))
             steps.append(names_in(folder))
