@@ -128,7 +128,7 @@ def test_results_are_the_same_as_without(with_lab: Program, tmp_path: Path) -> N
                 (result,) = with_lab.results(*words).values()
                 steps.append((result["status"], result["changes"]))
             steps.append(names_in(folder))
-        (result,) = with_lab.results("destroy", f"s-{warm}", "--yes").values()
+        (result,) = with_lab.results("destroy", f"s-{warm}", "--yes-destroy", f"s-{warm}").values()
         steps.append((result["status"], names_in(folder)))
         seen.append(steps)
     assert seen[0] == seen[1]
