@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import fleet_bench
 import repository
 import runs_bench
 import server_bench
@@ -492,6 +493,29 @@ def server_idle(bench: Bench, name: str, bar: str) -> Row:
     return Row(work=name, bar=bar, ratio=seconds, detail=detail)
 
 
+def fleet_call(bench: Bench, name: str, bar: str) -> Row:
+    found = fleet_bench.calls(bench)
+    detail = (
+        f"{1000 * found.median:.0f} ms (99 of 100: {1000 * found.slowest:.0f} ms) "
+        f"against {1000 * found.bare:.0f} ms in a warm process"
+    )
+    return Row(work=name, bar=bar, ratio=f"{found.median / found.bare:.2f}", detail=detail)
+
+
+def fleet_creations(bench: Bench, name: str, bar: str, *, warm: bool) -> Row:
+    if bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform")
+    ours, raw = fleet_bench.creations(bench, warm=warm)
+    detail = f"{ours:.1f} devices in a second against {raw:.2f}"
+    return Row(work=name, bar=bar, ratio=f"{ours / raw:.1f}", detail=detail)
+
+
+def fleet_idle(bench: Bench, name: str, bar: str) -> Row:
+    size, share = fleet_bench.idle(bench)
+    detail = f"{size / 1000:.1f} kB each in the database, {100 * share:.1f} % of a core"
+    return Row(work=name, bar=bar, ratio=f"{size * 10_000 / 1e6:.0f} MB", detail=detail)
+
+
 def runs_pickup(bench: Bench, name: str, bar: str) -> Row:
     own, bare, size = runs_bench.pickup(bench, stacks_of(1, DATA))
     other = "not installed" if bare is None else f"{bare:.1f} ms"
@@ -583,6 +607,19 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     "runs-pickup": lambda b: runs_pickup(
         b, "server: until a worker begins a run, above bare Procrastinate", "≤ 20 ms"
     ),
+    "fleet-call": lambda b: fleet_call(
+        b, "fleet: a call that creates a device and returns its outputs, against plan and apply", "≤ 3"
+    ),
+    "fleet-warm": lambda b: fleet_creations(
+        b,
+        "fleet: 1,000 devices on two workers, warm providers, against a loop of raw Terraform",
+        "≥ 5",
+        warm=True,
+    ),
+    "fleet-cold": lambda b: fleet_creations(
+        b, "fleet: the same without warm providers", "reported", warm=False
+    ),
+    "fleet-idle": lambda b: fleet_idle(b, "fleet: 10,000 devices at rest", "reported"),
     "version": lambda b: version_start(b, "`holdfast --version` against `python -c pass`", "≤ 5"),
 }
 

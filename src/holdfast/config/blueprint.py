@@ -185,6 +185,8 @@ def _device_configuration(settings: BlueprintSettings, node: yaml.Node) -> yaml.
     engine = _values(top.get("engine"))
     if (parallelism := engine.pop("parallelism", None)) is not None:
         entry["terraform_parallelism"] = parallelism
+    if settings.warm_providers:
+        entry["warm_providers"] = top["warm_providers"]
     if engine:
         file["engine"] = _mapping(engine, here)
     return _mapping({**file, "stacks": yaml.ListNode(place=here, items=(_mapping(entry, here),))}, here)
