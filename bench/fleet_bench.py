@@ -89,7 +89,9 @@ def serving(bench: Bench, name: str, *, warm: bool, workers: int) -> Iterator[Fl
     (blueprint / "blueprint.yaml").write_text(
         f"{settings}warm_providers: {str(warm).lower()}\npass_env: [LAB_DIRECTORY]\n"
     )
-    variables = {"LAB_DIRECTORY": str(place / "objects"), "TF_CLI_CONFIG_FILE": _mirror(bench)}
+    objects = bench.place / f"{name}-objects"
+    objects.mkdir()  # Before the server starts: what its programs may write must exist then.
+    variables = {"LAB_DIRECTORY": str(objects), "TF_CLI_CONFIG_FILE": _mirror(bench)}
     (place / "data").mkdir(mode=0o700)
     (place / "data" / "server.yaml").write_text(
         f"version: 1\nworker: {{ pass_env: [{', '.join(variables)}] }}\n"
@@ -151,8 +153,8 @@ _COPIES = """
 with copied as (
   insert into events (id, tenant, blueprint, version, digest, resource_id, action, status, stack, source,
     requester, client, concurrency_key, change, run)
-  select e.id || n, tenant, blueprint, version, digest, 'device-' || n, action, 'succeeded', stack || n, source,
-    requester, client, concurrency_key, e.change || n, e.run || n
+  select e.id || n, tenant, blueprint, version, digest, 'device-' || n, action, 'succeeded', stack || n,
+    source, requester, client, concurrency_key, e.change || n, e.run || n
   from events e, generate_series(1, %(count)s) n returning id, resource_id
 )
 insert into devices (tenant, blueprint, resource_id, status, event)
@@ -205,8 +207,12 @@ def _raw(bench: Bench) -> float:
     began = time.perf_counter()
     subprocess.run(
         ["xargs", "-P2", "-n1", "sh", "-c", script, "sh"],
-        input=names, text=True, cwd=place, env={**bench.environment, **_raw_environment(bench, place)}, check=True,
-    )  # fmt: skip
+        input=names,
+        text=True,
+        cwd=place,
+        env={**bench.environment, **_raw_environment(bench, place)},
+        check=True,
+    )
     return RAW / (time.perf_counter() - began)
 
 
