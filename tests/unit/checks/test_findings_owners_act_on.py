@@ -129,7 +129,7 @@ def backend(settings: str, type_: str = "s3") -> str:
     ("settings", "expected"),
     [
         ('bucket = "s"\n    key = "k"\n    encrypt = true', []),
-        ('bucket = "s"\n    key = "k"\n    encrypt = false', [ERROR]),
+        ('bucket = "s"\n    key = "k"\n    encrypt = false', [WARNING]),
         ('bucket = "s"\n    key = "k"', [NOTE]),
         ('bucket = "s"\n    key = "k"\n    endpoint = "https://s3.acme.internal"', [NOTE]),
         ('bucket = "s"\n    key = "k"\n    encrypt = false\n    endpoint = "https://s3.acme.io"', [NOTE]),

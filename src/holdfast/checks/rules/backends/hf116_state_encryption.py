@@ -47,12 +47,13 @@ def _at_rest(backend: BackendView) -> Iterator[CheckResult]:
     encrypt = backend.flag("encrypt", default=_DEFAULTS[backend.type])
     if encrypt is None:
         yield backend.unknown("encrypt")
-    elif not encrypt and backend.type == "s3" and (backend.is_other_store or not backend.has("encrypt")):
+    elif not encrypt and backend.type == "s3":
         # Many S3-compatible stores cannot encrypt at all.
+        is_meant = backend.has("encrypt") and not backend.is_other_store
         yield finding(
             backend.place_of("encrypt"),
             "without `encrypt = true` only the default encryption of the bucket protects the state",
-            severity=Severity.NOTE,
+            severity=Severity.WARNING if is_meant else Severity.NOTE,
             group="encrypt",
         )
     elif not encrypt:
