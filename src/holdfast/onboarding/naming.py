@@ -89,6 +89,13 @@ def is_environment(value: str) -> bool:
     return word is not None and word.text == _NOT_QUITE.sub(r"\1\2", value)
 
 
+def environment_folder(path: str) -> str | None:
+    """The folder below `environments` or `envs`, if its name is that of an environment."""
+    pairs = itertools.pairwise(path.split("/"))
+    inner = (inside for above, inside in pairs if _HINTS.get(above.lower()) == "environment")
+    return next(filter(is_environment, inner), None)
+
+
 def is_hint(name: str) -> bool:
     """Whether a folder's name tells what the folders in it are: `accounts`, `envs`."""
     return name.lower() in _HINTS and name.lower().endswith(("s", "env"))

@@ -100,6 +100,14 @@ def test_outputs_of_units_are_inputs_with_their_mocks(tmp_path: Path) -> None:
     assert "bucket: acme-states" in made.text.partition("stacks:")[0], "common keys are defaults"
 
 
+def test_the_folder_below_environments_names_the_environment(tmp_path: Path) -> None:
+    """A unit called `integration` in production must not count as less than production."""
+    paths = [f"live/environments/prod/{name}/terragrunt.hcl" for name in ("integration", "net")]
+    text = INCLUDE + SOURCE + 'inputs = { name = "x" }\n'
+    _, stacks = started(tmp_path, dict.fromkeys(paths, text))
+    assert [stacks[name].environment for name in ("integration", "net")] == ["prod", "prod"]
+
+
 def test_included_files_are_merged_as_terragrunt_does(tmp_path: Path) -> None:
     """The last include wins over the first, the unit over both; `deep` appends lists."""
     stack = unit(

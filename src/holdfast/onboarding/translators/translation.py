@@ -17,7 +17,7 @@ from holdfast.config.stack_rules import Backend, RuleKind
 from holdfast.hcl.eval.code import Code
 from holdfast.hcl.reader import constant
 from holdfast.kernel.errors import Place, Problem
-from holdfast.onboarding.naming import environment_word
+from holdfast.onboarding.naming import environment_folder, environment_word
 from holdfast.onboarding.scan_signs import Sign, SignKind, Signs
 from holdfast.onboarding.starter_entries import StackEntry, single_entry
 from holdfast.secrets.redact import Redactor, clean_value
@@ -270,7 +270,8 @@ def _without(value: Mapping[str, object], shared: Mapping[str, object]) -> dict[
 
 def _entry(stack: TranslatedStack) -> StackEntry:
     entry = single_entry(stack.name, stack.module, (), RuleKind.FOLDER)
-    environment = escape(stack.environment) if stack.environment else entry.environment
+    stated = stack.environment or environment_folder(stack.original)
+    environment = escape(stated) if stated else entry.environment
     inputs = stack.keys.get("inputs", {})
     if environment is None and isinstance(inputs, Mapping):
         texts = (inputs.get(name) for name in ENVIRONMENT_VARIABLES)
