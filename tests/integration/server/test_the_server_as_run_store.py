@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import http.client
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -36,6 +36,7 @@ from holdfast.store.server_store import ServerRunStore
 from holdfast.store.states import StateSnapshot
 from holdfast.system.http import HttpError, Response
 from holdfast.worker.listener import Slot, hold_listener
+from holdfast.worker.store_app import StoreApplication
 from holdfast.worker.store_client import InProcessSession, StoreRoutes, WorkerBlobs
 
 VIEWER, PLANNER, OPERATOR, APPROVER, ADMIN, CI = (
@@ -328,9 +329,21 @@ def test_a_worker_serves_only_the_run_store_and_only_whole_bodies(server: MadeSe
         assert answer.status == status
     connection.close()
     for size in (100, 1 << 20):  # A small body is read at once, a large one after its writer is known.
-        head = f"PUT /api/v1/store/blobs/records/half HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n"
-        with socket.create_connection((host, int(port))) as half:
-            half.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode() + bytes(size // 2))
+        answers: list[Any] = []
+        parts = iter([{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}])
+        path = b"/api/v1/store/blobs/records/half"
+        fields = {b"authorization": f"Bearer {token}".encode(), b"content-length": b"%d" % size}
+        scope = {"method": "PUT", "raw_path": path, "path": path.decode(), "query_string": b""}
+
+        async def receive(parts: Iterator[dict[str, object]] = parts) -> Any:
+            return next(parts)
+
+        async def send(message: Any, answers: list[Any] = answers) -> None:
+            answers.append(message)
+
+        app = StoreApplication(server.worker[0], server.parts.settings.limits)
+        asyncio.run(app({**scope, "headers": list(fields.items())}, receive, send))
+        assert answers[0]["status"] == 400
     assert blobs_of(server, OPERATOR).read("records/half") is None
 
 
