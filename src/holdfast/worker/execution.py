@@ -99,6 +99,7 @@ class ChangeExecution:
                 "change failed", change=self.change.id, message=error.problem.message
             )
         self._trace.close()
+        self._store.end()
         if self.lost:
             return
         mine = (self.change.id, self.change.fence)

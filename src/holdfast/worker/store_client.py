@@ -81,6 +81,9 @@ class RunTokens(TokenRows):
         self._known = routes.reading
         self._own: list[_ReadingToken] = []
 
+    def end(self) -> None:
+        self._own.clear()
+
     def create(self, principal: Principal, **options: Any) -> CreatedToken:
         if "fence" in principal.claims:
             # A change may begin, and a plan be approved, after the token of who asked for it has expired.
@@ -123,7 +126,11 @@ class InProcessSession:
         self._principal = principal
         self._address = address
         self._change = change
-        self._values = {"stores": routes.stores, "rows": routes.rows, "tokens": RunTokens(routes)}
+        self._tokens = RunTokens(routes)
+        self._values = {"stores": routes.stores, "rows": routes.rows, "tokens": self._tokens}
+
+    def end(self) -> None:
+        self._tokens.end()
 
     def access(self) -> StoreAccess:
         """What the routes that read call."""
@@ -201,7 +208,7 @@ def store_of_change(
 ) -> WorkerRunStore:
     """As the person who asked for the change uses it."""
     session = InProcessSession(routes, change.requester, host, FencedChange(change.id, change.fence))
-    return WorkerRunStore(WorkerBlobs(session, address=address), spool=home / SPOOL)
+    return WorkerRunStore(session, address=address, spool=home / SPOOL)
 
 
 class WorkerRunStore(ServerRunStore):
@@ -213,6 +220,11 @@ class WorkerRunStore(ServerRunStore):
     def approval_rules(self) -> tuple[ApprovalRule, ...]:
         return (*super().approval_rules, *self.more_rules)
 
+    def __init__(self, session: InProcessSession, *, address: str, spool: Path) -> None:
+        super().__init__(WorkerBlobs(session, address=address), spool=spool)
+        self.end = session.end
+        """Of the tokens that only read: no command of the change runs any more."""
+
 
 class WorkerBlobs(ServerBlobs):
     """`address`: where supervisors of Terraform, which are processes of their own, reach the routes.
@@ -222,11 +234,11 @@ class WorkerBlobs(ServerBlobs):
 
     def __init__(self, session: InProcessSession, *, address: str) -> None:
         super().__init__(address, lambda: "", {}, session=session)
-        self._access = session.access
+        self.session = session
 
     def _read_several(self, wanted: Sequence[str]) -> tuple[SeveralBlobs, SeveralNames]:
         try:
-            blobs, folders = self._access().read_several(wanted)
+            blobs, folders = self.session.access().read_several(wanted)
         except Exception:  # noqa: BLE001 - see above
             return super()._read_several(wanted)
         return blobs, {folder: names for folder, names in folders.items() if len(names) <= store_blobs.PAGE}
@@ -237,7 +249,7 @@ class WorkerBlobs(ServerBlobs):
 
     def _names(self, folder: str) -> tuple[str, ...]:
         try:
-            return self._access().names(folder)
+            return self.session.access().names(folder)
         except Exception:  # noqa: BLE001 - see above
             return super()._names(folder)
 
