@@ -328,13 +328,14 @@ def test_a_worker_serves_only_the_run_store_and_only_whole_bodies(server: MadeSe
     connection.close()
     for size in (100, 1 << 20):  # A small body is read at once, a large one after its writer is known.
         answers: list[Any] = []
-        parts = iter([{"type": "http.request", "body": b"x", "more_body": True}, {"type": "http.disconnect"}])
-        path = b"/api/v1/store/blobs/records/half"
+        first = {"type": "http.request", "body": b"x", "more_body": True}
+        messages: Iterator[Any] = iter([first, {"type": "http.disconnect"}])
+        target = "/api/v1/store/blobs/records/half"
         fields = {b"authorization": f"Bearer {token}".encode(), b"content-length": b"%d" % size}
-        scope = {"method": "PUT", "raw_path": path, "path": path.decode(), "query_string": b""}
+        scope = {"method": "PUT", "raw_path": target.encode(), "path": target, "query_string": b""}
 
-        async def receive(parts: Iterator[dict[str, object]] = parts) -> Any:
-            return next(parts)
+        async def receive(messages: Iterator[Any] = messages) -> Any:
+            return next(messages)
 
         async def send(message: Any, answers: list[Any] = answers) -> None:
             answers.append(message)
