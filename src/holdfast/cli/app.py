@@ -40,6 +40,8 @@ app = Group(
             "worker",
             "token",
             "repository",
+            "events",
+            "devices",
             "blueprints",
             "login",
             "db",

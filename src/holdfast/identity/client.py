@@ -24,6 +24,7 @@ from holdfast.system.environment import Environment
 URL_VARIABLE: Final = "HOLDFAST_URL"
 TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"  # noqa: S105 - a name
 TOKEN_FILE_VARIABLE: Final = "HOLDFAST_TOKEN_FILE"  # noqa: S105 - a name
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 _FAILED: Final = 400
 _UNAUTHORIZED: Final = 401
 _NO_ROUTE: Final = (400, 404, 405)
@@ -165,7 +166,7 @@ class ServerClient:
     def be_patient(self, seconds: float, tell: Callable[[str], None]) -> None:
         """From now on, a request that reads is repeated for so long while the server is away.
 
-        `tell` hears each time why it is.
+        So is one with an Idempotency-Key: the server does it once. `tell` hears each time why it is.
         """
         self._patience, self._tell = seconds, tell
 
@@ -203,7 +204,8 @@ class ServerClient:
         self, method: str, path: str, body: bytes | None = None, *, headers: Mapping[str, str] | None = None
     ) -> http.Response:
         """One request, and a response with any status."""
-        until, attempt = clock.monotonic() + (self._patience if method == "GET" else 0.0), 0
+        repeatable = method == "GET" or IDEMPOTENCY_KEY in (headers or {})
+        until, attempt = clock.monotonic() + (self._patience if repeatable else 0.0), 0
         while True:
             last = clock.monotonic() >= until
             try:

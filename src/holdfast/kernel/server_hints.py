@@ -13,6 +13,7 @@ from holdfast.kernel.errors import Problem
 KNOWN_SERVER: Final = "--server"
 """The option for the server of HOLDFAST_URL, or where the user is logged in."""
 _RUN_THERE: Final = frozenset({"plan", "apply", "destroy"})
+_ONLY_THERE: Final = frozenset({"events", "devices"})
 _LOCAL: Final = frozenset({"--plan", "--continue", "--lockfile", "--override"})
 """Options of commands that read or write files here."""
 _COMMENT: Final = "comment"
@@ -63,6 +64,8 @@ def _rewritten(command: list[str], option: str) -> list[str]:
         if "--out" in rest:
             at = command.index("--out")
             command = [*command[:at], *command[at + 2 :]]
+        return [*command, option]
+    if verb in _ONLY_THERE and option != KNOWN_SERVER:
         return [*command, option]
     if verb == "runs" and (option != KNOWN_SERVER or rest[:1] == ["list"]):
         return [*command, option]

@@ -13,9 +13,7 @@ import msgspec
 
 TEST: Final = "webhook.test"
 """Sent on request, whatever the events of the webhook are."""
-KINDS: Final = tuple(
-    f"event.{status}" for status in ("succeeded", "failed", "cancelled", "superseded", "unknown")
-)
+KINDS: Final = ("event.succeeded", "event.failed", "event.cancelled", "event.superseded", "event.unknown")
 """What a webhook can be for. A new kind is a line here; its documents come from the server."""
 SECRET_BYTES: Final = 32
 _PREFIX: Final = "whsec_"

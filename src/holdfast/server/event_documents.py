@@ -64,6 +64,8 @@ class EventList(Struct, frozen=True, kw_only=True):
 class DeviceDocument(Struct, frozen=True, kw_only=True):
     blueprint: str
     blueprint_version: str | None
+    blueprint_digest: str | None
+    """Of the code that it was last changed with."""
     resource_id: str
     status: DeviceStatus
     event: str | None
@@ -151,6 +153,7 @@ def device_document(device: Device, state: str, blobs: EncryptedBlobs | None = N
     return DeviceDocument(
         **{name: getattr(device, name) for name in copied},
         blueprint_version=device.version,
+        blueprint_digest=device.digest,
         state=state,
         drift=drift,
     )

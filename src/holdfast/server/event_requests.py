@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from holdfast.audit.entry import Entry
 from holdfast.config.server import EventLimits
 from holdfast.database.database import Database
-from holdfast.fleet.payload import payload_problems
+from holdfast.fleet.payload import PayloadProblem, payload_problems
 from holdfast.identity.principal import DEFAULT_TENANT
 from holdfast.identity.roles import Permission
 from holdfast.kernel.errors import Refused
@@ -110,42 +110,15 @@ class EventRequests:
     def submit(self, caller: Caller, request: EventRequest, key: str | None = None) -> Accepted:
         """`key`: the client's own, under which it may repeat the request."""
         digest = _request_digest(caller, request)
+        stack = device_stack(caller.tenant, request.blueprint, request.resource_id)
         if key is not None and (known := self.rows.known_key(caller.tenant, key)) is not None:
             return self._replayed(caller, key, digest, known)
-        stack = device_stack(caller.tenant, request.blueprint, request.resource_id)
         if not caller.principal.covers_stack(stack):
             raise problem(not_permitted(caller.principal, Permission.RUN))
         blueprint = self._blueprint(request.blueprint)
-        payload = self._payload(request, blueprint)
-        content = EventContent(
-            payload=payload or {},
-            outputs=blueprint.outputs,
-            requires_approval=request.requires_approval or _needs_approval(request, blueprint),
-            deletes=request.action is Action.DELETE and blueprint.deletion == "allow",
-            recreates=blueprint.vanished == "recreate",
-        )
-        new = NewEvent(
-            tenant=caller.tenant,
-            blueprint=blueprint.name,
-            version=blueprint.version,
-            digest=blueprint.digest,
-            resource_id=request.resource_id,
-            action=request.action,
-            stack=stack,
-            source="",
-            requester=caller.principal,
-            concurrency_key=blueprint.concurrency_key or blueprint.name,
-            concurrency=blueprint.concurrency,
-            reason=request.reason,
-            requires_approval=content.requires_approval,
-            labels=request.labels,
-            environments=(blueprint.environment,) if blueprint.environment is not None else (),
-            worker_labels=tuple(f"{name}={value}" for name, value in blueprint.labels.items()),
-            retries=blueprint.retries,
-            retry_wait=blueprint.retry_wait,
-            origin=request.origin,
-        )
-        used = self._add(new, content, blueprint, (key, digest), keeps=payload is None)
+        content = self._content(request, blueprint)
+        new = _new_event(caller, request, blueprint, content, stack)
+        used = self._add(new, content, blueprint, (key, digest), keeps=_keeps_payload(request))
         if key is not None and used is not None:
             return self._replayed(caller, key, digest, used)
         return Accepted(event=self.event(caller, new.id))
@@ -174,8 +147,8 @@ class EventRequests:
             self._require_possible(connection, new)
             self._require_room(connection, new)
             if keeps:
-                kept = self._kept_payload(connection, blobs, new)
-                content = msgspec.structs.replace(content, payload=kept)
+                content = self._with_kept_payload(connection, blobs, new, content, blueprint)
+                new = msgspec.structs.replace(new, requires_approval=content.requires_approval)
             source, contents = self._source(connection, new.tenant, blueprint)
             new = msgspec.structs.replace(new, source=source)
             contents[event_name(new.id)] = msgspec.json.encode(content)
@@ -190,31 +163,54 @@ class EventRequests:
         if name not in offered:
             known = ", ".join(offered) or "none"
             message = f"there is no blueprint {name}; the server offers: {known}"
-            raise _invalid("HF-EVENT-2", FieldProblem(path="/blueprint", message=message))
+            hint = "List them: holdfast blueprints list --server"
+            raise _invalid("HF-EVENT-2", hint, FieldProblem(path="/blueprint", message=message))
         return offered[name]
 
-    def _payload(self, request: EventRequest, blueprint: OfferedBlueprint) -> dict[str, Any] | None:
-        """What the device gets. None: an update or a deletion without one keeps what it has."""
-        if request.action is Action.DELETE and blueprint.deletion == "deny":
+    def _content(self, request: EventRequest, blueprint: OfferedBlueprint) -> EventContent:
+        """Without a payload that the device keeps."""
+        deletes = request.action is Action.DELETE
+        if deletes and blueprint.deletion == "deny":
             raise Refused(
                 "HF-EVENT-3",
                 f"the blueprint {blueprint.name} does not allow events to delete devices",
                 hint="Set `deletion: allow` or `approve` in its blueprint.yaml.",
             )
-        if request.payload is None and request.action is not Action.CREATE:
-            return None
         payload = dict(request.payload or {})
-        problems = payload_problems(blueprint.payload_schema, payload)
+        problems = () if _keeps_payload(request) else payload_problems(blueprint.payload_schema, payload)
         if problems:
-            errors = (FieldProblem(path=f"/payload{found.path}", message=found.message) for found in problems)
-            raise _invalid("HF-EVENT-4", *errors)
-        return payload
+            hint = "What it may contain is in `payload_schema`: holdfast blueprints list --server --json"
+            raise _invalid("HF-EVENT-4", hint, *map(_in_payload, problems))
+        return EventContent(
+            payload=payload,
+            outputs=blueprint.outputs,
+            requires_approval=request.requires_approval or (deletes and blueprint.deletion == "approve"),
+            deletes=deletes and blueprint.deletion == "allow",
+            recreates=blueprint.vanished == "recreate",
+        )
 
-    def _kept_payload(self, connection: Any, blobs: EncryptedBlobs, new: NewEvent) -> dict[str, Any]:
-        """Of the last event that counts: in the order of the queue, so no accepted update is lost."""
-        last = fleet.payload_event(connection, new.tenant, new.blueprint, new.resource_id)
-        found = read_several(blobs, [event_name(last)] if last is not None else [], connection)
-        return next((event_content(blob).payload for blob in found.values()), {})
+    def _with_kept_payload(
+        self,
+        connection: Any,
+        blobs: EncryptedBlobs,
+        new: NewEvent,
+        content: EventContent,
+        of: OfferedBlueprint,
+    ) -> EventContent:
+        """That of the last event that counts, in the order of the queue: no accepted update is lost.
+
+        What a person was to approve is not applied without that.
+        """
+        device = (new.tenant, new.blueprint, new.resource_id)
+        origin = fleet.payload_origin(connection, *device, new.action)
+        found = read_several(blobs, [event_name(origin.event)] if origin is not None else [], connection)
+        payload = next((event_content(blob).payload for blob in found.values()), {})
+        # Whatever the schema says now, a device can be deleted.
+        problems = payload_problems(of.payload_schema, payload) if new.action is Action.UPDATE else ()
+        if problems:
+            raise _no_longer_valid(of, *map(_in_payload, problems))
+        waits = content.requires_approval or (origin is not None and origin.requires_approval)
+        return msgspec.structs.replace(content, payload=payload, requires_approval=waits)
 
     def _require_possible(self, connection: Any, new: NewEvent) -> None:
         device = (new.tenant, new.blueprint, new.resource_id)
@@ -341,8 +337,39 @@ def unknown_outcome(event: Event, what: str) -> Refused:
     return wrong_status(event, f"has an unknown outcome, so it is not {what}", hint)
 
 
-def _needs_approval(request: EventRequest, blueprint: OfferedBlueprint) -> bool:
-    return request.action is Action.DELETE and blueprint.deletion == "approve"
+def _new_event(
+    caller: Caller, request: EventRequest, blueprint: OfferedBlueprint, content: EventContent, stack: str
+) -> NewEvent:
+    return NewEvent(
+        tenant=caller.tenant,
+        blueprint=blueprint.name,
+        version=blueprint.version,
+        digest=blueprint.digest,
+        resource_id=request.resource_id,
+        action=request.action,
+        stack=stack,
+        source="",
+        requester=caller.principal,
+        concurrency_key=blueprint.concurrency_key or blueprint.name,
+        concurrency=blueprint.concurrency,
+        reason=request.reason,
+        requires_approval=content.requires_approval,
+        labels=request.labels,
+        environments=(blueprint.environment,) if blueprint.environment is not None else (),
+        worker_labels=tuple(f"{name}={value}" for name, value in blueprint.labels.items()),
+        retries=blueprint.retries,
+        retry_wait=blueprint.retry_wait,
+        origin=request.origin,
+    )
+
+
+def _keeps_payload(request: EventRequest) -> bool:
+    """An update or a deletion without a payload leaves it as it is."""
+    return request.payload is None and request.action is not Action.CREATE
+
+
+def _in_payload(found: PayloadProblem) -> FieldProblem:
+    return FieldProblem(path=f"/payload{found.path}", message=found.message)
 
 
 def _request_digest(caller: Caller, request: EventRequest) -> bytes:
@@ -351,6 +378,19 @@ def _request_digest(caller: Caller, request: EventRequest) -> bytes:
     return hashlib.sha256(sent).digest()
 
 
-def _invalid(code: str, *errors: FieldProblem) -> Exception:
+def _invalid(code: str, hint: str, *errors: FieldProblem) -> Exception:
     denial = standard_denial(422, errors=errors)
-    return problem(msgspec.structs.replace(denial, code=code))
+    return problem(msgspec.structs.replace(denial, code=code, hint=hint))
+
+
+def _no_longer_valid(blueprint: OfferedBlueprint, *errors: FieldProblem) -> Exception:
+    denial = standard_denial(422, errors=errors)
+    _, _, shown = denial.message.partition(": ")
+    return problem(
+        msgspec.structs.replace(
+            denial,
+            code="HF-EVENT-15",
+            message=f"the payload of the device does not fit {blueprint.name} {blueprint.version}: {shown}",
+            hint="Send an update with a payload that does.",
+        )
+    )

@@ -7,17 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.cli.command import Argument, Invocation, Option
+from holdfast.cli.parameters import Reason, Server, Yes
 from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
     from holdfast.fleet.blueprint import Blueprint
 
-HELP = "List, check and create blueprints of devices."
-COMMANDS = ("list", "validate", "new")
+HELP = "List, check and create blueprints of devices, and roll out new versions."
+COMMANDS = ("list", "validate", "new", "rollout")
 _PATH = "/api/v1/blueprints"
 _DEFAULT = "blueprints"
 _LONGEST = 60
+_WAVES = "1,10%,100%"
+_WAVE_WAIT = "30m"
 
 Folders = Annotated[
     list[str] | None,
@@ -88,6 +91,42 @@ def new(
         f" Change both, then: holdfast blueprints validate {created}",
     )
     return invocation.answer(document, *shown)
+
+
+def rollout(
+    invocation: Invocation,
+    name: Annotated[str, Argument(metavar="NAME", help="The blueprint, which the server offers.")],
+    waves: Annotated[
+        str | None,
+        Option(
+            "--waves",
+            metavar="LIST",
+            help="How many devices have it after each wave: numbers or percentages. Default: 1,10%,100%.",
+        ),
+    ] = None,
+    max_failures: Annotated[
+        str | None, Option("--max-failures", metavar="N", help="Stop when more devices fail. Default: 0.")
+    ] = None,
+    wait: Annotated[
+        str | None,
+        Option("--wait", metavar="DURATION", help="How long the events of a wave may take. Default: 30m."),
+    ] = None,
+    reason: Reason = None,
+    yes: Yes = False,
+    server: Server = None,
+) -> Exit:
+    """Update the devices of a blueprint to the version that the server offers, in waves.
+
+    Each device keeps its payload. Run it again to continue: devices that have the version are skipped.
+    """
+    from holdfast.cli.parameters import count, wait_from
+    from holdfast.cli.server.rollout import RolloutCommand
+    from holdfast.fleet.rollout import waves_from
+
+    parts, most = waves_from(waves or _WAVES), count("--max-failures", max_failures, default=0, least=0)
+    seconds = wait_from(wait or _WAVE_WAIT, ci=False)
+    command = RolloutCommand(invocation, server, name)
+    return command.run(parts, most, seconds, reason or "", yes=yes)
 
 
 def _load(invocation: Invocation, folders: Sequence[str] | None) -> dict[str, Blueprint]:

@@ -335,14 +335,16 @@ def look_at_device(
 
 
 @get("/api/v1/blueprints", opt=_READ, sync_to_thread=True)
-def list_blueprints(fleet: Fleet) -> BlueprintList:
+def list_blueprints(fleet: Fleet, limit: Limit = 100, cursor: FromQuery[str] = "") -> BlueprintList:
+    """By name."""
+    offered = sorted(fleet.blueprints().values(), key=lambda each: each.name)
+    page = [each for each in offered if each.name > cursor][:limit]
     return BlueprintList(
         blueprints=tuple(
-            BlueprintDocument(
-                **{name: getattr(offered, name) for name in BlueprintDocument.__struct_fields__}
-            )
-            for offered in fleet.blueprints().values()
-        )
+            BlueprintDocument(**{name: getattr(each, name) for name in BlueprintDocument.__struct_fields__})
+            for each in page
+        ),
+        next=page[-1].name if len(page) == limit else None,
     )
 
 

@@ -89,12 +89,6 @@ select count(*) as overall, count(*) filter (where tenant = %(tenant)s) as tenan
 from events where status in ('queued', 'running')
 """
 # What the device has, or will have: a creation that failed may have left something.
-_PAYLOAD: Final = """
-select id from events where tenant = %(tenant)s and blueprint = %(blueprint)s
-  and resource_id = %(resource_id)s and (status in ('queued', 'running', 'unknown', 'succeeded')
-    or (action = 'create' and status in ('failed', 'cancelled')))
-order by number desc limit 1
-"""
 # Updates that did not begin, after the last other action.
 _SUPERSEDE: Final = f"""
 with old as (
@@ -206,6 +200,17 @@ where tenant = %(tenant)s and blueprint = %(blueprint)s and resource_id = %(reso
     and deleted.number < %(number)s and deleted.status = 'succeeded' and deleted.action = 'delete'), 0)
 order by number desc limit 1
 """
+# Of an update: what the device has once its open events are done. Of a deletion: what it has.
+_ORIGIN: Final = """
+select e.id as event,
+  %(open)s and e.requires_approval and e.status in ('queued', 'running', 'unknown') as requires_approval
+from events e left join devices d on (d.tenant, d.blueprint, d.resource_id)
+  = (e.tenant, e.blueprint, e.resource_id)
+where e.tenant = %(tenant)s and e.blueprint = %(blueprint)s and e.resource_id = %(resource_id)s
+  and e.action <> 'delete'
+order by %(open)s and e.status in ('queued', 'running', 'unknown') desc, e.id = coalesce(d.event, '') desc,
+  e.number desc limit 1
+"""
 _RELEASE_KEYS: Final = """
 delete from idempotency_keys where created < clock_timestamp() - interval '7 days' returning key
 """
@@ -306,6 +311,14 @@ class Device(Struct, frozen=True, kw_only=True):
     drift_checked: datetime | None
 
 
+class PayloadOrigin(Struct, frozen=True, kw_only=True):
+    """Where the payload of an event comes from that brings none."""
+
+    event: str
+    requires_approval: bool
+    """That event is open, and a person is to approve it."""
+
+
 class WaitingCounts(Struct, frozen=True, kw_only=True):
     overall: int
     tenant: int
@@ -403,10 +416,13 @@ def open_actions(
     return tuple(Action(row["action"]) for row in rows)
 
 
-def payload_event(connection: Connection[Any], tenant: str, blueprint: str, resource_id: str) -> str | None:
-    """The event whose payload the device has once those before are done; None: it has had none."""
-    rows = execute(connection, _PAYLOAD, tenant=tenant, blueprint=blueprint, resource_id=resource_id)
-    return str(rows[0]["id"]) if rows else None
+def payload_origin(
+    connection: Connection[Any], tenant: str, blueprint: str, resource_id: str, action: Action
+) -> PayloadOrigin | None:
+    """None: the device never had an event. One whose creation failed has what it was tried with."""
+    device = {"tenant": tenant, "blueprint": blueprint, "resource_id": resource_id}
+    rows = execute(connection, _ORIGIN, **device, open=action is Action.UPDATE)
+    return PayloadOrigin(**rows[0]) if rows else None
 
 
 def waiting_counts(connection: Connection[Any], tenant: str, client: str) -> WaitingCounts:
