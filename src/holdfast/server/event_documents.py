@@ -30,8 +30,9 @@ class EventDocument(Struct, frozen=True, kw_only=True):
     resource_id: str
     status: EventStatus
     outputs: dict[str, Any] | None
-    """Once it has succeeded, those that the blueprint names. A sensitive one is null. All of them are, once
-    its run is no longer stored.
+    """Once it has succeeded, those that the blueprint names. A sensitive one is null.
+
+    Null as a whole also if its run was removed, which happens only if a later event of the device succeeded.
     """
     plan: dict[str, Any] | None
     """Once it is planned: `digest`, `changes` and `resources`, without sensitive values."""

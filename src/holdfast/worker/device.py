@@ -13,7 +13,7 @@ from holdfast.config.blueprint import DEVICE
 from holdfast.config.secret_refs import frozen
 from holdfast.kernel.errors import Failed, Refused
 from holdfast.plans.events import Event, PhaseStarted
-from holdfast.plans.result import StackResult
+from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
 from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import Approval, ApprovalKind
@@ -21,6 +21,9 @@ from holdfast.store.fleet.contents import EventContent
 from holdfast.store.server_runs.rows import Change
 from holdfast.store.stack_names import DEVICES
 from holdfast.system import clock
+from holdfast.terraform.plan.model import Plan
+from holdfast.terraform.plan.value_text import read_json
+from holdfast.terraform.plan.values import any_true
 
 _MEASURED: Final = {"init": "init", "plan": "plan", "show": "plan", "apply": "apply"}
 
@@ -68,9 +71,14 @@ class DeviceChange:
         )
 
     def review(self, result: StackResult) -> StackResult:
-        """Refuses the plan of a device that vanished, if its blueprint does not create it again."""
+        """Refuses the plan of a device that vanished, if its blueprint does not create it again.
+
+        One without changes is not applied: its outputs are those of the plan.
+        """
         plan = result.plan
-        if self._content.recreates or plan is None or result.status is Status.UNCHANGED:
+        if plan is not None and result.status is Status.UNCHANGED:
+            return replace(result, outputs=_outputs(plan))
+        if self._content.recreates or plan is None:
             return result
         gone = {change.address for change in plan.missing}
         again = sorted(gone & {change.address for change in plan.changes if "create" in change.actions})
@@ -83,6 +91,15 @@ class DeviceChange:
             "`vanished: recreate`.",
         )
         return replace(result, status=Status.FAILED, error=error.problem, problems=error.problems)
+
+
+def _outputs(plan: Plan) -> dict[str, Output]:
+    return {
+        output.name: Output(
+            value=read_json(output.change.after), sensitive=any_true(read_json(output.change.after_sensitive))
+        )
+        for output in plan.outputs
+    }
 
 
 def require_no_device(stacks: Mapping[str, object]) -> None:

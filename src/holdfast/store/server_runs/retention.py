@@ -13,7 +13,7 @@ from holdfast.store.server_states.changes import run as execute
 if TYPE_CHECKING:
     from holdfast.database.database import Database
 
-# A run whose outcome is unknown is evidence.
+# A run whose outcome is unknown is evidence. That of the last event of a device has its outputs.
 _OLD: Final = """
 select id from changes c
 where phase = 'done' and ended < now() - make_interval(secs => %(max_age)s)
@@ -21,6 +21,8 @@ where phase = 'done' and ended < now() - make_interval(secs => %(max_age)s)
     order by number desc offset %(keep)s limit 1)
   and not exists (select from runs where change = c.id and status = 'unknown')
   and not exists (select from events where change = c.id and status in ('running', 'unknown'))
+  and not exists (select from events e join devices d on (d.tenant, d.blueprint, d.resource_id, d.event)
+    = (e.tenant, e.blueprint, e.resource_id, e.id) where e.change = c.id)
 limit 500 for update skip locked
 """
 _REMOVE: Final = (
