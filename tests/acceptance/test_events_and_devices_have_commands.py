@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from answering import Answer, Answering, Asked, told
 from blueprints_made import make_blueprint
 from fleet_commands import CODE, Commands
 from fleet_made import SETTINGS, fleet_of
 from program import Program
+
+from holdfast import __version__
 
 
 def test_events_and_devices_have_commands(holdfast: Program, tmp_path: Path) -> None:
@@ -74,12 +77,19 @@ def _decide(mine: Commands, approver: Commands) -> None:
     assert "Approved." in approver.ok("events", "approve", waiting["id"][:20], "--yes").out
     assert "update of site/branch-1: succeeded" in mine.ok("events", "wait", waiting["id"]).out
     other = mine.submit("update", "branch-1", "--set", "site_name=four", "--requires-approval", code=5)
-    queued = mine.submit("update", "branch-1", "--set", "site_name=five", "--wait", "0")
-    assert queued["status"] == "queued"
+    queued = mine.submit("update", "branch-1", "--wait", "0")
+    assert (queued["status"], queued["requires_approval"]) == ("queued", True), (
+        "it keeps what is not approved"
+    )
     assert "Cancelled" in mine.ok("events", "cancel", queued["id"]).out
+    newer = mine.submit("update", "branch-1", "--set", "site_name=five", "--wait", "0")
+    newest = mine.submit("update", "branch-1", "--wait", "0")
+    assert mine.json("events", "show", newer["id"])["superseded_by"] == newest["id"]
     assert "HF-USE-25" in approver.ok("events", "reject", other["id"], code=64).err
     approver.ok("events", "reject", other["id"], "--reason", "not today")
     assert mine.json("events", "wait", other["id"], code=1)["status"] == "cancelled"
+    kept = mine.json("events", "wait", newest["id"])
+    assert kept["outputs"] == {"site": {"name": "five", "size": 1}}, "that of the event whose place it took"
 
 
 def _find_what_failed(mine: Commands) -> None:
@@ -98,3 +108,40 @@ def _find_what_failed(mine: Commands) -> None:
     assert (deleted["status"], deleted["outputs"]) == ("succeeded", None)
     absent = mine.json("devices", "list", "--status", "absent")["devices"]
     assert [device["resource_id"] for device in absent] == ["branch-9"]
+
+
+def test_a_broken_connection_repeats_the_request_with_its_key(holdfast: Program) -> None:
+    """The server has accepted it, but the answer is lost: the next request is the same one."""
+    event: dict[str, object] = {
+        **dict.fromkeys(
+            ("outputs", "plan", "timings", "error", "next_try", "origin", "run", "superseded_by")
+        ),
+        "id": "01K0",
+        "blueprint": "site",
+        "blueprint_version": "1",
+        "action": "create",
+        "resource_id": "x",
+        "status": "succeeded",
+        "created": "2027-01-31T12:00:00Z",
+        "who": "ada",
+        "labels": {},
+        "reason": "",
+        "attempts": 1,
+    }
+
+    def answer(_: Asked) -> Answer:
+        found = told(event)
+        return Answer(
+            body=found.body,
+            headers={**found.headers, "Holdfast-Version": __version__},
+            cut=10 if len(server.asked) == 1 else 0,
+        )
+
+    with Answering(answer) as server:
+        env = {"HOLDFAST_URL": server.url, "HOLDFAST_TOKEN": "hfs_token-of-the-test"}
+        ran = holdfast.ok("events", "submit", "site", "create", "x", env=env)
+        assert "The server is away" in ran.err
+        keys = [asked.headers["idempotency-key"] for asked in server.asked]
+        assert len(keys) == 2
+        assert keys[0] == keys[1]
+        assert server.asked[0].body == server.asked[1].body

@@ -20,6 +20,7 @@ URL = "--server https://hf.example"
         ("Its run: holdfast runs list", "Its run: holdfast runs list --server"),
         ("Do: holdfast runs reconcile 01R", "Do: holdfast runs reconcile 01R"),
         ("holdfast apply net --server --yes, then", "holdfast apply net --server --yes, then"),
+        ("Do: holdfast events retry 01E", "Do: holdfast events retry 01E"),
         ("holdfast plan --lockfile update", "holdfast plan --lockfile update"),
         ("Restore (holdfast state versions net): x", "Restore (holdfast state versions net): x"),
         ("First comment `holdfast plan`, read", "First comment `holdfast plan`, read"),
@@ -37,6 +38,8 @@ def test_a_command_runs_on_the_server(hint: str, shown: str) -> None:
     [
         ("Do: holdfast runs show 01R --plan, then", f"Do: holdfast runs show 01R --plan {URL}, then"),
         ("holdfast apply net --server --yes, then", f"holdfast apply net {URL} --yes, then"),
+        ("Wait: holdfast events wait 01E", f"Wait: holdfast events wait 01E {URL}"),
+        ("holdfast blueprints rollout site --server", f"holdfast blueprints rollout site {URL}"),
         (f"holdfast runs watch 01R {URL}", f"holdfast runs watch 01R {URL}"),
     ],
 )
