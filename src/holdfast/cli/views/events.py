@@ -21,6 +21,8 @@ _STYLES: Final = {
     "waiting": "yellow",
     "cancelled": "yellow",
 }
+_APPROVAL: Final = "HF-APPR-"
+"""With which the codes begin of what only needs an approval."""
 _DRIFT: Final = {
     "in_sync": "in sync with its state",
     "drifted": "differs from its state",
@@ -52,7 +54,12 @@ def show_event(console: Console, event: Event, option: str) -> None:
         console.line(f"   {name} = {cut(text, _LONGEST_VALUE)}")
     if event["timings"]:
         console.line(f"   {', '.join(f'{name} {ms} ms' for name, ms in event['timings'].items())}")
-    show_error(console, event["error"], option)
+    if event["status"] == "waiting":
+        console.line(
+            ("   ! ", "yellow"), str((event["error"] or {}).get("message", "it waits for a decision"))
+        )
+    else:
+        show_error(console, event["error"], option)
     for line in next_commands(event):
         console.line(f"   {on_server(line, option)}")
 
@@ -86,7 +93,10 @@ def next_commands(event: Event) -> Iterator[str]:
         case "queued" | "running":
             yield f"Wait for it: holdfast events wait {id_}"
         case "waiting":
-            yield f"Approve it: holdfast events approve {id_}"
+            if str((event["error"] or {}).get("code", _APPROVAL)).startswith(_APPROVAL):
+                yield f"Approve it: holdfast events approve {id_}"
+            else:
+                yield f"Override the denial: holdfast runs override {event['run']} --reason TEXT --server"
             yield f"Or reject it: holdfast events reject {id_} --reason TEXT"
         case "succeeded" if event["action"] != "delete":
             yield f"The device: holdfast devices show {device_name(event)}"
@@ -119,7 +129,7 @@ def show_events(console: Console, events: Sequence[Event], option: str) -> None:
         (
             *(event["id"], event["action"], device_name(event), event["status"]),
             *(moment(event["created"]), event["who"]),
-            cut(str((event["error"] or {}).get("message", "")).partition("\n")[0], _LONGEST_ERROR),
+            _failure(event),
         )
         for event in events
     ]
@@ -129,6 +139,12 @@ def show_events(console: Console, events: Sequence[Event], option: str) -> None:
     if wanting:
         example = f"Details: holdfast events show {wanting[0]['id']}"
         console.say((f" {on_server(example, option)}", "dim"))
+
+
+def _failure(event: Event) -> str:
+    if event["error"] is None or event["status"] == "waiting":
+        return ""
+    return cut(str(event["error"]["message"]).partition("\n")[0], _LONGEST_ERROR)
 
 
 def show_devices(console: Console, devices: Sequence[Device], option: str) -> None:
@@ -167,7 +183,8 @@ def show_device(console: Console, device: Device, last: Event | None, option: st
     if last is not None:
         when = moment(last["created"])
         console.line(f"   last event: {last['action']} {last['id']} of {when}: {last['status']}")
-        show_error(console, last["error"], option)
+        if last["status"] != "waiting":
+            show_error(console, last["error"], option)
     if last is not None and last["id"] != device["event"] and device["event"] is not None:
         console.line(f"   last that succeeded: {device['event']}")
     events = f"holdfast events list --blueprint {device['blueprint']} --device {device['resource_id']}"
