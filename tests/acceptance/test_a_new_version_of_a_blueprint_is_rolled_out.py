@@ -21,7 +21,7 @@ def test_a_rollout_stops_at_a_failure_and_is_continued(holdfast: Program, tmp_pa
         mine = Commands(holdfast, admin.as_role("operator", "client"))
         for name in names:
             mine.submit("create", name, "--set", f"site_name={'boom' if name == 'b' else name}")
-        assert "4 devices of site have site 1.0.0" in mine.ok("blueprints", "rollout", "site").out
+        assert "4 devices have site 1.0.0" in mine.ok("blueprints", "rollout", "site").out
 
     make_blueprint(blueprints / "site", settings=SETTINGS.replace("1.0.0", "1.1.0"), code=CODE)
     with fleet_of(holdfast, tmp_path, blueprints) as admin:

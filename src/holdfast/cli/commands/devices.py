@@ -35,7 +35,7 @@ def list_(
     devices = list(itertools.islice(fleet.devices(blueprint=blueprint, status=status), most))
     document = {"version": 1, "devices": devices}
     option = fleet.client.login.option
-    return invocation.answer(document, lambda: show_devices(invocation.console, devices, option))
+    return invocation.answer(document, lambda: show_devices(invocation.console, devices, option, most))
 
 
 def show(

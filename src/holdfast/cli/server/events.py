@@ -109,7 +109,7 @@ class EventCommands:
     def list(self, *, limit: int, **filters: str | None) -> Exit:
         events = self._fleet.events(limit=limit, **filters)
         return self._invocation.answer(
-            {"version": 1, "events": events}, lambda: show_events(self._console, events, self._option)
+            {"version": 1, "events": events}, lambda: show_events(self._console, events, self._option, limit)
         )
 
     def log(self, wanted: str, *, follow: bool) -> Exit:

@@ -121,7 +121,7 @@ class RolloutCommand:
     def _summary(self, plan: RolloutPlan, results: Sequence[DeviceResult], left: int) -> list[str]:
         if not left:
             every = plural(plan.total, "device")
-            return [f"{every} of {self._name} {'has' if plan.total == 1 else 'have'} {self._version(plan)}"]
+            return [f"{every} {'has' if plan.total == 1 else 'have'} {self._version(plan)}"]
         lines = [f"Stopped: {plural(left, 'device')} left to update"]
         if any(result.exit is Exit.WAITING for result in results):
             lines.append(f"Approve: holdfast events list --blueprint {self._name} --status waiting")

@@ -93,10 +93,7 @@ def next_commands(event: Event) -> Iterator[str]:
         case "queued" | "running":
             yield f"Wait for it: holdfast events wait {id_}"
         case "waiting":
-            if str((event["error"] or {}).get("code", _APPROVAL)).startswith(_APPROVAL):
-                yield f"Approve it: holdfast events approve {id_}"
-            else:
-                yield f"Override the denial: holdfast runs override {event['run']} --reason TEXT --server"
+            yield _decision(event)
             yield f"Or reject it: holdfast events reject {id_} --reason TEXT"
         case "succeeded" if event["action"] != "delete":
             yield f"The device: holdfast devices show {device_name(event)}"
@@ -114,6 +111,12 @@ def next_commands(event: Event) -> Iterator[str]:
             yield f"Find out what it did: holdfast runs reconcile {event['run']} --server"
 
 
+def _decision(event: Event) -> str:
+    if str((event["error"] or {}).get("code", _APPROVAL)).startswith(_APPROVAL):
+        return f"Approve it: holdfast events approve {event['id']}"
+    return f"Override the denial: holdfast runs override {event['run']} --reason TEXT --server"
+
+
 def show_error(
     console: Console, error: Mapping[str, Any] | None, option: str, *, indent: str = "   "
 ) -> None:
@@ -124,7 +127,7 @@ def show_error(
         console.line(f"{indent}  {on_server(error['hint'], option)}")
 
 
-def show_events(console: Console, events: Sequence[Event], option: str) -> None:
+def show_events(console: Console, events: Sequence[Event], option: str, limit: int) -> None:
     rows = [
         (
             *(event["id"], event["action"], device_name(event), event["status"]),
@@ -134,11 +137,16 @@ def show_events(console: Console, events: Sequence[Event], option: str) -> None:
         for event in events
     ]
     show_rows(console, rows)
-    console.line(f" {plural(len(events), 'event')}")
+    console.line(f" {_count(len(events), 'event', limit)}")
     wanting = [event for event in events if event["status"] in {"waiting", "failed", "unknown"}]
     if wanting:
         example = f"Details: holdfast events show {wanting[0]['id']}"
         console.say((f" {on_server(example, option)}", "dim"))
+
+
+def _count(number: int, noun: str, limit: int) -> str:
+    counted = plural(number, noun)
+    return f"{counted} shown, there may be more: --limit {limit * 10}" if number == limit else counted
 
 
 def _failure(event: Event) -> str:
@@ -147,7 +155,7 @@ def _failure(event: Event) -> str:
     return cut(str(event["error"]["message"]).partition("\n")[0], _LONGEST_ERROR)
 
 
-def show_devices(console: Console, devices: Sequence[Device], option: str) -> None:
+def show_devices(console: Console, devices: Sequence[Device], option: str, limit: int) -> None:
     rows = [
         (
             *(device_name(device), device["status"], device["blueprint_version"] or "", drift_text(device)),
@@ -157,7 +165,7 @@ def show_devices(console: Console, devices: Sequence[Device], option: str) -> No
         for device in devices
     ]
     show_rows(console, rows)
-    console.line(f" {plural(len(devices), 'device')}")
+    console.line(f" {_count(len(devices), 'device', limit)}")
     if devices:
         example = f"Details: holdfast devices show {device_name(devices[0])}"
         console.say((f" {on_server(example, option)}", "dim"))
