@@ -8,11 +8,13 @@ is over and each device has the payload of its last event that succeeded.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from fleet_played import DIGEST, PlayedFleet, offered
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from postgres_made import MadePostgres
 
 from holdfast.database.database import Database
@@ -25,6 +27,7 @@ from holdfast.store.server_runs.rows import Change
 
 _DEVICES = st.sampled_from(["a", "b", "c", "d"])
 _PLACES = st.integers(0, 5)
+_RESULTS = st.sampled_from(["applied", "applied", "unchanged", "failed", "unknown", "wait"])
 _CONCURRENCY = 2
 _OPEN = frozenset({"queued", "running", "unknown"})
 _APPLIED = frozenset({"applied", "unchanged"})
@@ -32,6 +35,8 @@ _APPLIED = frozenset({"applied", "unchanged"})
 
 class _Machine(RuleBasedStateMachine):
     real: Database
+    seen: Counter[EventStatus]
+    """How often each status was met: a machine that never gets there shows nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,6 +65,18 @@ class _Machine(RuleBasedStateMachine):
         return events[place % len(events)] if events else None
 
     # Clients
+
+    @initialize(devices=st.lists(_DEVICES, unique=True, max_size=3))
+    def begin_with(self, devices: list[str]) -> None:
+        for device in devices:
+            self.submit(device, Action.CREATE, keep=False, approval=False)
+            self.work("applied")
+
+    @rule(device=_DEVICES, count=st.integers(1, 3), approval=st.booleans())
+    def update(self, device: str, count: int, approval: bool) -> None:  # noqa: FBT001 - drawn
+        """A busy client."""
+        for _ in range(count):
+            self.submit(device, Action.UPDATE, keep=False, approval=approval)
 
     @rule(device=_DEVICES, action=st.sampled_from(Action), keep=st.booleans(), approval=st.booleans())
     def submit(self, device: str, action: Action, keep: bool, approval: bool) -> None:  # noqa: FBT001 - drawn
@@ -114,10 +131,7 @@ class _Machine(RuleBasedStateMachine):
             if other.resource_id == event.resource_id and other.number < event.number:
                 assert other.status.is_final, f"{other.id} is {other.status}, but {event.id} runs"
 
-    @rule(
-        place=_PLACES,
-        status=st.sampled_from(["applied", "applied", "unchanged", "failed", "unknown", "wait"]),
-    )
+    @rule(place=_PLACES, status=_RESULTS)
     def attempt(self, place: int, status: str) -> None:
         if not self.held:
             return
@@ -127,7 +141,7 @@ class _Machine(RuleBasedStateMachine):
         if change.operation is Operation.RECONCILE:
             self.fleet.begin(change)
             self.fleet.end(change, "unknown" if status == "unknown" else "unchanged")
-        elif status == "wait" and event.requires_approval and run.phase is not RunPhase.WAITING:
+        elif event.requires_approval and run.phase is not RunPhase.WAITING and status in {*_APPLIED, "wait"}:
             self.fleet.begin(change, RunPhase.PLANNING)
             self.fleet.end(change, "waiting")
         else:
@@ -136,6 +150,14 @@ class _Machine(RuleBasedStateMachine):
             if status in _APPLIED:
                 self.world[event.resource_id] = self.payloads[event.id]
             self.fleet.end(change, status)
+
+    @rule(status=_RESULTS)
+    def work(self, status: str) -> None:
+        """At once from the beginning to the end."""
+        self.fleet.keeper.run()
+        self.claim()
+        self.attempt(0, status)
+        self.fleet.keeper.run()
 
     @rule(place=_PLACES)
     def lose_the_worker(self, place: int) -> None:
@@ -180,6 +202,7 @@ class _Machine(RuleBasedStateMachine):
             if before is not None and before.status.is_final:
                 assert event == before
             self.before[event.id] = event
+            self.seen[event.status] += 1
             if event.stored == EventStatus.SUPERSEDED:
                 self._require_successor(events, event)
             else:
@@ -192,6 +215,14 @@ class _Machine(RuleBasedStateMachine):
             assert after.resource_id == event.resource_id
             assert after.action is Action.UPDATE
             assert after.number > event.number
+            between = [
+                other
+                for other in events.values()
+                if other.resource_id == event.resource_id
+                and event.number < other.number < after.number
+                and other.action is not Action.UPDATE
+            ]
+            assert {other.status for other in between} <= {EventStatus.CANCELLED}
             event = after
 
     def teardown(self) -> None:
@@ -240,7 +271,42 @@ class _Machine(RuleBasedStateMachine):
 @pytest.fixture
 def machine(postgres: MadePostgres) -> object:
     with postgres.new_database() as address, Database.open(address, size=4) as database:
-        yield type("Machine", (_Machine,), {"real": database})
+        yield type("Machine", (_Machine,), {"real": database, "seen": Counter()})
+
+
+def test_the_machine_reaches_every_status(machine: type[_Machine]) -> None:
+    """Chosen steps, with every promise checked after each: what is drawn at random may miss some."""
+    played = machine()
+
+    def check() -> None:
+        played.one_event_of_a_device_at_a_time()
+        played.what_is_over_stays_so()
+
+    played.begin_with(["a", "b"])
+    for results in (("failed", "failed"), ("unknown",), ("wait",)):
+        played.update("a", 2, approval=results == ("wait",))
+        for result in results:
+            played.work(result)
+            check()
+        played.update("a", 2, approval=False)
+        check()
+        played.submit("a", Action.DELETE, keep=True, approval=False)
+        played.submit("a", Action.CREATE, keep=False, approval=False)
+        played.update("a", 2, approval=False)
+        played.reconcile(0)
+        played.decide(0, rejected=False)
+        for _ in range(8):
+            played.work("applied")
+            check()
+    played.update("b", 1, approval=False)
+    played.claim()
+    check()
+    played.lose_the_worker(0)
+    played.cancel(0)
+    played.keep()
+    check()
+    played.teardown()
+    assert set(machine.seen) == set(EventStatus)
 
 
 def test_events_of_devices_keep_their_order(machine: type[_Machine]) -> None:

@@ -170,12 +170,13 @@ def missing_resources(given: RuleInput) -> Iterator[Reason]:
             or protecting_tag(change, given.policy.tags) is not None
         )
         mild = given.context.destroy or is_recreatable(change.type)
+        expected = Effect.WARN if given.context.recreates else given.policy.missing
         yield Reason(
             code="HF-GUARD-15",
             address=change.address,
             message=f"{change.address} was not found; an apply removes it from the state",
             rule="missing resources",
-            effect=Effect.WARN if mild else Effect.DENY if protected else given.policy.missing,
+            effect=Effect.WARN if mild else Effect.DENY if protected else expected,
         )
 
 
@@ -197,6 +198,7 @@ def all_missing(given: RuleInput) -> Iterator[Reason]:
             message=f"none of the {len(missing)} resources of {given.context.stack} was found "
             f"({names}{more}): is this the right account, region and endpoint?",
             rule="no resource found",
+            effect=Effect.WARN if given.context.recreates else Effect.DENY,
         )
 
 

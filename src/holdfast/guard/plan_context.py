@@ -38,6 +38,8 @@ class PlanContext(Struct, frozen=True, kw_only=True):
     """The plan was made with `--destroy`."""
     gone: bool = False
     """None of the resources to destroy was found. The plan then lists nothing, but empties the state."""
+    recreates: bool = False
+    """What was not found is to be created again."""
     targeted: bool = False
     """The plan was made with `--target` or `--exclude`."""
     excludes: bool = False

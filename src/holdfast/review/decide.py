@@ -52,6 +52,7 @@ def plan_context(
         now=clock.now(),
         destroy=plan_file.destroy,
         gone=plan_file.gone,
+        recreates=stack.recreates,
         targeted=plan_file.targeted,
         excludes=bool(plan_file.options.excludes),
         imports=bool(plan_file.options.imports),

@@ -185,7 +185,7 @@ class EventRequests:
             payload=payload,
             outputs=blueprint.outputs,
             requires_approval=request.requires_approval or (deletes and blueprint.deletion == "approve"),
-            deletes=deletes and blueprint.deletion == "allow",
+            deletes=deletes,
             recreates=blueprint.vanished == "recreate",
         )
 

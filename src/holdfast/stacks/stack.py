@@ -48,6 +48,8 @@ class Stack(PlacedStruct, frozen=True, kw_only=True):
     kind: RuleKind
     device: bool = False
     """One of many with the same code: its name and variables come from an event."""
+    recreates: bool = False
+    """What vanished of the device is created again: its blueprint says so."""
     place: Place
     """The entry of holdfast.yaml that defines it. A stack whose entry only moved in the file is unchanged."""
     module: str

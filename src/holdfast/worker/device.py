@@ -42,6 +42,7 @@ class DeviceChange:
             stack,
             name=self._change.runs[0].stack,
             device=True,
+            recreates=self._content.recreates,
             variables=frozen({**self._content.payload, **stack.variables}),
         )
         return replace(blueprint, stacks=(device,))

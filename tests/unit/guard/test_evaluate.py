@@ -447,6 +447,18 @@ def test_a_stack_that_misses_everything_is_refused_everywhere() -> None:
     assert isinstance(elsewhere(plan(*created, imported, resource_drift=drift, prior=1)), Deny)
 
 
+def test_a_device_that_vanished_is_created_again_if_its_blueprint_says_so() -> None:
+    """Except what is protected by name."""
+    created = [resource(f"x.y[{number}]", "create") for number in range(2)]
+    drift = [resource(f"x.y[{number}]", "delete") for number in range(2)]
+    gone = plan(*created, resource_drift=drift, prior=0)
+    decision = evaluate_plan(gone, IN_PRODUCTION, situation(recreates=True))
+    assert isinstance(decision, Allow)
+    assert effects(decision) == {("HF-GUARD-15", Effect.WARN), ("HF-GUARD-21", Effect.WARN)}
+    protected = structs.replace(IN_PRODUCTION, addresses=("x.y[0]",))
+    assert isinstance(evaluate_plan(gone, protected, situation(recreates=True)), Deny)
+
+
 def test_a_destroy_is_not_stopped_because_its_resources_are_gone() -> None:
     """Only what stops any destroy stops this one."""
     drift = [resource(f"x.y[{number}]", "delete") for number in range(2)]

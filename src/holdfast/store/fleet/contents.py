@@ -20,7 +20,9 @@ class EventContent(MaskedStruct, frozen=True, kw_only=True):
     """Those that the client gets."""
     requires_approval: bool = False
     deletes: bool = False
-    """It is a deletion that its blueprint allows: it overrides a denial of the guard."""
+    """It is a deletion, which its blueprint allows: it overrides a denial of the guard. Where the blueprint
+    asks for an approval, it needs that as well.
+    """
     recreates: bool = True
     """Whether what vanished is created again; otherwise the event fails."""
 
