@@ -189,7 +189,8 @@ def _bare(bench: Bench) -> float:
         text=True,
         check=True,
     )
-    return statistics.median(json.loads(done.stdout.splitlines()[-1]))
+    spent: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return statistics.median(spent)
 
 
 def _raw(bench: Bench) -> float:
