@@ -14,7 +14,7 @@ from holdfast.kernel.text import plural
 if TYPE_CHECKING:
     from holdfast.fleet.blueprint import Blueprint
 
-HELP = "List, check and create blueprints of devices, and roll out new versions."
+HELP = "List, check, create and roll out blueprints of devices."
 COMMANDS = ("list", "validate", "new", "rollout")
 _PATH = "/api/v1/blueprints"
 _DEFAULT = "blueprints"
