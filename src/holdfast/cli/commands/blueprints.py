@@ -115,9 +115,10 @@ def rollout(
     yes: Yes = False,
     server: Server = None,
 ) -> Exit:
-    """Update the devices of a blueprint to the version that the server offers, in waves.
+    """Bring a new version of a blueprint to its devices, in waves.
 
-    Each device keeps its payload. Run it again to continue: devices that have the version are skipped.
+    The version is the one that the server offers. Each device keeps its payload. Run it again to continue:
+    devices that have the version are skipped.
     """
     from holdfast.cli.parameters import count, wait_from
     from holdfast.cli.server.rollout import RolloutCommand

@@ -133,7 +133,7 @@ def log(
     follow: Annotated[bool, Option("--follow", help="Print new lines until it is done.")] = False,
     server: Server = None,
 ) -> Exit:
-    """Show what the last attempt of an event printed, with secrets masked."""
+    """Show the output of an event's last attempt, with secrets masked."""
     return _commands(invocation, server).log(event, follow=follow)
 
 
@@ -153,14 +153,14 @@ def reject(invocation: Invocation, event: OneEvent, reason: Reason = None, serve
 
 
 def cancel(invocation: Invocation, event: OneEvent, reason: Reason = None, server: Server = None) -> Exit:
-    """Cancel an event: at once if it has not begun, else as soon as Terraform has finished what it does."""
+    """Cancel an event. If it has begun, resources in progress are finished first."""
     return _commands(invocation, server).cancel(event, reason or "")
 
 
 def retry(
     invocation: Invocation, event: OneEvent, reason: Reason = None, wait: Wait = None, server: Server = None
 ) -> Exit:
-    """Repeat an event that failed or was cancelled: a new event with the same payload."""
+    """Repeat an event that failed or was cancelled. A new event gets the same payload."""
     seconds = _seconds(wait)
     return _commands(invocation, server).again(event, "retry", reason or "", seconds)
 
@@ -168,7 +168,10 @@ def retry(
 def rollback(
     invocation: Invocation, event: OneEvent, reason: Reason = None, wait: Wait = None, server: Server = None
 ) -> Exit:
-    """Give the device its payload before its newest event, or that of an older event, with a new event."""
+    """Return a device to an earlier payload, with a new event.
+
+    EVENT is its newest one, to return to the payload before it, or an older one, to return to its payload.
+    """
     seconds = _seconds(wait)
     return _commands(invocation, server).again(event, "rollback", reason or "", seconds)
 
