@@ -412,11 +412,15 @@ def test_no_route_shows_or_changes_anything_of_another_tenant(
 
 
 def test_an_event_outlives_its_run_and_its_blueprint(fleet: PlayedFleet, client: Client) -> None:
-    """Old runs are removed, with outputs and log; the payload of the device stays, and so does the code."""
+    """Old runs are removed, with outputs and log; those of the last event of a device stay, with its payload
+    and the code.
+    """
     event = ok(client.submit("create", "a", 1))
-    waiting = ok(client.submit("create", "b", 1))
     assert client.event(event)["outputs"] is None
     fleet.work()
+    ok(client.submit("update", "a", 2))
+    fleet.work()
+    waiting = ok(client.submit("create", "b", 1))
     with fleet.database.transaction() as connection:
         connection.execute("update changes set ended = now() - interval '1 year' where phase = 'done'")
         connection.execute("update sources set created = now() - interval '1 year'")
@@ -426,13 +430,13 @@ def test_an_event_outlives_its_run_and_its_blueprint(fleet: PlayedFleet, client:
     assert (document["status"], document["outputs"]) == ("succeeded", None)
     assert client.get(f"{EVENTS}/{event}/log").status == 404
     offer(fleet.database, fleet.stores, offered("limited"))
-    refused = client.submit("update", "a", 2)
+    refused = client.submit("update", "a", 3)
     assert (refused.status, refused.problem["code"]) == (422, "HF-EVENT-2")
     done = fleet.work()
     assert done is not None
     assert (done.id, done.status) == (waiting, "succeeded")
     offer(fleet.database, fleet.stores, offered())
-    assert fleet.payload(ok(client.submit("update", "a"))) == {"number": 1}
+    assert fleet.payload(ok(client.submit("update", "a"))) == {"number": 2}
 
 
 class _Failing:

@@ -88,6 +88,7 @@ ROUTES: dict[tuple[str, str], Permission | None] = {
     ("POST", f"{EVENT}/rollback"): Permission.RUN,
     ("GET", "/api/v1/devices"): Permission.READ,
     ("GET", "/api/v1/devices/{blueprint:str}/{resource_id:str}"): Permission.READ,
+    ("POST", "/api/v1/devices/{blueprint:str}/{resource_id:str}/drift"): Permission.RUN,
     ("GET", "/api/v1/blueprints"): Permission.READ,
     ("POST", "/api/v1/uploads"): Permission.PLAN,
     ("POST", "/api/v1/repositories"): Permission.ADMINISTER,

@@ -41,7 +41,7 @@ create table events (
   version text not null,
   digest text not null,
   resource_id text not null,
-  action text not null check (action in ('create', 'update', 'delete')),
+  action text not null,
   -- `running`: it has a change, whose phase says more.
   status text not null default 'queued'
     check (status in ('queued', 'running', 'succeeded', 'failed', 'superseded', 'cancelled', 'unknown')),

@@ -200,16 +200,14 @@ where tenant = %(tenant)s and blueprint = %(blueprint)s and resource_id = %(reso
     and deleted.number < %(number)s and deleted.status = 'succeeded' and deleted.action = 'delete'), 0)
 order by number desc limit 1
 """
-# Of an update: what the device has once its open events are done. Of a deletion: what it has.
+# What the device has once its open events are done. One whose creation failed has what it was tried with.
 _ORIGIN: Final = """
-select e.id as event,
-  %(open)s and e.requires_approval and e.status in ('queued', 'running', 'unknown') as requires_approval
-from events e left join devices d on (d.tenant, d.blueprint, d.resource_id)
-  = (e.tenant, e.blueprint, e.resource_id)
-where e.tenant = %(tenant)s and e.blueprint = %(blueprint)s and e.resource_id = %(resource_id)s
-  and e.action <> 'delete'
-order by %(open)s and e.status in ('queued', 'running', 'unknown') desc, e.id = coalesce(d.event, '') desc,
-  e.number desc limit 1
+select id as event,
+  %(updates)s and requires_approval and status in ('queued', 'running', 'unknown') as requires_approval
+from events where tenant = %(tenant)s and blueprint = %(blueprint)s and resource_id = %(resource_id)s
+  and (status in ('queued', 'running', 'unknown', 'succeeded')
+    or (action = 'create' and status in ('failed', 'cancelled')))
+order by number desc limit 1
 """
 _RELEASE_KEYS: Final = """
 delete from idempotency_keys where created < clock_timestamp() - interval '7 days' returning key
@@ -421,7 +419,7 @@ def payload_origin(
 ) -> PayloadOrigin | None:
     """None: the device never had an event. One whose creation failed has what it was tried with."""
     device = {"tenant": tenant, "blueprint": blueprint, "resource_id": resource_id}
-    rows = execute(connection, _ORIGIN, **device, open=action is Action.UPDATE)
+    rows = execute(connection, _ORIGIN, **device, updates=action is Action.UPDATE)
     return PayloadOrigin(**rows[0]) if rows else None
 
 
