@@ -48,13 +48,14 @@ test-long: setup ## Run the tests that take many seconds each
 
 FAULTS ?= 300
 SERVER_FAULTS ?= 200
+FLEET_FAULTS ?= 10000
 ifndef SEED
 SEED := $(shell date +%s)
 endif
 
-test-faults: setup ## Kill processes at random moments of applies (FAULTS=300) and of runs on a server (SERVER_FAULTS=200); SEED=..., SCENARIO=... repeat
-	@echo "· $(FAULTS) kills, and kills during $(SERVER_FAULTS) runs on a server, with the seed $(SEED)"
-	@FAULTS=$(FAULTS) SERVER_FAULTS=$(SERVER_FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
+test-faults: setup ## Kill processes at random moments of applies (FAULTS=300), of runs on a server (SERVER_FAULTS=200) and of events of devices (FLEET_FAULTS=10000); SEED=..., SCENARIO=... repeat
+	@echo "· $(FAULTS) kills, and kills during $(SERVER_FAULTS) runs on a server and $(FLEET_FAULTS) events, with the seed $(SEED)"
+	@FAULTS=$(FAULTS) SERVER_FAULTS=$(SERVER_FAULTS) FLEET_FAULTS=$(FLEET_FAULTS) SEED=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal -m faults --tb=short tests/faults $(ARGS)
 
 test-interop: setup ## Run the tests that need other tools and engines (HOLDFAST_TOOLS: a folder with them)
 	@$(BIN)/python -m pytest -n auto -rs tests/interop tests/integration/terraform/engine/test_contract*.py $(ARGS)

@@ -63,7 +63,7 @@ def _server_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
     for one in failed:
         seed = str(one["scenario"]).rpartition("-")[2]
-        again = f"again: make test-faults FAULTS=0 SERVER_FAULTS=1 SEED={seed}"
+        again = f"again: make test-faults FAULTS=0 SERVER_FAULTS=1 FLEET_FAULTS=0 SEED={seed}"
         terminalreporter.write_line(f"{one.get('violation', 'it failed')}\n  {again}")
 
 

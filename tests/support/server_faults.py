@@ -14,7 +14,7 @@ import random
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,11 +180,12 @@ class Client:
         *,
         body: bytes | None = None,
         once: bool = False,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """The status and the document. With `once`, 0 if there was no answer: it may have been done."""
         data = json.dumps(document).encode() if document is not None else body
         kind = "application/json" if body is None else "application/gzip"
-        fields = {"authorization": f"Bearer {self._token}", "content-type": kind}
+        fields = {"authorization": f"Bearer {self._token}", "content-type": kind, **(headers or {})}
         end = time.monotonic() + 90
         while True:
             with (

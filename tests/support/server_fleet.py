@@ -102,7 +102,9 @@ class Process:
 
 
 class Fleet:
-    def __init__(self, program: Program, folder: Path, *, workers: int, machines: int) -> None:
+    def __init__(
+        self, program: Program, folder: Path, *, workers: int, machines: int, blueprints: Path | None = None
+    ) -> None:
         self.data = folder / "data"
         self._folder = folder
         self._program = program
@@ -114,6 +116,7 @@ class Fleet:
             self.port = free.getsockname()[1]
         python = [sys.executable, "-m", "holdfast"]
         serve = ["serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), "--workers", "0"]
+        serve += [] if blueprints is None else ["--blueprints", str(blueprints)]
         self.server = Process("server", [*python, *serve], self._own("server", 0), folder)
         self.workers = [
             Process(
