@@ -43,35 +43,39 @@ def contents(roots: list[Path]) -> Iterator[tuple[str, bytes]]:
     yield "environment", "\0".join(f"{name}={value}" for name, value in os.environ.items()).encode()
 
 
-def states(server: str, names: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Through the state backend of this run, and on the server, as far as its credentials lead."""
+def states(names: list[str]) -> Iterator[tuple[str, int, bytes]]:
+    """Through the state backend of this run, as far as its credentials lead."""
     own = os.environ.get("TF_HTTP_ADDRESS", "")
     user, password = (os.environ.get(f"TF_HTTP_{name}", "") for name in ("USERNAME", "PASSWORD"))
     basic = base64.b64encode(f"{user}:{password}".encode()).decode()
     for name in names:
-        for address in (f"{own}/{name}", f"{own.rpartition('/')[0]}/{name}", f"{server}/state/{name}"):
+        for address in (f"{own}/{name}", f"{own.rpartition('/')[0]}/{name}", f"{own}?name={name}"):
             for credentials in (f"Basic {basic}", f"Bearer {password}"):
                 request = urllib.request.Request(address, headers={"authorization": credentials})  # noqa: S310 - loopback
                 try:
                     with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - loopback
-                        yield f"GET {address}", answer.read()
+                        yield address, answer.status, answer.read()
                 except urllib.error.HTTPError as error:
-                    yield f"GET {address}", error.read()
+                    yield address, error.code, error.read()
                 except (OSError, ValueError):
-                    yield f"GET {address}", b""
+                    yield address, 0, b""
 
 
 def main() -> None:
     marker = "".join(json.loads(os.environ["MARKER"])).encode()
     forms = (marker, base64.b64encode(marker)[:-4])
     roots = [Path(root) for root in json.loads(os.environ["ROOTS"])]
-    looked, found = 0, []
-    for name, content in (*contents(roots), *states(os.environ["SERVER"], json.loads(os.environ["STATES"]))):
-        looked += 1
-        if any(form in content for form in forms):
-            found.append(name)
+    answers = list(states(json.loads(os.environ["STATES"])))
+    read = [*contents(roots), *((address, content) for address, _, content in answers)]
+    found = [name for name, content in read if any(form in content for form in forms)]
     ours = sorted(name for name in os.environ if name.startswith("HOLDFAST"))
-    Path(os.environ["REPORT"]).write_text(json.dumps({"looked": looked, "found": found, "ours": ours}))
+    report = {
+        "looked": len(read),
+        "found": found,
+        "ours": ours,
+        "answers": sorted({status for _, status, _ in answers}),
+    }
+    Path(os.environ["REPORT"]).write_text(json.dumps(report))
 
 
 if __name__ == "__main__":
