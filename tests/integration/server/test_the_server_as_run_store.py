@@ -203,6 +203,15 @@ def test_a_token_is_limited_to_the_runs_of_its_stacks(server: MadeServer, role: 
         assert server.send("POST", "/api/v1/store/grants", wanted, token=token).status == 403
 
 
+def test_devices_are_not_taken_for_removed_stacks(server: MadeServer) -> None:
+    """Otherwise every new stack of a repository would be compared with all of them."""
+    store = store_of(server, Role.OPERATOR)
+    for name in ("records/dev%2Fa", "records/fleet%2Fdefault%2Fsite%2Fa"):
+        store.encrypted.write(name, b"{}")
+    assert "dev/a" in store.names.known
+    assert not any(name.startswith("fleet/") for name in store.names.known)
+
+
 def test_another_tenant_has_another_store(server: MadeServer) -> None:
     blobs_of(server, ADMIN).write("records/a", b"1")
     other = store_of(server, ADMIN, tenant="other")
