@@ -97,7 +97,7 @@ def succeeded(answer: Answer) -> Any:
 
 
 def test_devices_survive_what_clients_and_vendors_do(with_lab: Program, tmp_path: Path) -> None:
-    with LabService() as lab, Receiver() as receiver:
+    with LabService() as lab, Receiver() as receiver, ThreadPoolExecutor(1) as pool:
         with served(with_lab, tmp_path, lab) as admin:
             created = admin.request(
                 "POST",
@@ -115,10 +115,10 @@ def test_devices_survive_what_clients_and_vendors_do(with_lab: Program, tmp_path
             delete_as_the_blueprint_says(client, approver, admin, lab)
             require_webhooks(receiver, created.body["secret"])
             refuse_a_revoked_token(admin, approver)
-            with ThreadPoolExecutor(1) as pool:
-                answer = wait_while_it_stops(client, pool)
-                require_no_plaintext(tmp_path / "data")
-        stopped = answer.result(30)
+            require_no_plaintext(tmp_path / "data")
+            answer = wait_while_it_stops(client, pool)
+        assert answer.done(), "it stopped without an answer"
+        stopped = answer.result()
         assert (stopped.status, stopped.body["status"]) == (202, "queued")
     output = (tmp_path / "data").rglob("*.log")
     assert not any(HUSH in file.read_text(errors="replace") for file in output)
@@ -266,7 +266,7 @@ def wait_while_it_stops(client: EventClient, pool: ThreadPoolExecutor) -> Any:
     """A client that waits for an event when the server stops is told where to ask later."""
     waits = client.submit("create", "waits", {"name": "waits"}, blueprint="open", requires_approval=True)
     assert waits.body["status"] == "waiting"
-    answer = pool.submit(client.submit, "update", "waits", {"name": "w"}, blueprint="open")
+    answer = pool.submit(client.submit, "update", "waits", {"name": "w"}, blueprint="open", wait=300)
     eventually(
         lambda: len(client.request("GET", "/api/v1/events?resource_id=waits").body["events"]) == 2,
         what="the update",
