@@ -26,7 +26,7 @@ from holdfast.server.problems import Denial, FieldProblem
 from holdfast.server.run_requests import Caller
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.database_blobs import read_several, write_several
-from holdfast.store.fleet import rows as fleet
+from holdfast.store.fleet import queue
 from holdfast.store.fleet.blueprints import BlueprintRows, OfferedBlueprint, add_source, find_source
 from holdfast.store.fleet.contents import (
     EventContent,
@@ -35,7 +35,8 @@ from holdfast.store.fleet.contents import (
     event_name,
     read_event,
 )
-from holdfast.store.fleet.rows import Event, FleetRows, NewEvent
+from holdfast.store.fleet.queue import NewEvent
+from holdfast.store.fleet.rows import Event, FleetRows, find_device
 from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus, expected_status, is_refused
 from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.server_runs.contents import upload_name
@@ -140,9 +141,9 @@ class EventRequests:
         store.id()
         blobs = store.encrypted
         with self._database.transaction() as connection:
-            fleet.take_queue(connection)
+            queue.take_queue(connection)
             name, digest = key
-            if name is not None and (used := fleet.take_key(connection, new.tenant, name, digest, new.id)):
+            if name is not None and (used := queue.take_key(connection, new.tenant, name, digest, new.id)):
                 return used
             self._require_possible(connection, new)
             self._require_room(connection, new)
@@ -153,9 +154,9 @@ class EventRequests:
             new = msgspec.structs.replace(new, source=source)
             contents[event_name(new.id)] = msgspec.json.encode(content)
             write_several(blobs, contents, connection)
-            for old in fleet.add_event(connection, new):
+            for old in queue.add_event(connection, new):
                 enqueue(connection, new.tenant, f"event.{EventStatus.SUPERSEDED}", old)
-            fleet.begin_events(connection, new.id)
+            queue.begin_events(connection, new.id)
         return None
 
     def _blueprint(self, name: str) -> OfferedBlueprint:
@@ -202,7 +203,7 @@ class EventRequests:
         What a person was to approve is not applied without that.
         """
         device = (new.tenant, new.blueprint, new.resource_id)
-        origin = fleet.payload_origin(connection, *device, new.action)
+        origin = queue.payload_origin(connection, *device, new.action)
         found = read_several(blobs, [event_name(origin.event)] if origin is not None else [], connection)
         payload = next((event_content(blob).payload for blob in found.values()), {})
         # Whatever the schema says now, a device can be deleted.
@@ -214,9 +215,9 @@ class EventRequests:
 
     def _require_possible(self, connection: Any, new: NewEvent) -> None:
         device = (new.tenant, new.blueprint, new.resource_id)
-        found = fleet.find_device(connection, *device)
+        found = find_device(connection, *device)
         current = found.status if found is not None else DeviceStatus.ABSENT
-        expected = expected_status(current, fleet.open_actions(connection, *device))
+        expected = expected_status(current, queue.open_actions(connection, *device))
         if is_refused(new.action, expected):
             exists = expected is DeviceStatus.PRESENT
             raise Refused(
@@ -226,7 +227,7 @@ class EventRequests:
             )
 
     def _require_room(self, connection: Any, new: NewEvent) -> None:
-        waiting = fleet.waiting_counts(connection, new.tenant, new.requester.subject)
+        waiting = queue.waiting_counts(connection, new.tenant, new.requester.subject)
         full = {
             "of this client": waiting.client >= self._limits.per_client,
             "of this tenant": waiting.tenant >= self._limits.per_tenant,
@@ -279,11 +280,11 @@ class EventRequests:
         }
         self.audit(caller, event, "cancel", reason)
         with self._database.transaction() as connection:
-            fleet.take_queue(connection)
-            if not fleet.cancel_queued(connection, event.id, error):
+            queue.take_queue(connection)
+            if not queue.cancel_queued(connection, event.id, error):
                 raise wrong_status(event, "has ended or begun at the same moment")
             enqueue(connection, event.tenant, f"event.{EventStatus.CANCELLED}", event.id)
-            fleet.begin_events(connection)
+            queue.begin_events(connection)
         return self.event(caller, event.id)
 
     def retry(self, caller: Caller, event: Event, reason: str) -> Event:

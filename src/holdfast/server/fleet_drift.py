@@ -16,7 +16,7 @@ from holdfast.server.audit_log import TenantStores
 from holdfast.store.database_blobs import write_several
 from holdfast.store.fleet import drift
 from holdfast.store.fleet.blueprints import BlueprintRows
-from holdfast.store.fleet.rows import take_queue
+from holdfast.store.fleet.queue import take_queue
 from holdfast.store.server_runs.contents import ChangeOptions, options_name, result_name
 from holdfast.system import clock
 

@@ -19,8 +19,9 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.fleet_drift import FleetDrift
 from holdfast.store.approvals import ApprovalKind
-from holdfast.store.fleet import rows as fleet
-from holdfast.store.fleet.rows import EndedChange, Event, EventEnd
+from holdfast.store.fleet import queue
+from holdfast.store.fleet.queue import EndedChange, EventEnd
+from holdfast.store.fleet.rows import Event, find_device
 from holdfast.store.fleet.rules import Attempt, DeviceStatus, EventStatus, device_after, outcome
 from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.run_store import RunStore
@@ -44,14 +45,14 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
         while True:
             rejected = self._rejected()
             with self.database.transaction() as connection:
-                fleet.take_queue(connection)
-                changes = fleet.ended_changes(connection, _BATCH)
+                queue.take_queue(connection)
+                changes = queue.ended_changes(connection, _BATCH)
                 ends = [self._end(connection, change, rejected) for change in changes]
-                fleet.end_events(connection, ends)
+                queue.end_events(connection, ends)
                 for end in ends:
                     if end.status is not EventStatus.QUEUED:
                         enqueue(connection, end.event.tenant, f"event.{end.status}", end.event.id)
-                done += len(ends) + len(fleet.begin_events(connection))
+                done += len(ends) + len(queue.begin_events(connection))
             if len(changes) < _BATCH:
                 return done
 
@@ -67,7 +68,7 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
             retries=event.retries,
         )
         result = outcome(attempt)
-        device = fleet.find_device(connection, event.tenant, event.blueprint, event.resource_id)
+        device = find_device(connection, event.tenant, event.blueprint, event.resource_id)
         before = device.status if device is not None else DeviceStatus.ABSENT
         # What a failed attempt left is there, also if the next one is cancelled.
         ended = EventStatus.FAILED if result.retried else result.status
@@ -82,7 +83,7 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
     def _rejected(self) -> frozenset[str]:
         """Runs whose plan a person rejected. Read before: who has the queue needs no second connection."""
         with self.database.transaction() as connection:
-            changes = fleet.ended_changes(connection, _BATCH)
+            changes = queue.ended_changes(connection, _BATCH)
         return frozenset(change.event.run for change in changes if self._is_rejected(change.event))
 
     def _is_rejected(self, event: Event) -> bool:
