@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from blueprints_made import make_blueprint
 from fleet_commands import CODE, Commands
 from fleet_made import SETTINGS, SITE, fleet_of
@@ -13,6 +14,7 @@ from program import Program
 REQUIRED = 'variable "region" {\n  type = string\n}\n'
 
 
+@pytest.mark.long
 def test_a_rollout_stops_at_a_failure_and_is_continued(holdfast: Program, tmp_path: Path) -> None:
     """A device that fails keeps later waves as they are; what is done is not done again."""
     blueprints, names = tmp_path / "blueprints", ("a", "b", "c", "d")

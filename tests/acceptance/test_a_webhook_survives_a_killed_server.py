@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from program import Program, eventually
 from webhook_receiver import Receiver
 
@@ -32,6 +33,7 @@ class Client:
         return json.loads(answer.body)
 
 
+@pytest.mark.long
 def test_a_webhook_survives_a_killed_server(holdfast: Program, tmp_path: Path) -> None:
     """The delivery has the same id, and the code of the documentation finds its signature genuine."""
     config, data = tmp_path / "server.yaml", tmp_path / "data"

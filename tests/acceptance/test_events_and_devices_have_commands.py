@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from answering import Answer, Answering, Asked, told
 from blueprints_made import make_blueprint
 from fleet_commands import CODE, Commands
@@ -14,6 +15,7 @@ from program import Program
 from holdfast import __version__
 
 
+@pytest.mark.long
 def test_events_and_devices_have_commands(holdfast: Program, tmp_path: Path) -> None:
     """Submitted, waited for, listed, approved, cancelled, repeated and rolled back, with their exit codes."""
     make_blueprint(tmp_path / "blueprints" / "site", settings=SETTINGS, code=CODE)

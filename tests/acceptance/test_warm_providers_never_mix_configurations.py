@@ -71,7 +71,7 @@ def outputs(program: Program, stack: str) -> dict[str, Any]:
     return {name: output["value"] for name, output in found.items()}
 
 
-@pytest.mark.parametrize("parallelism", [1, 4])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_two_configurations_never_mix(with_lab: Program, tmp_path: Path, parallelism: int) -> None:
     """Stacks of two accounts over the same pool, in turns and side by side: each object is in its account."""
     accounts, numbers = ("one", "two"), range(4)
@@ -115,6 +115,7 @@ def test_a_process_with_credentials_serves_only_their_owner(with_lab: Program, t
     assert not {pids["0-alice"], pids["1-alice"]} & {pids["0-bob"], pids["1-bob"]}
 
 
+@pytest.mark.long
 def test_results_are_the_same_as_without(with_lab: Program, tmp_path: Path) -> None:
     """Plan, apply, a second plan, an update and a destroy: status, changes and objects are equal."""
     seen = []

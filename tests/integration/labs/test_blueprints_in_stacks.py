@@ -63,6 +63,7 @@ def repository(holdfast: Program, sdwan: Path) -> Program:
     return holdfast
 
 
+@pytest.mark.long
 def test_both_are_applied_with_the_secrets_they_name(repository: Program) -> None:
     """Every reference resolves, the services get the key, and nothing that people read has it."""
     with CatoApi() as cato, VersaDirector() as versa:

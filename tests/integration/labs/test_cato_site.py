@@ -65,6 +65,7 @@ def _outputs(bench: Workbench) -> dict[str, Any]:
     return {name: each["value"] for name, each in json.loads(bench.run("output", "-json")).items()}
 
 
+@pytest.mark.long
 def test_a_site_from_its_creation_to_its_end(bench_with: Bench, cato: CatoApi) -> None:
     """Each mutation once, no change left, updates in place, drift found, and nothing left at the end."""
     bench = bench_with()

@@ -60,6 +60,7 @@ def _set(bench: Workbench, **changes: Any) -> None:
     (bench.folder / "terraform.tfvars.json").write_text(json.dumps({**_VALUES, **changes}))
 
 
+@pytest.mark.long
 def test_a_site_from_its_creation_to_its_end(bench: Workbench, versa: VersaDirector) -> None:
     """Staged and committed, no change left, every change committed again, and gone at the end."""
     bench.apply()

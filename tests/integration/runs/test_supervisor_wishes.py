@@ -42,6 +42,8 @@ def test_a_wish_to_stop_is_for_one_command(tmp_path: Path) -> None:
 class FakeEngine:
     """Says what it is told to say, in pieces, and remembers what was asked of it."""
 
+    providers = None
+
     def __init__(self, *pieces: bytes, between: Callable[[], object] = lambda: None) -> None:
         self.pieces = pieces
         self.between = between
