@@ -13,8 +13,8 @@ from holdfast.identity.principal import DEFAULT_TENANT, Principal
 from holdfast.identity.roles import Role
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import ServerAudit, TenantStores
-from holdfast.server.event_requests import EventRequest, EventRequests
-from holdfast.server.fleet_keeper import FleetKeeper
+from holdfast.server.fleet.keeper import FleetKeeper
+from holdfast.server.fleet.requests import EventRequest, EventRequests
 from holdfast.server.run_requests import Caller
 from holdfast.store.fleet.blueprints import BlueprintRows, OfferedBlueprint
 from holdfast.store.fleet.contents import blueprint_name

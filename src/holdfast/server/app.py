@@ -25,15 +25,16 @@ from holdfast.secrets.keys import Key
 from holdfast.secrets.redact import Redactor
 from holdfast.server.audit_log import ServerAudit, TenantStores
 from holdfast.server.edge import Application, Edge, EdgeLimits, Log
-from holdfast.server.event_requests import EventRequests
 from holdfast.server.exceptions import problem, problem_details, standard_denial
-from holdfast.server.fleet_drift import FleetDrift
+from holdfast.server.fleet.drift import FleetDrift
+from holdfast.server.fleet.requests import EventRequests
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
 from holdfast.server.openapi import openapi_config
 from holdfast.server.problems import FieldProblem
 from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.change_log import change_log, change_results
+from holdfast.server.routes.devices import devices_router
 from holdfast.server.routes.events import events_router
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
@@ -125,6 +126,7 @@ def create_api(parts: ServerParts) -> Litestar:
             outgoing_webhooks_router(),
             runs_router(),
             events_router(),
+            devices_router(),
             run_log,
             change_log,
             change_results,

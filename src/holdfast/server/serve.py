@@ -40,9 +40,9 @@ from holdfast.secrets.server_key import load_older_keys, load_server_key, write_
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
-from holdfast.server.event_documents import event_documents
-from holdfast.server.fleet_drift import FleetDrift
-from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
+from holdfast.server.fleet.documents import event_documents
+from holdfast.server.fleet.drift import FleetDrift
+from holdfast.server.fleet.keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
 from holdfast.server.log import configure_log

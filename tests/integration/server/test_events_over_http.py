@@ -19,7 +19,7 @@ from server_made import Answer, ListLog, MadeServer, made_server
 from holdfast.config.server import EventLimits, FleetSettings, default_settings
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
-from holdfast.server.fleet_keeper import FleetKeeper, hold_keeper
+from holdfast.server.fleet.keeper import FleetKeeper, hold_keeper
 from holdfast.store.fleet.rules import DeviceStatus
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes

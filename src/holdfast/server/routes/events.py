@@ -1,10 +1,9 @@
-"""Devices by API: `/api/v1/events`, `/api/v1/devices` and `/api/v1/blueprints`."""
+"""Events of devices: `/api/v1/events`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -16,25 +15,19 @@ from msgspec import Meta, Struct, field
 
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
-from holdfast.kernel.errors import Refused
-from holdfast.server.event_documents import (
-    DeviceDocument,
-    DeviceList,
+from holdfast.server.exceptions import problem
+from holdfast.server.fleet.documents import (
     EventDocument,
     EventList,
-    device_document,
     event_documents,
     shown_event,
 )
-from holdfast.server.event_requests import (
+from holdfast.server.fleet.requests import (
     EventRequest,
     EventRequests,
-    device_stack,
     unknown_outcome,
     wrong_status,
 )
-from holdfast.server.exceptions import problem
-from holdfast.server.fleet_drift import FleetDrift
 from holdfast.server.guards import address_of
 from holdfast.server.problems import Denial
 from holdfast.server.routes.run_log import log_response
@@ -42,7 +35,7 @@ from holdfast.server.run_events import RunEvents
 from holdfast.server.run_requests import Caller, RunRequests, invalid_field
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.fleet.rows import Event
-from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus
+from holdfast.store.fleet.rules import Action, EventStatus
 from holdfast.system import clock
 
 Who = NamedDependency[Principal]
@@ -82,24 +75,6 @@ class EventDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class EventReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
-
-
-class BlueprintDocument(Struct, frozen=True, kw_only=True):
-    name: str
-    version: str
-    description: str | None
-    digest: str
-    outputs: tuple[str, ...]
-    deletion: str
-    vanished: str
-    concurrency: int | None
-    payload_schema: dict[str, Any]
-
-
-class BlueprintList(Struct, frozen=True, kw_only=True):
-    version: int = 1
-    blueprints: tuple[BlueprintDocument, ...]
-    next: str | None = None
 
 
 @post("/api/v1/events", opt=_RUN, status_code=HTTPStatus.ACCEPTED)
@@ -265,96 +240,14 @@ def roll_back_event(
     return _new(fleet, caller, fleet.rollback(caller, fleet.event(caller, event_id), data.reason))
 
 
-@get("/api/v1/devices", opt=_READ, sync_to_thread=True)
-def list_devices(
-    principal: Who,
-    fleet: Fleet,
-    blueprint: FromQuery[str | None] = None,
-    status: FromQuery[DeviceStatus | None] = None,
-    limit: Limit = 100,
-    cursor: FromQuery[str] = "",
-) -> DeviceList:
-    """By blueprint and name; without deleted ones, unless `status=absent`."""
-    first, _, second = cursor.partition("/")
-    page = fleet.rows.devices(
-        principal.home_tenant,
-        blueprint=blueprint,
-        status=None if status is None else status.value,
-        after=(first, second),
-        limit=limit,
-    )
-    documents = tuple(
-        device_document(device, stack)
-        for device in page
-        if principal.covers_stack(stack := device_stack(device.tenant, device.blueprint, device.resource_id))
-    )
-    last = f"{page[-1].blueprint}/{page[-1].resource_id}" if len(page) == limit else None
-    return DeviceList(devices=documents, next=last)
-
-
-@get("/api/v1/devices/{blueprint:str}/{resource_id:str}", opt=_READ, sync_to_thread=True)
-def show_device(
-    principal: Who, fleet: Fleet, blueprint: FromPath[str], resource_id: FromPath[str]
-) -> DeviceDocument:
-    return _device(principal, fleet, blueprint, resource_id)
-
-
-def _device(principal: Principal, fleet: EventRequests, blueprint: str, resource_id: str) -> DeviceDocument:
-    stack = device_stack(principal.home_tenant, blueprint, resource_id)
-    device = fleet.rows.device(principal.home_tenant, blueprint, resource_id)
-    if device is None or not principal.covers_stack(stack):
-        raise problem(
-            Denial(status=404, code="HF-EVENT-11", message=f"there is no device {blueprint}/{resource_id}")
-        )
-    blobs = fleet.blobs(device.tenant) if principal.may(Permission.READ_PLAN) else None
-    return device_document(device, stack, blobs)
-
-
-@post(
-    "/api/v1/devices/{blueprint:str}/{resource_id:str}/drift",
-    opt=_RUN,
-    status_code=HTTPStatus.ACCEPTED,
-    sync_to_thread=True,
-)
-def look_at_device(
-    principal: Who,
-    fleet: Fleet,
-    drift: NamedDependency[FleetDrift],
-    blueprint: FromPath[str],
-    resource_id: FromPath[str],
-) -> DeviceDocument:
-    """Compare it with its state now; `drift` of the device has the result then."""
-    device = _device(principal, fleet, blueprint, resource_id)
-    if not drift.look(principal.home_tenant, blueprint, resource_id):
-        raise Refused(
-            "HF-EVENT-14",
-            f"the device {resource_id} is {device.status}, or is being compared already",
-            hint=f"What is known: GET /api/v1/devices/{blueprint}/{resource_id}",
-        )
-    return device
-
-
-@get("/api/v1/blueprints", opt=_READ, sync_to_thread=True)
-def list_blueprints(fleet: Fleet, limit: Limit = 100, cursor: FromQuery[str] = "") -> BlueprintList:
-    """By name."""
-    offered = sorted(fleet.blueprints().values(), key=lambda each: each.name)
-    page = [each for each in offered if each.name > cursor][:limit]
-    return BlueprintList(
-        blueprints=tuple(
-            BlueprintDocument(**{name: getattr(each, name) for name in BlueprintDocument.__struct_fields__})
-            for each in page
-        ),
-        next=page[-1].name if len(page) == limit else None,
-    )
-
-
 def events_router() -> Router:
-    handlers: Sequence[Any] = (
-        *(submit_event, list_events, show_event, event_log, approve_event, reject_event, cancel_event),
-        *(retry_event, roll_back_event, list_devices, show_device, look_at_device),
-        list_blueprints,
+    return Router(
+        path="/",
+        route_handlers=[
+            *(submit_event, list_events, show_event, event_log, approve_event, reject_event, cancel_event),
+            *(retry_event, roll_back_event),
+        ],
     )
-    return Router(path="/", route_handlers=handlers)
 
 
 def _caller(request: AnyRequest, principal: Principal) -> Caller:

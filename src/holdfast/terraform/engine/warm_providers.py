@@ -106,7 +106,7 @@ class _Provider:
 
 
 def _take_socket(path: str) -> int | None:
-    """A descriptor of the socket, which then has no name: nobody else can connect to it."""
+    """A descriptor of the socket, which then has no name: no other process can connect to it."""
     number = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     if not stat.S_ISSOCK(os.fstat(number).st_mode):
         os.close(number)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
-from holdfast.server.fleet_drift import FleetDrift
+from holdfast.server.fleet.drift import FleetDrift
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.fleet import queue
 from holdfast.store.fleet.queue import EndedChange, EventEnd

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.identity.roles import Permission
-from holdfast.server.event_requests import EventRequests
-from holdfast.server.fleet_drift import findings_of
+from holdfast.server.fleet.drift import findings_of
+from holdfast.server.fleet.requests import EventRequests
 from holdfast.server.run_requests import Caller
 from holdfast.store.blobs import EncryptedBlobs
 from holdfast.store.database_blobs import read_several
