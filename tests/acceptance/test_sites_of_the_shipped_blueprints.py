@@ -10,31 +10,13 @@ from typing import Any
 import pytest
 from fleet_made import EventClient, fleet_of
 from program import ROOT, Program, eventually
+from site_payloads import PAYLOADS
 
 from sdwan import mirror
 from sdwan.cato import TOKEN, CatoApi
 from sdwan.versa import PASSWORD, USERNAME, VersaDirector
 
 PSK = "a-key-that-nobody-sees"
-CATO = {
-    "site_name": "Berlin",
-    "network_range": "10.20.0.0/24",
-    "public_ip": "203.0.113.10",
-    "cato_private_ip": "169.254.10.1",
-    "bgp_neighbor_ip": "169.254.10.2",
-    "bgp_peer_asn": 65010,
-}
-VERSA = {
-    "site_name": "Berlin",
-    "template": "BRANCH",
-    "device": "branch1",
-    "public_ip": "203.0.113.10",
-    "peer_public_ip": "198.51.100.10",
-    "tunnel_interface": "tvi-0/601",
-    "tunnel_ip": "169.254.10.1",
-    "bgp_neighbor_ip": "169.254.10.2",
-    "bgp_peer_asn": 65010,
-}
 
 
 @pytest.fixture
@@ -80,13 +62,13 @@ def test_sites_of_both_services_are_created_changed_and_deleted(
         assert PSK not in str(answer.body)
         return answer.body
 
-    created = submit("create", "cato-ipsec-site", CATO)
+    created = submit("create", "cato-ipsec-site", PAYLOADS["cato-ipsec-site"])
     ((site_id, site),) = cato.sites().items()
     assert created["outputs"]["site_id"] == site_id
     assert created["outputs"]["bgp_peer_id"]
     assert site["tunnels"]["primary"]["tunnels"][0]["psk"] == PSK
-    submit("create", "versa-site", VERSA)
-    submit("update", "cato-ipsec-site", {**CATO, "description": "changed"})
+    submit("create", "versa-site", PAYLOADS["versa-site"])
+    submit("update", "cato-ipsec-site", {**PAYLOADS["cato-ipsec-site"], "description": "changed"})
     assert cato.sites()[site_id]["description"] == "changed"
 
     # What someone changes at the service is found, and what cannot be read is named.

@@ -10,32 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from program import ROOT, Program
+from site_payloads import PAYLOADS
 
 from sdwan.cato import TOKEN, CatoApi
 from sdwan.versa import PASSWORD, USERNAME, VersaDirector
 
 _PSK = "a-key-that-nobody-sees"
-_PAYLOADS: dict[str, dict[str, Any]] = {
-    "cato-ipsec-site": {
-        "site_name": "Berlin",
-        "network_range": "10.20.0.0/24",
-        "public_ip": "203.0.113.10",
-        "cato_private_ip": "169.254.10.1",
-        "bgp_neighbor_ip": "169.254.10.2",
-        "bgp_peer_asn": 65010,
-    },
-    "versa-site": {
-        "site_name": "Berlin",
-        "template": "BRANCH",
-        "device": "branch1",
-        "public_ip": "203.0.113.10",
-        "peer_public_ip": "198.51.100.10",
-        "tunnel_interface": "tvi-0/601",
-        "tunnel_ip": "169.254.10.1",
-        "bgp_neighbor_ip": "169.254.10.2",
-        "bgp_peer_asn": 65010,
-    },
-}
 
 
 def _blueprint(name: str) -> dict[str, Any]:
@@ -48,16 +28,16 @@ def _stack(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "module": name,
-        "variables": {**settings["inputs"], **_PAYLOADS[name]},
+        "variables": {**settings["inputs"], **PAYLOADS[name]},
         "env": settings["env"],
     }
 
 
 @pytest.fixture
 def repository(holdfast: Program, sdwan: Path) -> Program:
-    for name in _PAYLOADS:
+    for name in PAYLOADS:
         shutil.copytree(ROOT / "blueprints" / name, holdfast.folder / name)
-    settings = {"version": 1, "stacks": [_stack(name) for name in _PAYLOADS]}
+    settings = {"version": 1, "stacks": [_stack(name) for name in PAYLOADS]}
     holdfast.write("holdfast.yaml", json.dumps(settings))
     holdfast.environment["TF_CLI_CONFIG_FILE"] = str(sdwan)
     return holdfast
@@ -88,7 +68,7 @@ def test_both_are_applied_with_the_secrets_they_name(repository: Program) -> Non
         assert again.code == 0, again.text
 
 
-@pytest.mark.parametrize("name", list(_PAYLOADS))
+@pytest.mark.parametrize("name", list(PAYLOADS))
 def test_what_is_not_read_exists(name: str) -> None:
     """A name of an attribute that no resource has would promise nothing."""
     code = (ROOT / "blueprints" / name / "main.tf").read_text()
