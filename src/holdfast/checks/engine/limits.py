@@ -49,7 +49,7 @@ class RuleLimit:
                 return
             now = clock.thread_seconds()
             if end is None:
-                # Few rules get this far; to ask the system for the time before each costs more than most of them.
+                # Few rules get this far. To ask for the time before each would cost more than most of them.
                 end = now + allowed
             elif now > end:
                 self._slow.add(id(subject))
