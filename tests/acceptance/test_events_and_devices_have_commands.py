@@ -25,6 +25,10 @@ def test_events_and_devices_have_commands(holdfast: Program, tmp_path: Path) -> 
         _create_change_and_roll_back(mine)
         _refuse_mistakes(mine)
         _decide(mine, approver)
+        log = Commands(holdfast, admin).json("audit", "show")["entries"]
+        decided = [entry for entry in log if entry["what"] in {"approve", "reject"}]
+        assert {entry["who"]["name"] for entry in decided} == {"ada"}
+        assert all(entry["details"]["event"] and entry["digest"] for entry in decided)
         _find_what_failed(mine)
 
 
@@ -81,6 +85,7 @@ def _decide(mine: Commands, approver: Commands) -> None:
     assert mine.ok("events", "approve", waiting["id"], "--yes", code=3).err
     assert "Approved." in approver.ok("events", "approve", waiting["id"][:20], "--yes").out
     assert "update of site/branch-1: succeeded" in mine.ok("events", "wait", waiting["id"]).out
+    assert "HF-EVENT-9 " in approver.ok("events", "approve", waiting["id"], "--yes", code=3).err
     other = mine.submit("update", "branch-1", "--set", "site_name=four", "--requires-approval", code=5)
     queued = mine.submit("update", "branch-1", "--wait", "0")
     assert (queued["status"], queued["requires_approval"]) == ("queued", True), (

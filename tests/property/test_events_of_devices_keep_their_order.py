@@ -20,6 +20,7 @@ from postgres_made import MadePostgres
 from holdfast.database.database import Database
 from holdfast.identity.principal import DEFAULT_TENANT
 from holdfast.kernel.errors import Refused
+from holdfast.server.fleet.actions import cancel_queued
 from holdfast.store.fleet.rows import Event
 from holdfast.store.fleet.rules import Action, DeviceStatus, EventStatus
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
@@ -107,7 +108,7 @@ class _Machine(RuleBasedStateMachine):
         if event is None:
             return
         if event.stored == "queued":
-            self.fleet.requests.cancel(self.fleet.caller(), event, "")
+            cancel_queued(self.fleet.requests, self.fleet.caller(), event, "")
         else:
             self.fleet.changes.request_cancel(event.change, "bob")
 

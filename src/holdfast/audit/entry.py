@@ -21,7 +21,7 @@ What = Literal[
     "accept-loss", "accept-sink", "mv", "rm", "import", "output",
     "pin", "purge", "delete", "unlocked-writes", "token-create", "token-revoke", "token-exchange",
     "webhook-set", "webhook-remove", "outgoing-webhook-add", "outgoing-webhook-remove",
-    "cancel", "repository-add", "repository-remove",
+    "cancel", "repository-add", "repository-remove", "event-submit", "event-retry", "event-rollback",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""

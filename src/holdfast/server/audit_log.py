@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from holdfast.audit.actor import Actor
 from holdfast.audit.entry import Entry
@@ -15,6 +16,9 @@ from holdfast.secrets.redact import Redactor
 from holdfast.store.approval_rules import ServerRules, read_rules
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 _BECAUSE = {
     "token": "a token of the server",
@@ -51,13 +55,17 @@ class TenantStores:
         """As the server that started last wrote them."""
         return read_rules(self.of(DEFAULT_TENANT).encrypted, _home(tenant))
 
+    def within(self, tenant: str, connection: Connection[Any]) -> RunStore:
+        """The store in the transaction of this connection."""
+        store = self.of(tenant)
+        return store.on(DatabaseBlobs(self._database, _home(tenant)).within(connection))
+
     @contextmanager
     def transaction(self, tenant: str) -> Iterator[RunStore]:
         """Everything that is read and written in the block is one transaction."""
-        store = self.of(tenant)
-        store.id()  # Written with the first use, for all.
+        self.of(tenant).id()  # Written with the first use, for all.
         with self._database.transaction() as connection:
-            yield store.on(DatabaseBlobs(self._database, _home(tenant)).within(connection))
+            yield self.within(tenant, connection)
 
 
 def _home(tenant: str) -> str:
@@ -69,10 +77,19 @@ class ServerAudit:
         self._stores = stores
         self._redactor = redactor
 
-    def record(self, tenant: str, principal: Principal, entry: Entry, *, address: str) -> None:
-        """Durable when this returns."""
-        who = actor_of(principal, address)
-        Audit(self._stores.of(tenant), who, redactor=self._redactor).record(entry)
+    def record(
+        self,
+        tenant: str,
+        principal: Principal,
+        entry: Entry,
+        *,
+        address: str,
+        connection: Connection[Any] | None = None,
+    ) -> None:
+        """Durable when this returns; with a connection, with its transaction."""
+        stores = self._stores
+        store = stores.of(tenant) if connection is None else stores.within(tenant, connection)
+        Audit(store, actor_of(principal, address), redactor=self._redactor).record(entry)
 
 
 def actor_of(principal: Principal, address: str) -> Actor:

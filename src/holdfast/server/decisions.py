@@ -167,7 +167,9 @@ def missing_decision(result: Mapping[str, Any] | None, given: tuple[Approval, ..
 
 
 def log_decision(store: RunStore, run: Run, who: Actor, kind: ApprovalKind, reason: str) -> None:
-    RunLog(store.encrypted, run.id).add(f"{run.stack}: {_DONE[kind]} by {who.name}: {reason}")
+    RunLog(store.encrypted, run.id).add(
+        f"{run.stack}: {_DONE[kind]} by {who.name}{f': {reason}' if reason else ''}"
+    )
 
 
 def store_rejection(store: RunStore, run: Run) -> None:

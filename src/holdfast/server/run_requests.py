@@ -227,7 +227,7 @@ class RunRequests:
             run=run.id,
             reason=reason or None,
             until=until,
-            details=BREAK_GLASS_DETAILS if break_glass else {},
+            details={**(BREAK_GLASS_DETAILS if break_glass else {}), **self._event_of(run)},
         )
         self.audit.record(caller.tenant, caller.principal, entry, address=caller.address)
         add_decision(
@@ -261,6 +261,7 @@ class RunRequests:
                 hint="Cancel it without `force` first: Terraform then finishes the resources in progress.",
             )
         details = {"force": "the second interrupt"} if force else {}
+        details |= {"event": change.event} if change.event is not None else {}
         why = f"cancelled by {who.name}{f': {reason}' if reason else ''}"
         for run in change.runs:
             if run.phase is not RunPhase.DONE:
@@ -275,6 +276,11 @@ class RunRequests:
             "hint": "To repeat a run of it: holdfast runs retry RUN",
         }
         return self.changes.request_cancel(change.id, who.name, error=error, force=force) or change
+
+    def _event_of(self, run: Run) -> dict[str, str]:
+        """For the audit log: the event of a device that the run belongs to."""
+        change = self.changes.of(run.change)
+        return {"event": change.event} if change is not None and change.event is not None else {}
 
     def repeat(
         self,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_played import PlayedFleet, offer, offered
+from fleet_played import DIGEST, PlayedFleet, offer, offered
 from msgspec.structs import replace
 from postgres_made import MadePostgres
 from program import eventually
@@ -234,7 +234,7 @@ def test_what_cannot_be_done_is_a_conflict(fleet: PlayedFleet, client: Client) -
         answer = (
             client.post(f"{EVENTS}/{first}/{action}", {})
             if action != "approve"
-            else Client(client.server, Role.APPROVER).post(f"{EVENTS}/{first}/approve")
+            else Client(client.server, Role.APPROVER).post(f"{EVENTS}/{first}/approve", {"digest": DIGEST})
         )
         assert (answer.status, answer.problem["code"]) == (409, "HF-EVENT-9"), action
         assert "queued" in answer.problem["hint"]
@@ -271,6 +271,97 @@ def test_a_cancelled_retry_leaves_a_device_that_can_be_deleted(fleet: PlayedFlee
     assert device is not None
     assert device.status is DeviceStatus.INCOMPLETE
     assert ok(client.submit("delete", "a"))
+
+
+@pytest.mark.parametrize(
+    "newer", ["queued", "running", "waiting", "unknown", "applied", "failed", "cancelled"]
+)
+def test_an_old_event_is_not_repeated_after_a_newer_one_that_counts(
+    fleet: PlayedFleet, client: Client, newer: str
+) -> None:
+    """Its payload would come back unnoticed. What a newer event left as it was is no reason."""
+    ok(client.submit("create", "a", 1))
+    fleet.work()
+    old = ok(client.submit("update", "a", 2))
+    fleet.work("failed")
+    later = ok(client.submit("update", "a", 3))
+    match newer:
+        case "running":
+            assert fleet.worker.claim() is not None
+        case "cancelled":
+            assert client.post(f"{EVENTS}/{later}/cancel").status == 202
+            fleet.keeper.run()
+        case "waiting" | "unknown" | "applied" | "failed":
+            fleet.work(newer)
+    answer = client.post(f"{EVENTS}/{old}/retry")
+    if newer in {"failed", "cancelled"}:
+        assert fleet.payload(ok(answer)) == {"number": 2}
+        return
+    assert (answer.status, answer.problem["code"]) == (409, "HF-EVENT-18")
+    assert later in answer.problem["message"]
+    assert later in answer.problem["hint"]
+    assert "holdfast events rollback" in answer.problem["hint"]
+    assert client.listed()[0] == later
+
+
+def test_a_decision_names_the_plan_that_was_shown(fleet: PlayedFleet, client: Client) -> None:
+    """Whichever plan waits is never approved: without a digest 422, with another one 409."""
+    event = ok(client.submit("create", "a", 1, requires_approval=True))
+    fleet.work("waiting")
+    approver = Client(client.server, Role.APPROVER, name="bob")
+    for action in ("approve", "reject"):
+        path = f"{EVENTS}/{event}/{action}"
+        missing = approver.post(path, {"reason": "because"})
+        assert (missing.status, [error["path"] for error in missing.problem["errors"]]) == (422, ["/digest"])
+        assert approver.post(path, {"digest": "e" * 64, "reason": "because"}).status == 409
+    assert client.event(event)["status"] == "waiting"
+
+
+def test_what_is_done_with_events_is_in_the_audit_log(
+    fleet: PlayedFleet, server: MadeServer, client: Client
+) -> None:
+    """Who, which device, which event, why. Never the payload, and nothing that was refused."""
+
+    def entries() -> list[dict[str, Any]]:
+        lines = Client(server, Role.ADMIN, name="root").get("/api/v1/audit?limit=200").document["entries"]
+        return [line for line in lines if "event" in (line["details"] or {})]
+
+    before = len(entries())
+    asked: dict[str, Any] = {"payload": {"number": 1, "text": "hush"}, "reason": "order 1", "key": "k"}
+    first = ok(client.submit("create", "audited", **asked))
+    assert client.submit("create", "audited", **asked).headers["idempotency-replayed"]
+    assert client.submit("create", "audited", 1).status == 409
+    fleet.work()
+    failed = ok(client.submit("update", "audited", 2))
+    fleet.work("failed")
+    again = ok(client.post(f"{EVENTS}/{failed}/retry", {"reason": "once more"}))
+    fleet.work()
+    back = ok(client.post(f"{EVENTS}/{again}/rollback", {}))
+    queued = ok(client.submit("delete", "audited"))
+    assert client.post(f"{EVENTS}/{queued}/cancel", {"reason": "no"}).status == 202
+    assert client.post(f"{EVENTS}/{queued}/cancel").status == 409
+    running = fleet.worker.claim()
+    assert running is not None
+    assert client.post(f"{EVENTS}/{back}/cancel", {"reason": "stop"}).status == 202
+    found = entries()
+    added = sorted(found, key=lambda line: int(line["seq"]))[before:]
+    shown = [
+        (line["what"], line["details"]["event"], line["details"].get("origin"), line["reason"])
+        for line in added
+    ]
+    assert shown == [
+        ("event-submit", first, None, "order 1"),
+        ("event-submit", failed, None, None),
+        ("event-retry", again, failed, "once more"),
+        ("event-rollback", back, first, f"roll back {again}"),
+        ("event-submit", queued, None, None),
+        ("cancel", queued, None, "no"),
+        ("cancel", back, None, "stop"),
+    ]
+    assert {line["who"]["name"] for line in added} == {"ada"}
+    assert {line["stack"] for line in added} == {"fleet/default/site/audited"}
+    assert "hush" not in json.dumps(added)
+    assert Client(server, Role.ADMIN, tenant=OTHER).get("/api/v1/audit").document["entries"] == []
 
 
 def test_an_unknown_outcome_blocks_its_device_until_it_is_reconciled(
@@ -394,7 +485,8 @@ def test_no_route_shows_or_changes_anything_of_another_tenant(
         ):
             require_hidden(stranger.get(path))
         for action in ("approve", "reject", "cancel", "retry", "rollback"):
-            require_hidden(stranger.post(f"{EVENTS}/{event}/{action}", {"reason": "mine"}))
+            digest = {"digest": DIGEST} if action in {"approve", "reject"} else {}
+            require_hidden(stranger.post(f"{EVENTS}/{event}/{action}", {"reason": "mine", **digest}))
         require_hidden(stranger.post(f"/api/v1/webhooks/{webhook['id']}/test"))
     # Within a tenant a token may be for some devices only.
     part = Client(server, stacks=("fleet/default/site/b*",))

@@ -16,7 +16,7 @@ from holdfast.cli.views.events import headline, show_event, show_events
 from holdfast.cli.views.plan_diff import FULL, show_plan
 from holdfast.fleet.server_fleet import ServerFleet, exit_of, is_ended
 from holdfast.identity.client import Unreachable
-from holdfast.kernel.errors import Exit, Failed, UsageError
+from holdfast.kernel.errors import Exit, Failed, Refused, UsageError
 from holdfast.kernel.server_hints import on_server
 from holdfast.system import clock, files
 
@@ -127,29 +127,35 @@ class EventCommands:
 
     def approve(self, wanted: str, reason: str, *, yes: bool) -> Exit:
         """The plan that was shown, and no other."""
-        event = self._fleet.event(self._fleet.find(wanted))
-        digest = (event["plan"] or {}).get("digest")
-        if event["status"] == "waiting" and not self._invocation.as_json:
+        event, digest = self._waiting(wanted)
+        if not self._invocation.as_json:
             self._console.line(f" {headline(event)}")
             self._show_plan(event)
-        if event["status"] == "waiting" and not confirm_at_once(
-            self._console, "Approve exactly this plan?", yes=yes
-        ):
+        if not confirm_at_once(self._console, "Approve exactly this plan?", yes=yes):
             self._console.say(" Nothing was approved.")
             return Exit.FAILED
-        given = {"digest": digest} if digest is not None else {}
-        after = self._fleet.act(event["id"], "approve", **given, reason=reason)
+        after = self._fleet.act(event["id"], "approve", digest=digest, reason=reason)
         waits = after["status"] == "waiting"
         told = "Approved. It still waits: more approvals are needed." if waits else "Approved."
         lines = (f" {told}", on_server(f" Wait for it: holdfast events wait {event['id']}", self._option))
         return self._invocation.answer(after, *lines)
 
     def reject(self, wanted: str, reason: str) -> Exit:
+        event, digest = self._waiting(wanted)
+        after = self._fleet.act(event["id"], "reject", digest=digest, reason=reason)
+        return self._invocation.answer(after, f" Rejected event {event['id']}. Nothing of it is applied.")
+
+    def _waiting(self, wanted: str) -> tuple[dict[str, Any], str]:
+        """The event and the digest of the plan that is decided about."""
         event = self._fleet.event(self._fleet.find(wanted))
         digest = (event["plan"] or {}).get("digest")
-        given = {"digest": digest} if digest is not None else {}
-        after = self._fleet.act(event["id"], "reject", **given, reason=reason)
-        return self._invocation.answer(after, f" Rejected event {event['id']}. Nothing of it is applied.")
+        if event["status"] != "waiting" or digest is None:
+            raise Refused(
+                "HF-EVENT-9",
+                f"event {event['id']} does not wait for a decision that you may make",
+                hint=on_server(f"It is {event['status']}: holdfast events show {event['id']}", self._option),
+            )
+        return event, str(digest)
 
     def cancel(self, wanted: str, reason: str) -> Exit:
         event = self._fleet.act(self._fleet.find(wanted), "cancel", reason=reason)

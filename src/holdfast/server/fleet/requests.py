@@ -1,13 +1,14 @@
-"""What the routes of events do: accept, find, decide, repeat. As the caller of a request may.
+"""Events are accepted and found, as the caller of a request may.
 
-An event is in the database before the request is answered, and begins at once if its device is free.
+An event is in the database, and in the audit log, before the request is answered, and begins at once if its
+device is free.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -42,6 +43,7 @@ from holdfast.store.outgoing_webhooks import enqueue
 from holdfast.store.server_runs.contents import upload_name
 from holdfast.store.stack_names import DEVICES
 
+EventAct = Literal["event-submit", "event-retry", "event-rollback", "cancel"]
 _RETRY_SECONDS: Final = 10
 """How long a client waits that is refused because too many events wait."""
 
@@ -55,6 +57,18 @@ class EventRequest(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
     origin: str | None = None
+
+
+class _Addition(Struct, frozen=True, kw_only=True):
+    """How an event is added."""
+
+    caller: Caller
+    act: EventAct
+    key: str | None
+    digest: bytes
+    keeps: bool
+    """The payload that the device has."""
+    repeats: Event | None
 
 
 class Accepted(Struct, frozen=True, kw_only=True):
@@ -72,9 +86,9 @@ class EventRequests:
     def __init__(
         self, database: Database, stores: TenantStores, audit: ServerAudit, limits: EventLimits
     ) -> None:
-        self._database = database
+        self.database = database
         self._stores = stores
-        self._audit = audit
+        self.audit = audit
         self._limits = limits
         self.rows = FleetRows(database)
         self._blueprints = BlueprintRows(database)
@@ -108,8 +122,19 @@ class EventRequests:
 
     # Accepting
 
-    def submit(self, caller: Caller, request: EventRequest, key: str | None = None) -> Accepted:
-        """`key`: the client's own, under which it may repeat the request."""
+    def submit(
+        self,
+        caller: Caller,
+        request: EventRequest,
+        key: str | None = None,
+        *,
+        act: EventAct = "event-submit",
+        repeats: Event | None = None,
+    ) -> Accepted:
+        """`key`: the client's own, under which it may repeat the request.
+
+        `repeats`: an event after which no other of its device may count.
+        """
         digest = _request_digest(caller, request)
         stack = device_stack(caller.tenant, request.blueprint, request.resource_id)
         if key is not None and (known := self.rows.known_key(caller.tenant, key)) is not None:
@@ -119,7 +144,10 @@ class EventRequests:
         blueprint = self._blueprint(request.blueprint)
         content = self._content(request, blueprint)
         new = _new_event(caller, request, blueprint, content, stack)
-        used = self._add(new, content, blueprint, (key, digest), keeps=_keeps_payload(request))
+        addition = _Addition(
+            caller=caller, act=act, key=key, digest=digest, keeps=_keeps_payload(request), repeats=repeats
+        )
+        used = self._add(new, content, blueprint, addition)
         if key is not None and used is not None:
             return self._replayed(caller, key, digest, used)
         return Accepted(event=self.event(caller, new.id))
@@ -129,25 +157,26 @@ class EventRequests:
         new: NewEvent,
         content: EventContent,
         blueprint: OfferedBlueprint,
-        key: tuple[str | None, bytes],
-        *,
-        keeps: bool,
+        addition: _Addition,
     ) -> tuple[bytes, str] | None:
-        """What the key was used for in the meantime; None: the event is added. `keeps`: the payload.
+        """What the key was used for in the meantime; None: the event is added.
 
         On one connection: others wait for the queue, and each of them has one.
         """
         store = self._stores.of(new.tenant)
         store.id()
         blobs = store.encrypted
-        with self._database.transaction() as connection:
+        with self.database.transaction() as connection:
             queue.take_queue(connection)
-            name, digest = key
-            if name is not None and (used := queue.take_key(connection, new.tenant, name, digest, new.id)):
-                return used
+            if addition.key is not None:
+                used = queue.take_key(connection, new.tenant, addition.key, addition.digest, new.id)
+                if used is not None:
+                    return used
+            if addition.repeats is not None:
+                _require_newest(connection, addition.repeats)
             self._require_possible(connection, new)
             self._require_room(connection, new)
-            if keeps:
+            if addition.keeps:
                 content = self._with_kept_payload(connection, blobs, new, content, blueprint)
                 new = msgspec.structs.replace(new, requires_approval=content.requires_approval)
             source, contents = self._source(connection, new.tenant, blueprint)
@@ -157,7 +186,27 @@ class EventRequests:
             for old in queue.add_event(connection, new):
                 enqueue(connection, new.tenant, f"event.{EventStatus.SUPERSEDED}", old)
             queue.begin_events(connection, new.id)
+            self.record(connection, addition.caller, new, addition.act)
         return None
+
+    def record(
+        self, connection: Any, caller: Caller, event: Event | NewEvent, what: EventAct, reason: str = ""
+    ) -> None:
+        """In the audit log, with the transaction: both count, or neither. Never the payload."""
+        details = {"event": event.id, "action": event.action.value}
+        if event.origin is not None:
+            details["origin"] = event.origin
+        entry = Entry(
+            what=what,
+            stack=event.stack,
+            run=event.run,
+            reason=reason or event.reason or None,
+            outcome="done",
+            details=details,
+        )
+        self.audit.record(
+            caller.tenant, caller.principal, entry, address=caller.address, connection=connection
+        )
 
     def _blueprint(self, name: str) -> OfferedBlueprint:
         offered = self.blueprints()
@@ -269,74 +318,6 @@ class EventRequests:
             )
         return Accepted(event=self.event(caller, event), replayed=True)
 
-    # Deciding and repeating
-
-    def cancel(self, caller: Caller, event: Event, reason: str) -> Event:
-        """One that has not begun. The change of one that has is cancelled as any other."""
-        error = {
-            "code": "HF-EVENT-8",
-            "message": f"cancelled by {caller.principal.name}{f': {reason}' if reason else ''}",
-            "hint": f"To repeat it: holdfast events retry {event.id}",
-        }
-        self.audit(caller, event, "cancel", reason)
-        with self._database.transaction() as connection:
-            queue.take_queue(connection)
-            if not queue.cancel_queued(connection, event.id, error):
-                raise wrong_status(event, "has ended or begun at the same moment")
-            enqueue(connection, event.tenant, f"event.{EventStatus.CANCELLED}", event.id)
-            queue.begin_events(connection)
-        return self.event(caller, event.id)
-
-    def retry(self, caller: Caller, event: Event, reason: str) -> Event:
-        """A new event with the same payload, checked against the blueprint as it is now."""
-        if event.status is EventStatus.UNKNOWN:
-            raise unknown_outcome(event, "repeated")
-        if event.status not in {EventStatus.FAILED, EventStatus.CANCELLED}:
-            raise wrong_status(event, "did not fail")
-        return self._again(caller, event, event.action, reason)
-
-    def rollback(self, caller: Caller, event: Event, reason: str) -> Event:
-        """Of the newest event that succeeded: to the payload before it. Of an older one: to its payload."""
-        if event.status is not EventStatus.SUCCEEDED:
-            raise wrong_status(event, "did not succeed, so there is nothing to roll back")
-        device = self.rows.device(event.tenant, event.blueprint, event.resource_id)
-        newest = device is None or device.event == event.id
-        wanted = self.rows.payload_before(event) if newest or event.action is Action.DELETE else event.id
-        if wanted is None or device is None:
-            raise wrong_status(
-                event, "has no payload before it", "To remove the device: the action `delete`."
-            )
-        absent = device.status is DeviceStatus.ABSENT
-        action = Action.CREATE if absent else Action.UPDATE
-        return self._again(caller, self.event(caller, wanted), action, reason or f"roll back {event.id}")
-
-    def _again(self, caller: Caller, event: Event, action: Action, reason: str) -> Event:
-        request = EventRequest(
-            blueprint=event.blueprint,
-            action=action,
-            resource_id=event.resource_id,
-            payload=self.content(event).payload,
-            requires_approval=event.requires_approval,
-            labels=event.labels,
-            reason=reason,
-            origin=event.id,
-        )
-        return self.submit(caller, request).event
-
-    def audit(self, caller: Caller, event: Event | NewEvent, what: Any, reason: str) -> None:
-        entry = Entry(what=what, stack=event.stack, run=event.run, reason=reason or None)
-        self._audit.record(caller.tenant, caller.principal, entry, address=caller.address)
-
-
-def wrong_status(event: Event, why: str, hint: str | None = None) -> Refused:
-    hint = hint or f"It is {event.status}: holdfast events show {event.id}"
-    return Refused("HF-EVENT-9", f"event {event.id} {why}", hint=hint)
-
-
-def unknown_outcome(event: Event, what: str) -> Refused:
-    hint = f"Find out what it did first: holdfast runs reconcile {event.run} --server"
-    return wrong_status(event, f"has an unknown outcome, so it is not {what}", hint)
-
 
 def _new_event(
     caller: Caller, request: EventRequest, blueprint: OfferedBlueprint, content: EventContent, stack: str
@@ -362,6 +343,19 @@ def _new_event(
         retry_wait=blueprint.retry_wait,
         origin=request.origin,
     )
+
+
+def _require_newest(connection: Any, event: Event) -> None:
+    """An event that failed must not undo what a later one did, or is about to do."""
+    newer = queue.newer_event(connection, event)
+    if newer is not None:
+        raise Refused(
+            "HF-EVENT-18",
+            f"event {event.id} is not repeated: {newer.id}, a newer {newer.action} of the device, is"
+            f" {newer.status}",
+            hint=f"See what the device has: holdfast events show {newer.id}. To get an earlier payload back: "
+            "holdfast events rollback EVENT, with an event that succeeded.",
+        )
 
 
 def _keeps_payload(request: EventRequest) -> bool:

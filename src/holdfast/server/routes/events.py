@@ -16,18 +16,14 @@ from msgspec import Meta, Struct, field
 from holdfast.identity.principal import Principal
 from holdfast.identity.roles import Permission
 from holdfast.server.exceptions import problem
+from holdfast.server.fleet.actions import cancel_queued, retry, roll_back, unknown_outcome, wrong_status
 from holdfast.server.fleet.documents import (
     EventDocument,
     EventList,
     event_documents,
     shown_event,
 )
-from holdfast.server.fleet.requests import (
-    EventRequest,
-    EventRequests,
-    unknown_outcome,
-    wrong_status,
-)
+from holdfast.server.fleet.requests import EventRequest, EventRequests
 from holdfast.server.guards import address_of
 from holdfast.server.problems import Denial
 from holdfast.server.routes.run_log import log_response
@@ -68,8 +64,8 @@ class NewEventRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class EventDecision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    digest: Digest | None = None
-    """Of the plan that was shown; another one is 409. Left out: of the plan that waits."""
+    digest: Digest
+    """Of the plan that was shown; another one is 409."""
     reason: Reason = ""
 
 
@@ -212,7 +208,7 @@ def cancel_event(
     if event.stored == EventStatus.RUNNING:
         requests.cancel(caller, requests.change(caller, event.change), data.reason)
     elif event.stored == EventStatus.QUEUED:
-        fleet.cancel(caller, event, data.reason)
+        cancel_queued(fleet, caller, event, data.reason)
     elif event.stored == EventStatus.UNKNOWN:
         raise unknown_outcome(event, "cancelled")
     else:
@@ -226,7 +222,7 @@ def retry_event(
 ) -> Response[EventDocument]:
     """A new event with the same payload."""
     caller = _caller(request, principal)
-    return _new(fleet, caller, fleet.retry(caller, fleet.event(caller, event_id), data.reason))
+    return _new(fleet, caller, retry(fleet, caller, fleet.event(caller, event_id), data.reason))
 
 
 @post(
@@ -237,7 +233,7 @@ def roll_back_event(
 ) -> Response[EventDocument]:
     """A new event: of the newest one to the payload before it, of an older one to its own payload."""
     caller = _caller(request, principal)
-    return _new(fleet, caller, fleet.rollback(caller, fleet.event(caller, event_id), data.reason))
+    return _new(fleet, caller, roll_back(fleet, caller, fleet.event(caller, event_id), data.reason))
 
 
 def events_router() -> Router:
@@ -268,10 +264,9 @@ def _decide(
     data: EventDecision,
 ) -> EventDocument:
     event = fleet.event(caller, event_id)
-    if event.status is not EventStatus.WAITING or event.plan_digest is None:
+    if event.status is not EventStatus.WAITING:
         raise wrong_status(event, "does not wait for a decision")
-    digest = data.digest or event.plan_digest
-    requests.decide(caller, requests.run(caller, event.run), kind, digest, data.reason)
+    requests.decide(caller, requests.run(caller, event.run), kind, data.digest, data.reason)
     return shown_event(fleet, caller, fleet.event(caller, event_id))
 
 

@@ -40,6 +40,8 @@ _PERMISSIONS: Final[Mapping[str, Permission | None]] = {
     **dict.fromkeys(("pin", "purge", "delete", "unlocked-writes"), None),
     **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), None),
     **dict.fromkeys(("webhook-set", "webhook-remove"), None),
+    **dict.fromkeys(("outgoing-webhook-add", "outgoing-webhook-remove"), None),
+    **dict.fromkeys(("event-submit", "event-retry", "event-rollback"), None),
     **dict.fromkeys(("cancel", "repository-add", "repository-remove"), None),
 }
 """What an act needs; None: only the server records it. The others need `run`."""

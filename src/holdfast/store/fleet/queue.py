@@ -151,6 +151,15 @@ order by number desc limit 1
 """
 
 
+# What counts for the device, or will.
+_NEWER: Final = """
+select id, action, status from events
+where tenant = %(tenant)s and blueprint = %(blueprint)s and resource_id = %(resource_id)s
+  and number > %(number)s and status in ('queued', 'running', 'unknown', 'succeeded')
+order by number desc limit 1
+"""
+
+
 class NewEvent(Struct, frozen=True, kw_only=True):
     tenant: str
     blueprint: str
@@ -203,6 +212,12 @@ class PayloadOrigin(Struct, frozen=True, kw_only=True):
     """That event is open, and a person is to approve it."""
 
 
+class NewerEvent(Struct, frozen=True, kw_only=True):
+    id: str
+    action: str
+    status: str
+
+
 class WaitingCounts(Struct, frozen=True, kw_only=True):
     overall: int
     tenant: int
@@ -220,6 +235,13 @@ def open_actions(
     """Of the events of a device that are not final, in their order."""
     rows = execute(connection, _OPEN_ACTIONS, tenant=tenant, blueprint=blueprint, resource_id=resource_id)
     return tuple(Action(row["action"]) for row in rows)
+
+
+def newer_event(connection: Connection[Any], event: Event) -> NewerEvent | None:
+    """The newest one of its device after it that succeeded or is open."""
+    device = {"tenant": event.tenant, "blueprint": event.blueprint, "resource_id": event.resource_id}
+    rows = execute(connection, _NEWER, **device, number=event.number)
+    return NewerEvent(**rows[0]) if rows else None
 
 
 def payload_origin(
