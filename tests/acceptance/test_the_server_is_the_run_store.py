@@ -86,6 +86,18 @@ def output_is_shown(run: str, *, to: Program, not_to: Program) -> None:
     assert "may contain secrets" in not_to.ok("runs", "log", run, code=3).err
 
 
+def test_names_of_devices_are_refused(holdfast: Program, server: MadeServer) -> None:
+    """Before anything runs: only events change devices."""
+    stacks = [{"name": "fleet/default/site/a", "module": "a", "environment": "dev"}]
+    configure(holdfast, server.url, stacks=stacks)
+    holdfast.write("a/main.tf", body("1"))
+    holdfast.environment["HOLDFAST_TOKEN"] = server.token(Role.ADMIN)
+    for command in (("plan",), ("apply", "--yes")):
+        refused = holdfast.ok(*command, code=3).err
+        assert "HF-EVENT-13" in refused
+        assert "Give the stack another name." in refused
+
+
 def test_people_plan_approve_and_apply_without_a_key(holdfast: Program, server: MadeServer) -> None:
     """Who they are comes from their tokens: nobody approves their own plan, whatever their variables say."""
     approvals = {"guard": {"approvals": {"count": 1}}}

@@ -17,6 +17,7 @@ from holdfast.stacks.stack import Stack
 from holdfast.states.versions import is_managed
 from holdfast.store.place import folders_of
 from holdfast.store.run_store import RunStore
+from holdfast.store.stack_names import require_no_device
 from holdfast.terraform.workdirs.gc import collect_garbage, too_little_space
 
 _MOST_NAMES = 5
@@ -59,6 +60,12 @@ def require_store(repository: Repository) -> None:
     store = repository.store
     if not folders_of(store.blobs) or not store.empty:
         _ = store.key
+
+
+def require_names(store: RunStore, stacks: Iterable[Stack]) -> None:
+    """On a server, some names belong to devices."""
+    if store.on_server:
+        require_no_device(stack.name for stack in stacks)
 
 
 def require_disk_space(repository: Repository) -> None:

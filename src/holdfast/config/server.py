@@ -173,6 +173,12 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         "How many [events](fleet.md) may be open: queued, running or waiting for an approval. More are "
         "refused with 429 and `Retry-After`.",
     )
+    event_max_age: float = key(
+        Duration(minimum=30 * 86400.0),
+        "Older events are removed with their payloads, except open ones, and of each device that exists "
+        "those that say what it has and had before.",
+        default="90d",
+    )
     drift_interval: float | None = key(
         Duration(minimum=60.0),
         "How often each device is compared with its state, spread over this time.",

@@ -34,6 +34,7 @@ from holdfast.store.server_states.locks import (
 )
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.rules import granted_lock, refuse_locked, taken_over_lock
+from holdfast.store.stack_names import require_no_device
 from holdfast.system import clock
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class ServerClaims:
         claim = claim_of(data)
         if claim.stack != decode_name(name.split("/")[1]):
             raise invalid("the claim is that of another stack")
+        if self._change is None:
+            require_no_device((claim.stack,))
         request, refused = self._lease(claim.run), None
         with self._changing(name) as (change, blobs):
             lock = change.row.lock

@@ -151,6 +151,7 @@ def serve(
             log=log,
             rotation=rotation,
             waiting_limit=settings.runs.waiting_limit,
+            event_max_age=settings.fleet.event_max_age,
             audit=lambda tenant: Audit(stores.of(tenant), who, redactor=Redactor()),
         )
         webhooks = WebhookWork(

@@ -1,5 +1,5 @@
 """What the server does from time to time: retention, secrets in versions, replaced keys, expired
-tokens, old changes, uploads, events of webhooks and deliveries of outgoing ones.
+tokens, old changes, uploads, events of devices and of webhooks, and deliveries of outgoing ones.
 
 Every step may be repeated, so several servers on one database need not agree on who does it.
 """
@@ -21,6 +21,7 @@ from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.states.server_versions import scan_version
+from holdfast.store.fleet.retention import remove_old_events
 from holdfast.store.fleet.rows import FleetRows
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_runs.retention import end_undecided, remove_expired_uploads, remove_old_changes
@@ -43,6 +44,8 @@ class Upkeep(Struct, frozen=True, kw_only=True):
     rotation: ServerRotation | None = None
     waiting_limit: float | None = None
     """Seconds that a plan waits for a decision."""
+    event_max_age: float | None = None
+    """Seconds that events of devices stay at least. None: for ever."""
     audit: Callable[[str], Audit] | None = None
     """The audit log of a tenant."""
 
@@ -58,6 +61,7 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             "changes_removed": lambda: remove_old_changes(self.rows.database),
             "uploads_removed": lambda: remove_expired_uploads(self.rows.database),
             "webhook_events_removed": WebhookRows(self.rows.database).remove_old,
+            "events_removed": self._remove_old_events,
             "idempotency_keys_removed": FleetRows(self.rows.database).remove_old_keys,
             "webhook_deliveries_removed": OutgoingWebhookRows(self.rows.database).remove_old,
         }
@@ -83,6 +87,10 @@ class Upkeep(Struct, frozen=True, kw_only=True):
             entry = Entry(what="cancel", stack=run.stack, run=run.id, reason="no decision in time")
             self.audit(run.tenant).record(entry)
         return len(ended)
+
+    def _remove_old_events(self) -> int:
+        limit = self.event_max_age
+        return 0 if limit is None else remove_old_events(self.rows.database, max_age=limit)
 
     def _renew(self) -> int:
         def report(place: VersionPlace, error: HoldfastError) -> None:

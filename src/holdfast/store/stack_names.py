@@ -7,8 +7,9 @@ A state belongs to a name. When a stack gets another one, its state stays under 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
-from holdfast.kernel.errors import Busy
+from holdfast.kernel.errors import Busy, Refused
 from holdfast.store.applied import applied_name
 from holdfast.store.blobs import EncryptedBlobs, decode_name, encode_name, to_json
 from holdfast.store.due_hooks import due_hooks_name
@@ -17,6 +18,17 @@ DEVICES = "fleet/"
 """With which the names of devices begin on a server, and those of no other stack there."""
 _MOVED = ("states", "backups", "errored", "files")
 """What is stored of a stack by name and moves with it, beside what `_pairs` adds and its record."""
+
+
+def require_no_device(stacks: Iterable[str]) -> None:
+    """Only events change devices: code in a repository must not take their states."""
+    for name in stacks:
+        if name.startswith(DEVICES):
+            raise Refused(
+                "HF-EVENT-13",
+                f"{name}: names that begin with `{DEVICES}` belong to devices, which only events change",
+                hint="Give the stack another name.",
+            )
 
 
 class StackNames:

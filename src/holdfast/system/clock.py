@@ -31,7 +31,15 @@ def pause(seconds: float) -> None:
 
 def new_id() -> str:
     """A ULID: 26 characters that sort by creation time."""
-    number = (time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big")
+    return _id_from((time.time_ns() // 1_000_000 << 80) | int.from_bytes(os.urandom(10), "big"))
+
+
+def id_at(seconds: float) -> str:
+    """Sorts after all ids that were created before this time, and before all others."""
+    return _id_from(max(0, int(seconds * 1000)) << 80)
+
+
+def _id_from(number: int) -> str:
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 

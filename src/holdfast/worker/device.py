@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,7 +10,7 @@ from holdfast.audit.actor import Actor
 from holdfast.changes.repository import Repository
 from holdfast.config.blueprint import DEVICE
 from holdfast.config.secret_refs import frozen
-from holdfast.kernel.errors import Failed, Refused
+from holdfast.kernel.errors import Failed
 from holdfast.plans.events import Event, PhaseStarted
 from holdfast.plans.result import Output, StackResult
 from holdfast.plans.status import Status
@@ -19,7 +18,6 @@ from holdfast.store.approval_rules import ApprovalRule
 from holdfast.store.approvals import Approval, ApprovalKind
 from holdfast.store.fleet.contents import EventContent
 from holdfast.store.server_runs.rows import Change
-from holdfast.store.stack_names import DEVICES
 from holdfast.system import clock
 from holdfast.terraform.plan.model import Plan
 from holdfast.terraform.plan.value_text import read_json
@@ -101,17 +99,6 @@ def _outputs(plan: Plan) -> dict[str, Output]:
         )
         for output in plan.outputs
     }
-
-
-def require_no_device(stacks: Mapping[str, object]) -> None:
-    """Only events change devices: code in a repository must not take their states."""
-    for name in stacks:
-        if name.startswith(DEVICES):
-            raise Refused(
-                "HF-EVENT-13",
-                f"{name}: names that begin with `{DEVICES}` belong to devices, which only events change",
-                hint="Give the stack another name.",
-            )
 
 
 class Timings:

@@ -40,11 +40,12 @@ from holdfast.store.server_runs.claiming import Claiming
 from holdfast.store.server_runs.contents import RunEnd
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
+from holdfast.store.stack_names import require_no_device
 from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
-from holdfast.worker.device import DeviceChange, Timings, require_no_device
+from holdfast.worker.device import DeviceChange, Timings
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput, write_error

@@ -20,6 +20,7 @@ from holdfast.config.server import EventLimits, FleetSettings, default_settings
 from holdfast.database.database import Database
 from holdfast.identity.roles import Role
 from holdfast.server.fleet.keeper import FleetKeeper, hold_keeper
+from holdfast.store.fleet.retention import remove_old_events
 from holdfast.store.fleet.rules import DeviceStatus
 from holdfast.store.run_store import RunStore
 from holdfast.store.server_runs.retention import remove_expired_uploads, remove_old_changes
@@ -361,7 +362,8 @@ def test_what_is_done_with_events_is_in_the_audit_log(
     assert {line["who"]["name"] for line in added} == {"ada"}
     assert {line["stack"] for line in added} == {"fleet/default/site/audited"}
     assert "hush" not in json.dumps(added)
-    assert Client(server, Role.ADMIN, tenant=OTHER).get("/api/v1/audit").document["entries"] == []
+    others = Client(server, Role.ADMIN, tenant=OTHER).get("/api/v1/audit?limit=200").document["entries"]
+    assert "audited" not in json.dumps(others)
 
 
 def test_an_unknown_outcome_blocks_its_device_until_it_is_reconciled(
@@ -529,6 +531,77 @@ def test_an_event_outlives_its_run_and_its_blueprint(fleet: PlayedFleet, client:
     assert (done.id, done.status) == (waiting, "succeeded")
     offer(fleet.database, fleet.stores, offered())
     assert fleet.payload(ok(client.submit("update", "a"))) == {"number": 2}
+
+
+def test_a_device_of_a_withdrawn_blueprint_can_be_deleted(
+    fleet: PlayedFleet, server: MadeServer, client: Client
+) -> None:
+    """With the code of its last change, also if a later version was offered. Nothing else is possible."""
+    ok(client.submit("create", "a", 1))
+    fleet.work()
+    assert fleet.work("failed") is None
+    failed = ok(client.submit("create", "b", 1))
+    fleet.work("failed")
+    offer(fleet.database, fleet.stores, offered(version="2.0.0", digest="site-2"))
+    offer(fleet.database, fleet.stores, offered("limited"))
+    for action, device in (("create", "c"), ("update", "a"), ("delete", "c")):
+        refused = client.submit(action, device, 3 if action == "create" else None)
+        assert (refused.status, refused.problem["code"]) == (422, "HF-EVENT-2"), action
+        assert "no longer offers the blueprint site" in refused.problem["message"]
+        assert "serve --blueprints" in refused.problem["hint"]
+    assert client.post(f"{EVENTS}/{failed}/retry").problem["code"] == "HF-EVENT-2"
+    assert Client(server, tenant=OTHER).submit("delete", "a").problem["code"] == "HF-EVENT-2"
+    deleted, cleaned = ok(client.submit("delete", "a")), ok(client.submit("delete", "b"))
+    assert (fleet.event(deleted).version, fleet.event(deleted).digest) == ("1.0.0", "site-1")
+    assert (fleet.event(cleaned).version, fleet.event(cleaned).digest) == ("2.0.0", "site-2")
+    for expected in (deleted, cleaned):
+        done = fleet.work()
+        assert done is not None
+        assert (done.id, done.status) == (expected, "succeeded")
+
+
+def test_old_events_are_removed_and_what_devices_need_stays(fleet: PlayedFleet, client: Client) -> None:
+    """With their payloads. Of a device that exists, its last two payloads stay; open events always do."""
+    living = [ok(client.submit("create", "a", 1))]
+    fleet.work()
+    for number in (2, 3, 4):
+        living.append(ok(client.submit("update", "a", number)))
+        fleet.work()
+    living.append(ok(client.submit("update", "a", 5)))
+    fleet.work("failed")
+    dropped = ok(client.submit("update", "a", 6))
+    assert client.post(f"{EVENTS}/{dropped}/cancel").status == 202
+    fleet.keeper.run()
+    letter = ok(client.submit("update", "a", 7))
+    fleet.work("failed")
+    gone = [ok(client.submit("create", "b", 1))]
+    fleet.work()
+    gone.append(ok(client.submit("delete", "b")))
+    fleet.work()
+    broken = ok(client.submit("create", "c", 8))
+    fleet.work("failed")
+    unfinished = ok(client.submit("update", "c", 9))
+    fleet.work("waiting")
+    assert remove_old_events(fleet.database, max_age=60.0) == 0, "nothing is old"
+    with fleet.database.transaction() as connection:
+        connection.execute("update events set updated = now() - interval '1 year'")
+        connection.execute("update devices set updated = now() - interval '1 year'")
+    kept = {living[2], living[3], letter, broken, unfinished}
+    removed = {living[0], living[1], living[4], dropped, *gone}
+    assert remove_old_events(fleet.database, max_age=-60.0) == len(removed)
+    assert set(client.listed()) == kept
+    with fleet.database.transaction() as connection:
+        rows = connection.execute("select name from blobs where name like '%/events/%'").fetchall()
+        stored = {name.rpartition("/")[2] for (name,) in rows}
+    assert stored >= kept
+    assert not stored & removed
+    assert client.get("/api/v1/devices/site/b").status == 404, "nothing is left of it"
+    assert remove_old_events(fleet.database, max_age=-60.0) == 0
+    # All that needs a payload works.
+    back = ok(client.post(f"{EVENTS}/{living[3]}/rollback", {}))
+    assert fleet.payload(back) == {"number": 3}
+    assert fleet.payload(ok(client.submit("update", "a"))) == {"number": 3}
+    assert ok(client.submit("create", "b", 1))
 
 
 class _Failing:

@@ -41,7 +41,10 @@ class AuditLog(ServerAudit):
     def __init__(self) -> None:
         self.entries: list[tuple[Any, ...]] = []
 
-    def record(self, tenant: str, principal: Principal, entry: Entry, *, address: str) -> None:
+    def record(
+        self, tenant: str, principal: Principal, entry: Entry, *, address: str, connection: object = None
+    ) -> None:
+        assert connection is None
         assert tenant == "default"
         assert address
         self.entries.append((principal.name, entry.what, entry.stack, entry.reason, *entry.details.values()))

@@ -212,6 +212,14 @@ def test_devices_are_not_taken_for_removed_stacks(server: MadeServer) -> None:
     assert not any(name.startswith("fleet/") for name in store.names.known)
 
 
+def test_only_workers_claim_devices(server: MadeServer) -> None:
+    """A stack of a repository with such a name would take the state of a device."""
+    store = store_of(server, ADMIN)
+    with refused("HF-EVENT-13", Refused):
+        store.claims.take(StoredClaim(stack="fleet/default/site/a", run="01RUN", intent={}))
+    assert store.claims.of("fleet/default/site/a") is None
+
+
 def test_another_tenant_has_another_store(server: MadeServer) -> None:
     blobs_of(server, ADMIN).write("records/a", b"1")
     other = store_of(server, ADMIN, tenant="other")

@@ -246,6 +246,7 @@ class Change:
 
     def _start(self) -> None:
         preconditions.require_store(self.repository)
+        preconditions.require_names(self.repository.store, self._stacks)
         self.console.say(f" {self.selection.headline()}")
         self._show_weakened()
 

@@ -141,7 +141,7 @@ class EventRequests:
             return self._replayed(caller, key, digest, known)
         if not caller.principal.covers_stack(stack):
             raise problem(not_permitted(caller.principal, Permission.RUN))
-        blueprint = self._blueprint(request.blueprint)
+        blueprint = self._blueprint(caller, request)
         content = self._content(request, blueprint)
         new = _new_event(caller, request, blueprint, content, stack)
         addition = _Addition(
@@ -208,14 +208,23 @@ class EventRequests:
             caller.tenant, caller.principal, entry, address=caller.address, connection=connection
         )
 
-    def _blueprint(self, name: str) -> OfferedBlueprint:
-        offered = self.blueprints()
-        if name not in offered:
-            known = ", ".join(offered) or "none"
-            message = f"there is no blueprint {name}; the server offers: {known}"
-            hint = "List them: holdfast blueprints list --server"
-            raise _invalid("HF-EVENT-2", hint, FieldProblem(path="/blueprint", message=message))
-        return offered[name]
+    def _blueprint(self, caller: Caller, request: EventRequest) -> OfferedBlueprint:
+        """A device of one that is no longer offered can be deleted, with the code of its last change."""
+        offered, name = self.blueprints(), request.blueprint
+        if name in offered:
+            return offered[name]
+        withdrawn = self._blueprints.withdrawn(name)
+        device = self.rows.device(caller.tenant, name, request.resource_id)
+        if withdrawn is not None and device is not None and request.action is Action.DELETE:
+            used = {"version": device.version, "digest": device.digest} if device.digest is not None else {}
+            return msgspec.structs.replace(withdrawn, **used)
+        known = ", ".join(offered) or "none"
+        message = f"there is no blueprint {name}; the server offers: {known}"
+        hint = "List them: holdfast blueprints list --server"
+        if withdrawn is not None:
+            message = f"the server no longer offers the blueprint {name}; it offers: {known}"
+            hint = "Its devices can be deleted. To change them: holdfast serve --blueprints ITS_FOLDER"
+        raise _invalid("HF-EVENT-2", hint, FieldProblem(path="/blueprint", message=message))
 
     def _content(self, request: EventRequest, blueprint: OfferedBlueprint) -> EventContent:
         """Without a payload that the device keeps."""

@@ -25,6 +25,7 @@ on conflict (name) do update set version = excluded.version, digest = excluded.d
 """
 _WITHDRAW: Final = "update blueprints set offered = false where offered and name <> all(%(names)s)"
 _ALL: Final = "select document from blueprints where offered order by name"
+_WITHDRAWN: Final = "select document from blueprints where name = %(name)s and not offered"
 _SOURCE: Final = """
 select id from sources where tenant = %(tenant)s and digest = %(digest)s and created_by = %(by)s
 order by created limit 1
@@ -76,6 +77,12 @@ class BlueprintRows:
             rows = execute(connection, _ALL)
         found = (msgspec.convert(row["document"], OfferedBlueprint) for row in rows)
         return {blueprint.name: blueprint for blueprint in found}
+
+    def withdrawn(self, name: str) -> OfferedBlueprint | None:
+        """As it was offered last; None: it is offered, or never was."""
+        with self._database.transaction(single=True) as connection:
+            rows = execute(connection, _WITHDRAWN, name=name)
+        return msgspec.convert(rows[0]["document"], OfferedBlueprint) if rows else None
 
 
 def find_source(connection: Connection[Any], tenant: str, digest: str) -> str | None:
