@@ -186,12 +186,15 @@ def stop_for_approvals(client: EventClient, approver: EventClient) -> None:
     assert client.ended(event)["status"] == "succeeded"
     assert client.ended(later["id"])["outputs"]["id"] == client.ended(event)["outputs"]["id"]
     again = client.submit("update", "asked", {"name": "no"}, blueprint="open", requires_approval=True).body
-    assert approver.act(again["id"], "reject").status == 422
-    assert approver.act(again["id"], "reject", reason="not now").status == 200
+    assert approver.act(again["id"], "reject", digest=again["plan"]["digest"]).status == 422
+    assert approver.act(again["id"], "reject", reason="not now").status == 422
+    rejected = approver.act(again["id"], "reject", digest=again["plan"]["digest"], reason="not now")
+    assert rejected.status == 200
     assert client.ended(again["id"])["status"] == "cancelled"
     back = client.act(later["id"], "rollback").body
-    assert client.ended(back["id"])["status"] == "waiting", "as the event whose payload it has"
-    approver.act(back["id"], "approve")
+    waiting = client.ended(back["id"])
+    assert waiting["status"] == "waiting", "as the event whose payload it has"
+    approver.act(back["id"], "approve", digest=waiting["plan"]["digest"])
     assert client.ended(back["id"])["status"] == "succeeded"
 
 
@@ -229,7 +232,7 @@ def delete_as_the_blueprint_says(
     asked = client.submit("delete", "kept", blueprint="strict").body
     assert asked["status"] == "waiting", asked
     assert kept["outputs"]["id"] in lab.objects()
-    decided = approver.act(asked["id"], "approve")
+    decided = approver.act(asked["id"], "approve", digest=asked["plan"]["digest"])
     assert decided.status == 200, decided.body
     assert client.ended(asked["id"])["status"] == "succeeded"
     deleted = succeeded(client.submit("delete", "sound", blueprint="open"))
@@ -257,7 +260,7 @@ def refuse_a_revoked_token(admin: EventClient, approver: EventClient) -> None:
     )
     assert event.body["status"] == "waiting"
     assert admin.request("DELETE", f"/api/v1/tokens/{made.body['id']}").status in (200, 204)
-    approver.act(event.body["id"], "approve")
+    approver.act(event.body["id"], "approve", digest=event.body["plan"]["digest"])
     ended = approver.ended(event.body["id"])
     assert (ended["status"], ended["error"]["code"]) == ("failed", "HF-RUN-31")
 
