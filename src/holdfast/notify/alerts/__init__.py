@@ -1,0 +1,1 @@
+"""Alerts: what people should know of until it is over, routed to channels."""
