@@ -30,13 +30,22 @@ ROOT = HERE.parent.parent
 MODULE = "github.com/opentofu/opentofu"
 PACKAGE = "holdfast_libtofu"
 FREE_BYTES = 4 * 10**9
-ADDED = {"library.go": "cmd/tofu/library.go", "kept_schemas.go": "internal/plugins/kept_schemas.go"}
+ADDED = {
+    "library.go": "cmd/tofu/library.go",
+    "kept_schemas.go": "internal/plugins/kept_schemas.go",
+    "shared_functions.go": "internal/lang/shared_functions.go",
+}
 """Our files, and where they are added to OpenTofu's source."""
 CHANGED = {
     "cmd/tofu/commands.go": ("func makeShutdownCh() ", "func makeSignalShutdownCh() "),
     "internal/plugins/library.go": (
         "providerSchemas:   map[addrs.Provider]*providerSchemaEntry{},",
         "providerSchemas:   keptSchemas(providerFactories),",
+    ),
+    "internal/lang/functions.go": ("func (s *Scope) Functions() ", "func (s *Scope) newFunctions() "),
+    "internal/lang/eval.go": (
+        "maps.Copy(hclCtx.Functions, s.Functions())",
+        "maps.Copy(hclCtx.Functions, functionsToCopy(hclCtx, s, refs))",
     ),
 }
 """Files of OpenTofu with the text that is replaced in them."""

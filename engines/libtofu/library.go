@@ -12,6 +12,8 @@ import "C"
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -37,6 +39,16 @@ var (
 //
 //go:linkname managedClients github.com/hashicorp/go-plugin.managedClients
 var managedClients []*plugin.Client
+
+// Without a log, OpenTofu would still format every line of it.
+func init() {
+	for _, name := range []string{"TF_LOG", "TF_LOG_CORE", "TF_LOG_PROVIDER", "TF_LOG_CLOUD", "TF_LOG_PATH", envTmpLogPath} {
+		if os.Getenv(name) != "" {
+			return
+		}
+	}
+	log.SetOutput(io.Discard)
+}
 
 // RunCli runs a command that cannot be cancelled. It closes both descriptors.
 //

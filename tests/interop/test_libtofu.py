@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import engines  # noqa: F401 - makes HOLDFAST_TOOLS/libtofu known
 import pytest
@@ -81,7 +82,7 @@ def applied(folder: str, *options: str) -> list[tuple[str, ...]]:
     ]
 
 
-def output(answer: Answer) -> object:
+def output(answer: Answer) -> Any:
     return json.loads(answer[1])["o"]["value"]
 
 
@@ -136,6 +137,30 @@ def test_features_of_opentofu_work_warm(tmp_path: Path) -> None:
         "tofu",
     ]
     assert (tmp_path / "early/m.tfstate").is_file()
+
+
+def test_functions_belong_to_their_command(tmp_path: Path) -> None:
+    """Tables of functions are shared: each command still reads its own files, and has a time of its own."""
+    code = """
+        output "o" {
+          value = [file("text"), templatefile("text", {}), plantimestamp(), core::upper("x"), try(uuid(), "")]
+        }
+        resource "terraform_data" "next_second" {
+          input = timestamp()
+          provisioner "local-exec" {
+            command = "now=$(date +%s); while [ $(date +%s) = $now ]; do sleep 0.1; done"
+          }
+        }
+        """
+    for name in ("a", "b"):
+        write(tmp_path / name / "main.tofu", code)
+        write(tmp_path / name / "text", f"of {name}")
+    answers = run(tmp_path, *(call for name in ("a", "b", "a") for call in applied(name)))
+    assert [code for code, *_ in answers] == [0] * 9
+    values = [output(answer) for answer in answers[2::3]]
+    assert [value[0:2] for value in values] == [["of a"] * 2, ["of b"] * 2, ["of a"] * 2]
+    assert {value[3] for value in values} == {"X"}
+    assert [len({value[number] for value in values}) for number in (2, 4)] == [len(values)] * 2
 
 
 def test_excluded_resources_are_excluded_once(tmp_path: Path) -> None:
