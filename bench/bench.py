@@ -245,6 +245,24 @@ def second_plan(bench: Bench, name: str, bar: str) -> Row:
     )
 
 
+def drift(bench: Bench, name: str, code: str, count: int, bar: str) -> Row:
+    """A check of stacks in which nothing changed, against a refresh-only plan of each."""
+    if bench.terraform is None:
+        return Row(work=name, bar=bar, ratio=NOT_MEASURED, detail="no terraform on this machine")
+    mine = bench.fresh("ours", stacks_of(count, code))
+    bench.holdfast(mine, "apply", "--yes", "--quiet")
+    other = bench.fresh("raw", stacks_of(count, code))
+    bench.raw(other, LIFE)
+    again = "terraform plan -refresh-only -detailed-exitcode -input=false -no-color"
+    return row(
+        name,
+        bar,
+        *bench.side_by_side(
+            lambda: lambda: bench.holdfast(mine, "drift", "--quiet"), lambda: lambda: bench.raw(other, again)
+        ),
+    )
+
+
 def cpu(bench: Bench, name: str, bar: str) -> Row:
     """The CPU seconds of Holdfast's own process for 40 stacks; its workers are Terraform and their part."""
     if not Path("/proc/self/stat").exists():
@@ -531,6 +549,15 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
         b, "40 stacks × 5 terraform_data, embedded, against raw", DATA, 40, "≤ 0.4"
     ),
     "data-terragrunt": lambda b: against_terragrunt(b, "the same against Terragrunt", DATA, 40, "≤ 0.6"),
+    "drift": lambda b: drift(
+        b, "drift of 200 unchanged stacks × 5 terraform_data, against raw refresh-only plans", DATA, 200, "≤ 0.4"
+    ),
+    "drift-providers": lambda b: with_mirror(
+        b,
+        lambda: drift(
+            b, "drift of 40 unchanged stacks × 4 providers, against raw refresh-only plans", PROVIDERS, 40, "≤ 0.4"
+        ),
+    ),
     "data-binary": lambda b: against_raw(
         b, "the same with the binary engine, against raw", DATA, 40, "≤ 1.1", use="binary"
     ),

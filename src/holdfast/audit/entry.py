@@ -22,6 +22,7 @@ What = Literal[
     "pin", "purge", "delete", "unlocked-writes", "token-create", "token-revoke", "token-exchange",
     "webhook-set", "webhook-remove", "outgoing-webhook-add", "outgoing-webhook-remove",
     "cancel", "repository-add", "repository-remove", "event-submit", "event-retry", "event-rollback",
+    "drift-acknowledge",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""

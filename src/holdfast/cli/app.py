@@ -22,6 +22,7 @@ app = Group(
             "plan",
             "apply",
             "destroy",
+            "drift",
             "import",
             "output",
             "config",

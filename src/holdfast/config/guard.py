@@ -156,6 +156,13 @@ _MOMENT: Final = Text(
     numbers=False,
 )
 
+TIME_ZONE: Final = Text(
+    "a time zone such as `Europe/Berlin` or `UTC`",
+    r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*",
+    max_length=100,
+    convert=_known_zone,
+)
+
 
 def _effect(doc: str, *, production: str | None = None, implied: str | None = None) -> Any:
     default_doc = None if production is None else f"`{production}` in production, else `warn`"
@@ -175,12 +182,7 @@ class FreezeKeys(Section, frozen=True, kw_only=True):
         _MOMENT, "When it ends, written in the same way; a day without a time is included.", required=True
     )
     zone: str = key(
-        Text(
-            "a time zone such as `Europe/Berlin` or `UTC`",
-            r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*",
-            max_length=100,
-            convert=_known_zone,
-        ),
+        TIME_ZONE,
         "The time zone: `Europe/Berlin`, `UTC`.",
         required=True,
     )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from holdfast.config.checks import CheckSettings
 from holdfast.config.declarations import At, ListOf, Names, Section, key, named
 from holdfast.config.defaults import EntryDefaults, Shared
+from holdfast.config.drift import DriftSettings
 from holdfast.config.engine import EngineSettings
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.problems import Problems, did_you_mean
@@ -209,6 +210,9 @@ class Config(Section, frozen=True, kw_only=True):
         GuardKeys, "What is refused, and what needs an approval: [the guard](guard.md)."
     )
     checks: CheckSettings = key(CheckSettings, "What `check`, `plan` and `apply` check: [checks](checks.md).")
+    drift: DriftSettings = key(
+        DriftSettings, "What is compared with reality, and when: [drift](drift.md)."
+    )
     audit_s3: str | None = key(
         Text("`s3://bucket/prefix`", _S3_URI, code="HF-CONF-16", numbers=False),
         "Holdfast also copies its entries here, by day and run: `s3://bucket/prefix`.",

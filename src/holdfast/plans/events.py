@@ -62,6 +62,13 @@ class StackFinished(Struct, frozen=True, kw_only=True):
         return f"{name}: {'destroyed' if destroyed else status}"
 
 
+class StackChecked(Struct, frozen=True, kw_only=True):
+    """A stack was compared with reality."""
+
+    stack: str
+    outcome: str
+
+
 class Stopping(Struct, frozen=True, kw_only=True):
     """The user asked to stop; `level` 2 is at once."""
 
@@ -78,10 +85,14 @@ class Note(Struct, frozen=True, kw_only=True):
     text: str
 
 
-ACTIVITIES = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"}
+ACTIVITIES = {"import": "importing", "plan": "planning", "apply": "applying", "destroy": "destroying"} | {
+    "drift": "checking"
+}
 """By operation."""
 
-Event = ChangeStarted | PhaseStarted | Resource | ProgramOutput | StackFinished | Stopping | Note
+Event = (
+    ChangeStarted | PhaseStarted | Resource | ProgramOutput | StackFinished | StackChecked | Stopping | Note
+)
 Listener = Callable[[Event], None]
 
 

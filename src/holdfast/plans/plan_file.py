@@ -204,18 +204,15 @@ async def plan_with(
     terraform: Terraform,
     options: PlanOptions,
     last_seen: StateRecord | None,
+    *,
+    planned: int | None = None,
 ) -> PlanFile:
-    """Plan and show, where init was done before."""
+    """Plan and show, where init was done before. `planned`: the exit code of a plan that exists already."""
     workdir = terraform.workdir
-    state_continuity.require_readable(stack, workdir.home, last_seen)
-    try:
-        code = await terraform.plan(options)
-    except TerraformFailed:
-        await _register_state(context, terraform)
-        raise
+    code = planned if planned is not None else await plan_only(context, stack, terraform, options, last_seen)
     plan, plan_json = await terraform.show()
     context.redactor.register_all(sensitive_values(plan))
-    prior = await _prior(terraform)
+    prior = await prior_state(terraform)
     origin = renames.origin_of(context.project, stack, plan, last_seen)
     if last_seen is None:
         await context.store.ask_ahead(Step.DECIDE if stack.device else Step.FIRST, stack.name)
@@ -265,6 +262,24 @@ async def plan_with(
         repository_change=repository_change(origin.repository, last_seen),
         outputs=prior.outputs if isinstance(prior, State) else (),
     )
+
+
+async def plan_only(
+    context: ChangeContext,
+    stack: Stack,
+    terraform: Terraform,
+    options: PlanOptions,
+    last_seen: StateRecord | None,
+    *,
+    show: bool = True,
+) -> int:
+    """The exit code. Secrets in the state are known before its errors are shown."""
+    state_continuity.require_readable(stack, terraform.workdir.home, last_seen)
+    try:
+        return await terraform.plan(options, show=show)
+    except TerraformFailed:
+        await _register_state(context, terraform)
+        raise
 
 
 def _require_same_stack(
@@ -333,7 +348,7 @@ def to_saved_plan(
     )
 
 
-async def _prior(terraform: Terraform) -> StateFile:
+async def prior_state(terraform: Terraform) -> StateFile:
     """The state that was planned against: from the plan file, or, if that is encrypted, the backend.
 
     With the resources that the refresh did not find: the state still has them.

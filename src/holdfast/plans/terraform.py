@@ -36,7 +36,7 @@ from holdfast.terraform.engine.interface import Command, CommandResult, Product
 from holdfast.terraform.lock_file import NO_PROVIDERS, read_lock, versions_digest
 from holdfast.terraform.plan.model import Plan, read_plan
 from holdfast.terraform.statefile.model import is_blank_state
-from holdfast.terraform.stream import CommandOutput
+from holdfast.terraform.stream import CommandOutput, Event, UnknownEvent
 from holdfast.terraform.tables.transient import Phase
 from holdfast.terraform.versions import Version
 from holdfast.terraform.workdirs.workdir import remove_files
@@ -66,6 +66,8 @@ class Terraform:
         self.identity = workdir.engine.identity
         self.warnings: tuple[str, ...] = ()
         """Of the plan."""
+        self.reported: set[str] = set()
+        """The types of the lines that the plan wrote, such as `resource_drift`."""
         self.lock: bytes | None = None
         """The dependency lock file as init left it, with its hashes."""
         self.providers = NO_PROVIDERS
@@ -299,11 +301,14 @@ class Terraform:
             output.noise.append(result.out.decode(errors="replace"))
         raise command_error(self.workdir, "validate", result, output)
 
-    async def plan(self, options: argv.PlanOptions) -> int:
-        """Exit code 0 or 2; the plan file is in the work directory."""
+    async def plan(self, options: argv.PlanOptions, *, show: bool = True) -> int:
+        """Exit code 0 or 2; the plan file is in the work directory.
+
+        Without `show`, the plan is not shown in the same go: see `reported`.
+        """
 
         def plan() -> Awaitable[int]:
-            return self.retrying.run(Phase.PLAN, "plan", lambda: self._plan(options))
+            return self.retrying.run(Phase.PLAN, "plan", lambda: self._plan(options, show=show))
 
         with plan_marker(self.context.store, self.workdir):
             try:
@@ -317,14 +322,15 @@ class Terraform:
                 self.context.control.tell(Note(stack=name, text=text))
             return await self._with_init(plan)
 
-    async def _plan(self, options: argv.PlanOptions) -> int:
+    async def _plan(self, options: argv.PlanOptions, *, show: bool) -> int:
         if options.excludes and self.identity.product is not Product.TOFU:
             raise UsageError(
                 "HF-ENG-24",
                 f"{self.workdir.stack.name}: {self.identity} has no --exclude",
                 hint="Only OpenTofu does. Use --target, or set `engine: {use: tofu}` for the stack.",
             )
-        output = CommandOutput()
+        self.reported, self._shown = set(), None
+        output = CommandOutput(on_event=self._note_type)
         words = argv.plan(
             options,
             variables_files=self.workdir.variables_files,
@@ -335,9 +341,8 @@ class Terraform:
         try:
             if options.imports:
                 self.workdir.work.private_file(_IMPORTS, import_blocks(options.imports))
-            then = (
-                () if options.imports else argv.SHOW_PLAN
-            )  # Imports are removed before anything else reads.
+            # Imports are removed before anything else reads.
+            then = () if options.imports or not show else argv.SHOW_PLAN
             result = await self._run("plan", words, output=output, providers=self.providers, then=then)
             self._shown = result.then
         finally:
@@ -350,6 +355,10 @@ class Terraform:
         output.diagnostics[:] = [told for told in output.diagnostics if told.summary != _TARGETING]
         self.warnings = warnings_in(self.workdir, output)
         return result.code
+
+    def _note_type(self, event: Event) -> None:
+        if isinstance(event, UnknownEvent):
+            self.reported.add(event.type)
 
     async def show(self) -> tuple[Plan, bytes]:
         document = (await self.retrying.run(Phase.SHOW, "show", self._show)).out

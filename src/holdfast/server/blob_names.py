@@ -18,7 +18,7 @@ from holdfast.store.server_states.blobs import LOCKS, VERSIONS
 CLAIMS: Final = "claims"
 RUNS: Final = "runs"
 OF_STACKS: Final = frozenset(
-    {CLAIMS, "backups", "errored", "files", "records", "hooks", "retired", "not-renamed"}
+    {CLAIMS, "backups", "errored", "files", "records", "hooks", "retired", "not-renamed", "drift"}
 )
 """The second part of such a name is a stack."""
 _LONGEST_NAME: Final = 1000

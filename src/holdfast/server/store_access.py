@@ -33,7 +33,7 @@ from holdfast.server.exceptions import problem
 from holdfast.server.guards import roles_hint
 from holdfast.server.problems import Denial
 from holdfast.server.run_folders import RunFolder, RunFolders
-from holdfast.store.blob_cipher import OUTCOME, BlobCipher, needs_signature
+from holdfast.store.blob_cipher import DRIFT, OUTCOME, BlobCipher, needs_signature
 from holdfast.store.blobs import EncryptedBlobs, StoredBlob, decode_name, encode_name
 from holdfast.store.database_blobs import DatabaseBlobs, read_several
 from holdfast.store.retention import MAX_RUN_AGE
@@ -88,6 +88,8 @@ _RULES: Final = {
     "files": _SECRETS,
     CLAIMS: _Rule(of_state=True),
     "runs/plan": _Rule(read=Permission.READ_PLAN, write=Permission.PLAN),
+    # Its values are masked, as those of a plan.
+    DRIFT: _Rule(read=Permission.READ_PLAN, write=Permission.PLAN),
     # What Terraform printed is not masked.
     f"runs/{_JOURNAL}": _OUTPUT,
     f"runs/{TAIL}": _OUTPUT,
@@ -284,7 +286,7 @@ class StoreAccess:
 
     def _require_unsigned(self, name: str) -> None:
         """A plan job does not touch what an apply wrote."""
-        if self._cipher.signer is None and not needs_signature(name):
+        if self._cipher.signer is None and not needs_signature(name) and _folder(name) != DRIFT:
             existing = self._encrypted.read(name)
             if existing is not None and existing.signed:
                 raise problem(_refusal(self._principal, name, "overwrite"))

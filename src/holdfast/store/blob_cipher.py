@@ -19,8 +19,9 @@ from holdfast.secrets.keys import CipherKey, Key
 from holdfast.secrets.signing import BadSignature, Grant, Signer, Verifier, unsigned
 
 PULL_REQUESTS = "pull-requests"
-_UNSIGNED = ("audit/", "authors/", "planning/", f"{PULL_REQUESTS}/")
-"""A plan job writes these: the audit log, who saved a plan, which plans run, plans of pull requests."""
+DRIFT = "drift"
+_UNSIGNED = ("audit/", "authors/", "planning/", f"{PULL_REQUESTS}/", f"{DRIFT}/")
+"""A plan job writes these: the audit log, who saved a plan, which plans run, plans of pull requests, drift."""
 OUTCOME = "outcome"
 PLAN = "plan"
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.store.approval_rules import ApprovalRule
     from holdfast.store.approvals import Approvals
     from holdfast.store.changes import ChangeRecords
+    from holdfast.store.drift import DriftRecords
     from holdfast.store.due_hooks import DueHooks
     from holdfast.store.kept_files import KeptFileStore
     from holdfast.store.leases import Leases
@@ -192,6 +193,12 @@ class RunStore:
         from holdfast.store.applied import AppliedRecords  # noqa: PLC0415 - the supervisor needs no msgspec
 
         return AppliedRecords(self.encrypted)
+
+    @functools.cached_property
+    def drift(self) -> DriftRecords:
+        from holdfast.store.drift import DriftRecords  # noqa: PLC0415 - few commands need it
+
+        return DriftRecords(self.encrypted)
 
     @functools.cached_property
     def changes(self) -> ChangeRecords:

@@ -56,6 +56,8 @@ class PlanOptions(NamedTuple):
     """Addresses and ids of resources to import, for which the plan gets `import` blocks."""
     excludes: tuple[str, ...] = ()
     """Only with OpenTofu."""
+    refresh: bool = True
+    """False: the code is compared with the state as it is. Nothing that is planned so is applied."""
 
     @property
     def shown(self) -> str:
@@ -106,6 +108,8 @@ def plan(
         argv.append("-destroy")
     if options.refresh_only:
         argv.append("-refresh-only")
+    if not options.refresh:
+        argv.append("-refresh=false")
     argv += [f"-target={address}" for address in options.targets]
     argv += [f"-exclude={address}" for address in options.excludes]
     argv += [f"-replace={address}" for address in options.replace]

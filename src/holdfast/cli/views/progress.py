@@ -17,6 +17,7 @@ from holdfast.plans.events import (
     PhaseStarted,
     ProgramOutput,
     Resource,
+    StackChecked,
     StackFinished,
     Stopping,
 )
@@ -106,6 +107,8 @@ class Progress:
                 self._console.say((indent, ""), f"{event.stack}: {event.program}: {event.text}")
             case StackFinished():
                 self._finish(event)
+            case StackChecked(stack=stack, outcome=outcome):
+                self._end(stack, f"{stack}: {outcome}")
             case Stopping(level=level):
                 self._console.warn(self._stopping(level))
             case Note(stack=stack, text=text):
@@ -114,9 +117,12 @@ class Progress:
     def _finish(self, event: StackFinished) -> None:
         text, name = event.shown(self._operation), event.result.stack.name
         if text is not None:
-            self._done.add(name)
-            self._rows.pop(name, None)
-            self._plain(text)
+            self._end(name, text)
+
+    def _end(self, name: str, text: str) -> None:
+        self._done.add(name)
+        self._rows.pop(name, None)
+        self._plain(text)
 
     def _stopping(self, level: int) -> str:
         if level > 1:
