@@ -550,12 +550,20 @@ ROWS: dict[str, Callable[[Bench], Row]] = {
     ),
     "data-terragrunt": lambda b: against_terragrunt(b, "the same against Terragrunt", DATA, 40, "≤ 0.6"),
     "drift": lambda b: drift(
-        b, "drift of 200 unchanged stacks × 5 terraform_data, against raw refresh-only plans", DATA, 200, "≤ 0.4"
+        b,
+        "drift of 200 unchanged stacks × 5 terraform_data, against raw refresh-only plans",
+        DATA,
+        200,
+        "≤ 0.4",
     ),
     "drift-providers": lambda b: with_mirror(
         b,
         lambda: drift(
-            b, "drift of 40 unchanged stacks × 4 providers, against raw refresh-only plans", PROVIDERS, 40, "≤ 0.4"
+            b,
+            "drift of 40 unchanged stacks × 4 providers, against raw refresh-only plans",
+            PROVIDERS,
+            40,
+            "≤ 0.4",
         ),
     ),
     "data-binary": lambda b: against_raw(

@@ -8,12 +8,12 @@ from datetime import timedelta
 from drift_made import START, observed
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from holdfast.drift.alerts import alert_digest, due_alert, with_alert
 from holdfast.drift.lifecycle import KEPT, acknowledge, does_not_hold, in_force, with_healing
 from holdfast.drift.stack_drift import checked, failed
 from holdfast.store.drift import Acknowledgement, FindingState, StackDrift, StackStatus
-from msgspec import structs
 
 KEYS = [("r.a", "x"), ("r.a", "y"), ("r.b", None)]
 LOOKS = st.dictionaries(st.sampled_from(KEYS), st.integers(1, 2))
@@ -31,7 +31,9 @@ HOURS = st.lists(st.integers(1, 24 * 6), min_size=25, max_size=25)
 
 
 @given(STEPS, HOURS)
-def test_a_finding_is_what_was_last_seen(steps: list[tuple[str, object]], hours: list[int]) -> None:
+def test_a_finding_is_what_was_last_seen(  # noqa: C901, PLR0912 - one step of each kind
+    steps: list[tuple[str, object]], hours: list[int]
+) -> None:
     """After every step: open findings are exactly what was last observed, each once, with times in order; a
     stack that could not be looked at keeps them; an acknowledged one has not changed; and people who are told
     have been told of exactly what is active.
@@ -46,7 +48,7 @@ def test_a_finding_is_what_was_last_seen(steps: list[tuple[str, object]], hours:
         match step, value:
             case "look", dict() as look:
                 seen = look
-                observations = [observed(*key, value=number) for key, number in look.items()]
+                observations = [observed(key[0], key[1], number) for key, number in look.items()]
                 known = checked(
                     known, "a", "dev", "s", now, observed=observations, unapplied=False,
                     new_id=lambda: str(next(ids)),
@@ -63,7 +65,8 @@ def test_a_finding_is_what_was_last_seen(steps: list[tuple[str, object]], hours:
                 known = structs.replace(
                     known,
                     findings=tuple(
-                        f if f.state.ended or does_not_hold(f) else with_healing(f, now) for f in known.findings
+                        f if f.state.ended or does_not_hold(f) else with_healing(f, now)
+                        for f in known.findings
                     ),
                 )
             case "tell", _:

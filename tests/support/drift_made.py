@@ -1,4 +1,4 @@
-"""Stacks whose reality is changed behind Terraform's back, and checks of them at a time of the test's choice."""
+"""Stacks whose reality is changed behind Terraform, and checks of them at a time of the test's choice."""
 
 from __future__ import annotations
 
@@ -89,7 +89,11 @@ def delete_object(program: Program, name: str) -> Callable[[], None]:
     file = object_file(program, name)
     content = file.read_text()
     file.unlink()
-    return lambda: file.write_text(content) and None
+
+    def bring_back() -> None:
+        file.write_text(content)
+
+    return bring_back
 
 
 class DriftCheck:
@@ -133,6 +137,12 @@ def states(result: DriftResult) -> dict[str, FindingState]:
     }
 
 
-def observed(address: str = "lab_object.one", attribute: str | None = "body", value: object = "bye", **more: Any) -> Observation:
-    given: dict[str, Any] = {"type": "lab_object", "before": "hello", "fingerprint": f"print of {value!r}"} | more
+def observed(
+    address: str = "lab_object.one", attribute: str | None = "body", value: object = "bye", **more: Any
+) -> Observation:
+    given: dict[str, Any] = {
+        "type": "lab_object",
+        "before": "hello",
+        "fingerprint": f"print of {value!r}",
+    } | more
     return Observation(address=address, attribute=attribute, after=value, **given)

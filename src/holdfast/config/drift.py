@@ -21,7 +21,6 @@ from holdfast.config.shapes import (
 )
 
 
-
 def _schedule(text: str) -> str:
     from cronsim import CronSim, CronSimError  # noqa: PLC0415 - few configurations have a schedule
 
@@ -79,8 +78,8 @@ class IgnoreRule(Section, frozen=True, kw_only=True):
     )
     tags: tuple[str, ...] = key(
         ListOf(_ATTRIBUTE, single=True),
-        "Keys of tags and labels, such as `aws:autoscaling:*`: only these attributes of `tags`, `tags_all` and "
-        "`labels` match.",
+        "Keys of tags and labels, such as `aws:autoscaling:*`: only these of `tags`, `tags_all` and `labels` "
+        "match.",
     )
     tolerance: float | None = key(
         Number(0, 1_000_000_000), "Only numbers that differ by at most this much match."
@@ -136,9 +135,7 @@ class HealRule(Section, frozen=True, kw_only=True):
         _TIME,
         "Until this time.",
     )
-    budget: int = key(
-        Integer(1, 1000), "At most this many resources per stack in 24 hours.", default=1
-    )
+    budget: int = key(Integer(1, 1000), "At most this many resources per stack in 24 hours.", default=1)
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:
@@ -197,4 +194,3 @@ class DriftSettings(Section, frozen=True, kw_only=True):
         ListOf(NotRead),
         "More attributes that a provider never reads back: they are reported as not looked at.",
     )
-

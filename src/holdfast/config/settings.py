@@ -210,9 +210,7 @@ class Config(Section, frozen=True, kw_only=True):
         GuardKeys, "What is refused, and what needs an approval: [the guard](guard.md)."
     )
     checks: CheckSettings = key(CheckSettings, "What `check`, `plan` and `apply` check: [checks](checks.md).")
-    drift: DriftSettings = key(
-        DriftSettings, "What is compared with reality, and when: [drift](drift.md)."
-    )
+    drift: DriftSettings = key(DriftSettings, "What is compared with reality, and when: [drift](drift.md).")
     audit_s3: str | None = key(
         Text("`s3://bucket/prefix`", _S3_URI, code="HF-CONF-16", numbers=False),
         "Holdfast also copies its entries here, by day and run: `s3://bucket/prefix`.",

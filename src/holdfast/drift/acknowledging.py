@@ -1,4 +1,4 @@
-"""A person says that a finding is known: it raises no alert and is not healed, until it changes or a day ends."""
+"""A person knows of a finding: it raises no alert and is not healed, until it changes or a day ends."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ def acknowledge(
     """All of them or, if one is unknown or over, none. Recorded in the audit log before it counts."""
     now = clock.now()
     if until is not None and until <= now:
-        raise UsageError("HF-DRIFT-5", "the acknowledgement would have ended already", hint="Give a later --until.")
+        raise UsageError(
+            "HF-DRIFT-5", "the acknowledgement would have ended already", hint="Give a later --until."
+        )
     places = find(store, stacks, ids)
     identity = Identity(store, environment, redactor)
     given = Acknowledgement(by=identity.who, at=now, reason=redactor.clean(reason), until=until)
     details = {"until": until.isoformat()} if until is not None else {}
     for id_, stack in places.items():
-        entry = Entry(what="drift-acknowledge", stack=stack, reason=reason, details={"finding": id_, **details})
+        entry = Entry(
+            what="drift-acknowledge", stack=stack, reason=reason, details={"finding": id_, **details}
+        )
         identity.audit.record(entry)
     return [(stack, acknowledge_one(store, stack, id_, given)) for id_, stack in places.items()]
 
@@ -90,5 +94,7 @@ def unknown_finding(id_: str) -> UsageError:
 
 def over(id_: str) -> UsageError:
     return UsageError(
-        "HF-DRIFT-7", f"finding {id_} is over: there is nothing to acknowledge", hint="holdfast drift --history"
+        "HF-DRIFT-7",
+        f"finding {id_} is over: there is nothing to acknowledge",
+        hint="holdfast drift --history",
     )

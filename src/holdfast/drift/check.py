@@ -30,7 +30,7 @@ from holdfast.plans.plan_file import PlanFile, plan_only, plan_with, prior_state
 from holdfast.plans.result import StackResult
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
-from holdfast.runs.outcome import UnknownRun, require_previous_finished
+from holdfast.runs.outcome import require_previous_finished
 from holdfast.stacks.stack import Stack
 from holdfast.store.drift import StackDrift, StackStatus
 from holdfast.store.steps import Step
@@ -153,8 +153,11 @@ def _next(old: StackDrift | None, stack: Stack, salt: str, found: Comparison, no
     )
 
 
-async def _compare_safely(context: ChangeContext, stack: Stack, salt: str, now: Callable[[], datetime]) -> Comparison:
+async def _compare_safely(
+    context: ChangeContext, stack: Stack, salt: str, now: Callable[[], datetime]
+) -> Comparison:
     """Every error is a reason why it could not look."""
+    fault: HoldfastError
     try:
         inputs = await read_inputs(context, stack, mocks=False)
         async with context.engines.slots:
@@ -165,16 +168,15 @@ async def _compare_safely(context: ChangeContext, stack: Stack, salt: str, now: 
             await require_previous_finished(context.store, context.control, stack)
             async with open_workdir(context, stack, read=inputs) as workdir:
                 return await _compare(context, stack, workdir, salt, now().date())
-    except UnknownRun as error:
-        return Comparison(error=error.problem)
     except HoldfastError as error:
-        return Comparison(error=error.problem)
+        fault = error
     except OSError as error:
-        return Comparison(error=file_error(error).problem)
+        fault = file_error(error)
     except NotUnderstood as error:
-        return Comparison(error=_not_understood(stack, error).problem)
+        fault = _not_understood(stack, error)
     except Exception as error:  # noqa: BLE001 - a mistake in Holdfast must not hide other stacks
-        return Comparison(error=internal_error(error, f"checking {stack.name}").problem)
+        fault = internal_error(error, f"checking {stack.name}")
+    return Comparison(error=fault.problem)
 
 
 async def _compare(
@@ -270,10 +272,8 @@ def _nothing_found(plan_file: PlanFile) -> tuple[str, ...]:
     present = any(resource.mode == "managed" for resource in plan.prior_state.resources())
     if len(plan.missing) < _SEVERAL or present:
         return ()
-    return (
-        f"none of its {plural(len(plan.missing), 'resource')} was found: "
-        "is this the right account, region and endpoint?",
-    )
+    count = plural(len(plan.missing), "resource")
+    return (f"none of its {count} was found: is this the right account, region and endpoint?",)
 
 
 def _of_plan(plan: Plan) -> Iterator[tuple[str, str, msgspec.Raw]]:

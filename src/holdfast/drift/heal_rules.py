@@ -115,7 +115,8 @@ def _over_budget(
     number = len(recent | wanted)
     if number > rule.budget:
         yield (
-            f"{plural(number, 'resource')} in 24 hours, the budget of its rule is {rule.budget} ({stack.name})"
+            f"{plural(number, 'resource')} of {stack.name} in 24 hours, "
+            f"the budget of its rule is {rule.budget}"
         )
 
 
@@ -129,8 +130,8 @@ def _name(finding: Finding) -> str:
 def outside_of_healing(plan: Plan, keys: Keys) -> tuple[str, ...]:
     """What a plan does beside setting back these findings. Only a plan that does nothing else may heal.
 
-    What it sets back is compared with the plan's own view of reality: the value must be the one that the state
-    has, so a change in the code is never applied with it.
+    What it sets back is compared with the plan's own view of reality: the value must be the one that the
+    state has, so a change in the code is never applied with it.
     """
     drift = {change.address: change for change in plan.drift if change.deposed is None}
     return tuple(_outside_of(plan, drift, keys))
@@ -146,21 +147,30 @@ def _outside_of(plan: Plan, drift: dict[str, ResourceChange], keys: Keys) -> Ite
         if change.moved or change.importing is not None or change.deposed is not None:
             yield f"{change.address} would be moved, imported or removed"
         elif change.kind is ChangeKind.CREATE:
-            if (change.address, None) not in keys or found is None or found.kind is not ChangeKind.DELETE:
-                yield f"{change.address} would be created, though it was not deleted outside Terraform"
-            elif names := _other_values(change, found):
-                yield f"{change.address} would be created with another {', '.join(names)} than it had"
-        elif change.kind is not ChangeKind.UPDATE:
+            yield from _outside_of_create(change, found, keys)
+        elif change.kind is ChangeKind.UPDATE:
+            yield from _outside_of_update(change, found, keys)
+        else:
             yield f"{change.address} would be {change.explanation}"
-        elif found is None or found.kind is not ChangeKind.UPDATE:
-            yield f"{change.address} would be changed, though nothing changed it outside Terraform"
-        elif names := _other_changes(change, found, keys):
-            yield f"{change.address} would also change {', '.join(names)}"
+
+
+def _outside_of_create(change: ResourceChange, found: ResourceChange | None, keys: Keys) -> Iterator[str]:
+    if (change.address, None) not in keys or found is None or found.kind is not ChangeKind.DELETE:
+        yield f"{change.address} would be created, though it was not deleted outside Terraform"
+    elif names := _other_values(change, found):
+        yield f"{change.address} would be created with another {', '.join(names)} than it had"
+
+
+def _outside_of_update(change: ResourceChange, found: ResourceChange | None, keys: Keys) -> Iterator[str]:
+    if found is None or found.kind is not ChangeKind.UPDATE:
+        yield f"{change.address} would be changed, though nothing changed it outside Terraform"
+    elif names := _other_changes(change, found, keys):
+        yield f"{change.address} would also change {', '.join(names)}"
 
 
 def _other_changes(change: ResourceChange, found: ResourceChange, keys: Keys) -> list[str]:
     """Attributes that the plan changes and that are not set back to what the state has."""
-    set_back = {path: part for path, part in drifted_attributes((), sides_of(found.change))}
+    set_back = dict(drifted_attributes((), sides_of(found.change)))
     planned = drifted_attributes((), _known(sides_of(change.change)))
     return [
         path_text(path)
@@ -178,9 +188,7 @@ def _other_values(change: ResourceChange, found: ResourceChange) -> list[str]:
     after = new.after if isinstance(new.after, dict) else {}
     unknown = new.unknown if isinstance(new.unknown, dict) else {}
     return [
-        name
-        for name, value in after.items()
-        if not unknown.get(name) and not _same(before.get(name), value)
+        name for name, value in after.items() if not unknown.get(name) and not _same(before.get(name), value)
     ]
 
 

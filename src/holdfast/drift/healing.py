@@ -1,4 +1,4 @@
-"""Undo drift that a rule covers: plan, guard, journal and approval as in any apply, and a check afterwards."""
+"""Undo drift that a rule covers: plan, guard, journal and approval as in any apply, then a check."""
 
 from __future__ import annotations
 

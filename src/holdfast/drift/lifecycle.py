@@ -1,8 +1,8 @@
 """How findings live: from what was known, what is observed and the time to what is known now. Pure.
 
-    opened ─► still_there ─► changed ─► …          it is there
-        └─► acknowledged                           it is there, and a person knows it: until it changes
-        └─► healed | gone ─► reopened              it is over; the same address and attribute may return
+opened ─► still_there ─► changed ─► …          it is there
+    └─► acknowledged                           it is there, and a person knows it: until it changes
+    └─► healed | gone ─► reopened              it is over; the same address and attribute may return
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def next_findings(
             over = _over(finding, now)
             if not over.state.ended or now - over.since <= KEPT:
                 after[key] = over
-    ordered = sorted(after.values(), key=lambda finding: (finding.state.ended, finding.address, finding.attribute or ""))
+    ordered = sorted(
+        after.values(), key=lambda finding: (finding.state.ended, finding.address, finding.attribute or "")
+    )
     return tuple(ordered[:_MOST])
 
 
@@ -90,9 +92,7 @@ def _seen(finding: Finding, one: Observation, now: datetime) -> Finding:
             opened=finding.opened + 1,
         )
     if one.fingerprint != finding.fingerprint:
-        return structs.replace(
-            seen, state=FindingState.CHANGED, since=now, acknowledged=None, author=None
-        )
+        return structs.replace(seen, state=FindingState.CHANGED, since=now, acknowledged=None, author=None)
     if finding.state is FindingState.ACKNOWLEDGED and in_force(finding.acknowledged, now):
         return seen
     if finding.state is FindingState.STILL_THERE:

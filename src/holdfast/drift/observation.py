@@ -70,7 +70,9 @@ class _Observer:
             yield Observation(
                 **known,
                 attribute=None,
-                before=self._clean("", masked_value(sides.before, (sides.before_mask,), False, unknown_as=None)),
+                before=self._clean(
+                    "", masked_value(sides.before, (sides.before_mask,), None, unknown_as=None)
+                ),
                 after=None,
                 fingerprint=self._fingerprint(sides.before, None),
             )
@@ -81,12 +83,12 @@ class _Observer:
             yield self._observation(known, path, part)
 
     def _observation(self, known: dict[str, Any], path: Path, part: Sides) -> Observation:
-        name = path_text(path, lambda key: self._redactor.clean_key(key))
+        name = path_text(path, self._redactor.clean_key)
         last = next((step for step in reversed(path) if isinstance(step, str)), "")
         old, new = (None if isinstance(side, Nothing) else side for side in part[:2])
         masks = (part.before_mask, part.after_mask)
         before, after = (
-            self._clean(last, masked_value(side, masks, False, unknown_as=None)) for side in (old, new)
+            self._clean(last, masked_value(side, masks, None, unknown_as=None)) for side in (old, new)
         )
         return Observation(
             **known,
@@ -133,5 +135,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, list) else value
-
-

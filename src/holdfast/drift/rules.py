@@ -69,7 +69,9 @@ def matches(rule: IgnoreRule, one: Observation) -> bool:
 
 
 def rules_for(rules: Iterable[IgnoreRule], stack: Stack) -> tuple[IgnoreRule, ...]:
-    return tuple(rule for rule in rules if not rule.stacks or any(matches_stack(stack, text) for text in rule.stacks))
+    return tuple(
+        rule for rule in rules if not rule.stacks or any(matches_stack(stack, text) for text in rule.stacks)
+    )
 
 
 def expiry_text(rule: IgnoreRule) -> str:

@@ -31,7 +31,7 @@ def checked(
     if before.checked is not None and before.checked > now:
         return before  # Another check, which began later, was faster.
     findings = next_findings(before.findings, observed, now, new_id=new_id)
-    status = status_of(findings, unapplied)
+    status = status_of(findings, unapplied=unapplied)
     return structs.replace(
         before,
         environment=environment,
@@ -44,9 +44,7 @@ def checked(
     )
 
 
-def failed(
-    known: StackDrift | None, stack: str, environment: str, salt: str, now: datetime
-) -> StackDrift:
+def failed(known: StackDrift | None, stack: str, environment: str, salt: str, now: datetime) -> StackDrift:
     """It could not be looked at: it keeps its findings, and is not reported as fine."""
     before = known or StackDrift(stack=stack, salt=salt)
     status = StackStatus.NOT_CHECKED
@@ -59,7 +57,7 @@ def failed(
     )
 
 
-def status_of(findings: Iterable[Finding], unapplied: bool | None) -> StackStatus:
+def status_of(findings: Iterable[Finding], *, unapplied: bool | None) -> StackStatus:
     """Drift takes precedence; also drift that a person knows of is drift."""
     if any(not finding.state.ended for finding in findings):
         return StackStatus.DRIFTED

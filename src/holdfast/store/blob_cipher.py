@@ -21,7 +21,7 @@ from holdfast.secrets.signing import BadSignature, Grant, Signer, Verifier, unsi
 PULL_REQUESTS = "pull-requests"
 DRIFT = "drift"
 _UNSIGNED = ("audit/", "authors/", "planning/", f"{PULL_REQUESTS}/", f"{DRIFT}/")
-"""A plan job writes these: the audit log, who saved a plan, which plans run, plans of pull requests, drift."""
+"""A plan job writes these: the audit log, who saved a plan, which plans run, pull requests, drift."""
 OUTCOME = "outcome"
 PLAN = "plan"
 

@@ -34,6 +34,7 @@ ALLOWED = {
     ("apply.yml", "plan"): READS,
     ("apply.yml", "apply"): {**READS, "pull-requests": "write"},
     ("break-glass.yml", "act"): {**READS, "actions": "read"},
+    ("drift.yml", "drift"): READS,
     ("server.yml", "plan"): READS,
     ("server.yml", "apply"): {**READS, "pull-requests": "write"},
 }

@@ -51,7 +51,7 @@ def test_an_acknowledgement_ends_when_the_finding_changes_or_its_day_comes() -> 
 
 
 def test_two_healings_that_do_not_hold_stop_healing() -> None:
-    """One that stays away for a week was healed: earlier attempts no longer count. A person can start again."""
+    """What stays away for a week was healed: earlier attempts no longer count. A person can start again."""
     known = look((), "bye")
     for hours in (1, 3):
         assert not does_not_hold(known[0])

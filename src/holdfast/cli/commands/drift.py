@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 _FORMATS = ("text", "markdown", "metrics")
 
 
-def drift(  # noqa: PLR0917 - one parameter per option
+def drift(
     invocation: Invocation,
     stacks: Stacks = None,
-    notify: Annotated[
-        bool, Option("--notify", help="Raise and close alerts, by the routes of the configuration.")
-    ] = False,
     heal: Annotated[
         bool, Option("--heal", help="Undo drift that a rule in `drift.heal` covers, by an apply.")
     ] = False,
@@ -47,14 +44,18 @@ def drift(  # noqa: PLR0917 - one parameter per option
     wait: Wait = None,
 ) -> Exit:
     """Compare real resources with states and code. Exit 2: something drifted; 1: not all was looked at."""
-    _require_one_task(notify=notify, heal=heal, history=history, acknowledge=acknowledge)
+    _require_one_task(heal=heal, history=history, acknowledge=acknowledge)
     if acknowledge:
         return _acknowledge(invocation, stacks, acknowledge, until, reason)
     if until is not None or reason is not None:
         raise UsageError(
-            "HF-USE-4", "--until and --reason need --acknowledge", hint="Leave them out, or add --acknowledge ID."
+            "HF-USE-4",
+            "--until and --reason need --acknowledge",
+            hint="Leave them out, or add --acknowledge ID.",
         )
-    if format_ not in {None, *_FORMATS} or (format_ not in {None, "text"} and (history or invocation.as_json)):
+    if format_ not in {None, *_FORMATS} or (
+        format_ not in {None, "text"} and (history or invocation.as_json)
+    ):
         raise UsageError(
             "HF-USE-4",
             f"--format {format_} cannot be used here",
@@ -62,11 +63,11 @@ def drift(  # noqa: PLR0917 - one parameter per option
         )
     if history:
         return _history(invocation, stacks)
-    return _check(invocation, stacks, notify=notify, heal=heal, format_=format_ or "text", wait=wait)
+    return _check(invocation, stacks, heal=heal, format_=format_ or "text", wait=wait)
 
 
 def _require_one_task(**options: object) -> None:
-    check = [f"--{name}" for name in ("notify", "heal") if options[name]]
+    check = [f"--{name}" for name in ("heal",) if options[name]]
     others = [f"--{name}" for name in ("history", "acknowledge") if options[name]]
     if len(others) + bool(check) > 1:
         given = [*check, *others]
@@ -75,7 +76,9 @@ def _require_one_task(**options: object) -> None:
         )
 
 
-def _open(invocation: Invocation, stacks: list[str] | None, wait: float = 0.0) -> tuple[CommandContext, tuple[Stack, ...]]:
+def _open(
+    invocation: Invocation, stacks: list[str] | None, wait: float = 0.0
+) -> tuple[CommandContext, tuple[Stack, ...]]:
     from holdfast.changes import preconditions
     from holdfast.cli.context import CommandContext
 
@@ -91,7 +94,6 @@ def _check(
     invocation: Invocation,
     names: list[str] | None,
     *,
-    notify: bool,
     heal: bool,
     format_: str,
     wait: str | None,
@@ -116,14 +118,16 @@ def _check(
         tell = change.control.tell
         tell(ChangeStarted(stacks=tuple(stack.name for stack in stacks), operation="drift"))
         results = await check_stacks(
-            change, stacks, done=lambda one: tell(StackChecked(stack=one.stack.name, outcome=one.status.value.replace('_', ' ')))
+            change,
+            stacks,
+            done=lambda one: tell(
+                StackChecked(stack=one.stack.name, outcome=one.status.value.replace("_", " "))
+            ),
         )
         return await healing.heal(change, results) if heal else results
 
     with Progress(invocation.console) as progress:
         results = context.run(work, tell=progress.handle)
-    if notify:
-        _notify(context, results)
     exit_ = exit_of(results)
     if invocation.as_json:
         invocation.document(drift_document(results))
@@ -135,12 +139,6 @@ def _check(
         )
         sys.stdout.write(escape_commands(text) if invocation.environment.ci else text)
     return exit_
-
-
-def _notify(context: CommandContext, results: tuple[DriftResult, ...]) -> None:
-    from holdfast.drift.telling import tell_drift
-
-    tell_drift(context.repository.store, results, context.alert_sink())
 
 
 def _history(invocation: Invocation, names: list[str] | None) -> Exit:
@@ -188,6 +186,4 @@ def _day(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) + timedelta(days=1)
     except ValueError:
-        raise UsageError(
-            "HF-USE-4", f"--until {text}: not a date", hint="Write it as 2027-01-31."
-        ) from None
+        raise UsageError("HF-USE-4", f"--until {text}: not a date", hint="Write it as 2027-01-31.") from None

@@ -46,7 +46,9 @@ def _show_stack(console: Console, result: DriftResult, width: int, *, verbose: b
     style = _STYLES[result.status]
     since = _since(result.known.open)
     console.line(
-        (f" {SIGNS[result.status]} ", style), f"{result.stack.name:<{width}}  {headline(result)}", (since, "dim")
+        (f" {SIGNS[result.status]} ", style),
+        f"{result.stack.name:<{width}}  {headline(result)}",
+        (since, "dim"),
     )
     for finding in result.known.open if verbose else result.known.open[:_MOST_FINDINGS]:
         console.line(f"      {finding_text(finding)}", (f"   {_label(finding)}", "dim"))
@@ -94,11 +96,14 @@ def _since(findings: Iterable[Finding]) -> str:
 
 def show_history(console: Console, known: Sequence[StackDrift]) -> None:
     for stack in known:
-        console.line(f" {stack.stack}: {stack.status.value.replace('_', ' ')}, last looked at {_moment(stack.checked)}")
+        console.line(
+            f" {stack.stack}: {stack.status.value.replace('_', ' ')}, last looked at {_moment(stack.checked)}"
+        )
         for period in reversed(stack.periods[-_MOST_PERIODS:]):
             until = _moment(period.until) if period.until is not None else "now"
             length = _length((period.until or clock.now()) - period.since)
-            console.line(f"   {period.status.value.replace('_', ' '):<12} {_moment(period.since)} to {until} ({length})")
+            status = period.status.value.replace("_", " ")
+            console.line(f"   {status:<12} {_moment(period.since)} to {until} ({length})")
         for finding in stack.findings:
             length = _length((finding.since if finding.state.ended else clock.now()) - finding.first_seen)
             console.line(f"     {finding_text(finding)}", (f"   {_label(finding)}, {length}", "dim"))

@@ -35,7 +35,9 @@ def not_read_back(type_: str, values: Mapping[str, Any]) -> Iterator[NotReadBack
         if not fnmatchcase(type_, pattern):
             continue
         for kind, paths in rows.items():
-            present = () if isinstance(paths, str) else tuple(p for p in paths if is_set(values, p.split(".")))
+            present = (
+                () if isinstance(paths, str) else tuple(p for p in paths if is_set(values, p.split(".")))
+            )
             if present or paths == WHOLE:
                 yield NotReadBack(attributes=present, reason=table.reasons[kind])
     written = [name.removesuffix("_version") for name, value in values.items() if _is_version(name, value)]
