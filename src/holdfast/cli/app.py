@@ -31,6 +31,7 @@ app = Group(
             "state",
             "runs",
             "audit",
+            "notify",
             "secrets",
             "keys",
             "doctor",

@@ -137,6 +137,10 @@ class Console:
         """Print a line for the runner of a CI job. Control characters are allowed only in `before`."""
         self._out.write_plain(f"{before}{self.plain(line)}\n", command=True)
 
+    def note(self, text: str) -> None:
+        """Print a line to standard error, also with `--quiet`."""
+        self._err.write(self._clean((text,)))
+
     def warn(self, text: str) -> None:
         self._err.write(self._clean([(" ! ", "bold yellow"), text]))
 

@@ -73,8 +73,12 @@ class CommandContext:
             self._key = existing_key(self.invocation.environment, f"the bundle {folder}")
         return self._key.key
 
-    def notify_others(self, results: tuple[StackResult, ...]) -> None:
-        """After an apply, the pull requests that planned the same stacks. Never fails it."""
+    def notify_others(self, results: tuple[StackResult, ...], operation: str) -> None:
+        """After an apply, channels, and the pull requests that planned the same stacks. Never fails it."""
+        if self.repository.config.notify.routes:
+            from holdfast.cli.notifications import notify_results
+
+            notify_results(self.invocation, self.repository, results, operation)
         with contextlib.suppress(HoldfastError, OSError):
             if self.repository.store.blobs.names(PULL_REQUESTS):
                 from holdfast.cli.views.pull_request import notify_applied
@@ -101,6 +105,10 @@ class CommandContext:
         finally:
             if not storeless and (warning := repository.ship_audit_log()) is not None:
                 self.invocation.console.warn(warning)
+            if not storeless and not self._reads and repository.config.notify.routes:
+                from holdfast.cli.notifications import finish_command
+
+                finish_command(self.invocation, repository)
             self.cleaned = collect_garbage_quickly(repository.environment.home, repository.config.work)
 
     async def _run(self, work: Callable[[ChangeContext], Awaitable[T]], tell: Listener) -> T:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from holdfast.config import yaml
 from holdfast.config.declarations import At, ListOf, Names, Section, key
 from holdfast.config.guard import APPROVING_ROLES, GROUP
+from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems
 from holdfast.config.read import decode, read_content
 from holdfast.config.reader import Reader, build_fields
@@ -236,6 +237,14 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         OutgoingWebhookSettings, "Where [outgoing webhooks](outgoing-webhooks.md) may be sent."
     )
     worker: WorkerSettings = key(WorkerSettings, "What workers pass on.")
+    notify: NotifySettings = key(
+        NotifySettings,
+        "Who hears of what happens on the server: [notifications](notifications.md#on-a-server).",
+    )
+    url: str | None = key(
+        Text("an https:// address", r"(?:https|http)://[^\s?#\x00-\x1f]+"),
+        "The address under which people reach the server, for links in notifications.",
+    )
 
 
 def default_settings(folder: Path) -> ServerSettings:

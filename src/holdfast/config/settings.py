@@ -13,6 +13,7 @@ from holdfast.config.defaults import EntryDefaults, Shared
 from holdfast.config.drift import DriftSettings
 from holdfast.config.engine import EngineSettings
 from holdfast.config.guard import GuardKeys, GuardSettings
+from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems, did_you_mean
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
@@ -222,6 +223,8 @@ class Config(Section, frozen=True, kw_only=True):
     redaction: RedactionSettings = key(
         RedactionSettings, "What is masked in addition to registered secrets: [redaction](redaction.md)."
     )
+
+    notify: NotifySettings = key(NotifySettings, "Who hears of what: [notifications](notifications.md).")
 
     @property
     def shared(self) -> Shared:

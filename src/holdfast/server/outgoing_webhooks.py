@@ -6,7 +6,6 @@ attempt has the same `webhook-id`, by which a receiver recognises a repeated one
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 from holdfast.kernel.errors import HoldfastError
 from holdfast.notify.outgoing_webhooks import TEST, body_of, retry_delay, signed_headers
 from holdfast.server.audit_log import TenantStores
+from holdfast.server.delivery_loop import hold_delivery
 from holdfast.server.edge import Log
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows, TakenDelivery, WebhookTarget, read_targets
 from holdfast.system import clock, http
@@ -28,10 +28,7 @@ INTERVAL: Final = 1.0
 """Seconds between two looks at the rows."""
 _SECONDS: Final = 10.0
 """For one attempt."""
-_AT_ONCE: Final = 8
 _LARGEST_ANSWER: Final = 64 * 1024
-_STOP_SECONDS: Final = 5.0
-"""What is not finished then is sent again by the next start."""
 _GONE: Final = "410: the receiver is gone"
 DocumentOf = Callable[[str, str], object | None]
 """What the API shows of a subject, by its tenant and id. None: it was removed."""
@@ -70,6 +67,9 @@ class OutgoingWork(Struct, frozen=True, kw_only=True):
             self.rows.fail(taken, error, delay)
             self.log.error("webhook not delivered", **facts, reason=error, dead=delay is None)
 
+    def report(self, error: Exception) -> None:
+        self.log.error("outgoing webhooks wait", reason=_reason(error))
+
     def _attempt(self, taken: TakenDelivery) -> str | None:
         """Why it failed; None: it was delivered."""
         target = read_targets(self.stores.of(taken.tenant).encrypted, [taken.webhook]).get(taken.webhook)
@@ -99,65 +99,10 @@ class OutgoingWork(Struct, frozen=True, kw_only=True):
         ).status
 
 
-class _DeliveryLoop:
-    """A thread that takes deliveries, and one for each that is being sent."""
-
-    def __init__(self, work: OutgoingWork, interval: float) -> None:
-        self._work = work
-        self._interval = interval
-        self._ended = threading.Event()
-        self._free = threading.Semaphore(_AT_ONCE)
-        self._thread = threading.Thread(target=self._run, name="holdfast-outgoing-webhooks", daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        """Waits a while for what is being sent."""
-        self._ended.set()
-        until = clock.monotonic() + _STOP_SECONDS
-        self._thread.join(_STOP_SECONDS)
-        for _ in range(_AT_ONCE):
-            self._free.acquire(timeout=max(0.0, until - clock.monotonic()))
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            if not self._begin_next():
-                self._ended.wait(self._interval)
-
-    def _begin_next(self) -> bool:
-        """False: there is nothing to send, or all threads are busy."""
-        if not self._free.acquire(timeout=self._interval):
-            return False
-        taken = None
-        try:
-            taken = self._work.take()
-        except Exception as error:  # noqa: BLE001 - such as a database that cannot be used at the moment
-            self._report(error)
-        if taken is None:
-            self._free.release()
-            return False
-        threading.Thread(target=self._send, args=(taken,), name="holdfast-webhook", daemon=True).start()
-        return True
-
-    def _send(self, taken: TakenDelivery) -> None:
-        try:
-            self._work.send(taken)
-        except Exception as error:  # noqa: BLE001 - its lease ends, and it is sent again
-            self._report(error)
-        finally:
-            self._free.release()
-
-    def _report(self, error: Exception) -> None:
-        self._work.log.error("outgoing webhooks wait", reason=_reason(error))
-
-
 @contextmanager
 def hold_outgoing_webhooks(work: OutgoingWork, *, interval: float = INTERVAL) -> Iterator[None]:
-    """A slow receiver delays only what is sent to itself. Several servers on one database share the work."""
-    loop = _DeliveryLoop(work, interval)
-    try:
+    with hold_delivery(work, interval=interval, name="outgoing-webhooks"):
         yield
-    finally:
-        loop.end()
 
 
 def _reason(error: Exception) -> str:

@@ -37,6 +37,7 @@ from holdfast.kernel.errors import UsageError
 from holdfast.secrets.keys import KEY_SIZE, Key
 from holdfast.secrets.redact import Redactor
 from holdfast.secrets.server_key import load_older_keys, load_server_key, write_server_key
+from holdfast.server.alert_sources import AlertSources
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Application, TimedConnection
@@ -46,6 +47,7 @@ from holdfast.server.fleet.keeper import FleetKeeper, hold_keeper
 from holdfast.server.key_rotation import ServerRotation
 from holdfast.server.listening import hold_socket, listen_address, require_protected, tls_files, url_of
 from holdfast.server.log import configure_log
+from holdfast.server.notifications import NotificationWork, ServerChannels, hold_notifications
 from holdfast.server.outgoing_webhooks import OutgoingWork, hold_outgoing_webhooks
 from holdfast.server.routes.health import Readiness
 from holdfast.server.run_events import RunEvents
@@ -53,6 +55,7 @@ from holdfast.server.upkeep import Upkeep, hold_upkeep
 from holdfast.server.waiting import wait_for_key
 from holdfast.server.webhooks import WebhookWork, hold_webhooks
 from holdfast.server.worker_processes import hold_workers
+from holdfast.store.alert_signals import AlertSignals
 from holdfast.store.approval_rules import rules_from_settings, write_rules
 from holdfast.store.database_blobs import DatabaseBlobs
 from holdfast.store.fleet.rows import FleetRows
@@ -185,10 +188,23 @@ def serve(
             log=log,
             documents={"event": event_body},
         )
+        channels = ServerChannels(
+            stores=stores,
+            settings=settings.notify,
+            environment=environment,
+            folder=settings.folder,
+            log=log,
+        )
+        notifications = NotificationWork(
+            signals=AlertSignals(database),
+            channels=channels,
+            sources=AlertSources(database=database, stores=stores, url=settings.url),
+        )
         with (
             hold_upkeep(upkeep),
             hold_webhooks(webhooks),
             hold_outgoing_webhooks(outgoing),
+            hold_notifications(notifications),
             hold_keeper(keeper),
             beside(environment, parts),
             hold_workers(workers, environment, data, config, log) as held,

@@ -305,6 +305,11 @@ def _connect(
     return connection
 
 
+def tls_context(host: str, environment: Environment) -> ssl.SSLContext:
+    """For another protocol over TLS: the same certificates are trusted."""
+    return _trusted(host, environment, None)
+
+
 def _trusted(host: str, environment: Environment, ca: str | None) -> ssl.SSLContext:
     file = ca or _first(environment, *_CA_FILES)
     folder = None if ca else environment.get("SSL_CERT_DIR")

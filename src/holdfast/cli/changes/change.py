@@ -94,6 +94,7 @@ class Change:
         )
         preconditions.require_disk_space(self.repository)
         self.screen = ChangeScreen(invocation)
+        self._operation = "apply"
         self._checks: PlanChecks | None = None
 
     @property
@@ -143,6 +144,10 @@ class Change:
             self._show(results)
         if out is not None:
             self.screen.show_saved(results, out)
+            if self.repository.config.notify.routes:
+                from holdfast.cli.notifications import notify_results
+
+                notify_results(self.invocation, self.repository, results, "plan")
         return exit_
 
     def _report(
@@ -182,6 +187,7 @@ class Change:
     def import_resource(self, stack: Stack, address: str, id_: str, *, yes: bool, reason: str | None) -> Exit:
         from holdfast.changes.imports import import_resource
 
+        self._operation = "import"
         self._start()
 
         async def confirm_import(change_context: ChangeContext, _: tuple[str, ...]) -> bool:
@@ -219,6 +225,7 @@ class Change:
         """Destroy the selected stacks. The user types the name of each one that is not confirmed yet."""
         from holdfast.changes.preconditions import require_no_dependents
 
+        self._operation = "destroy"
         self.screen.destroys, all_confirmed = self.names, self.names <= confirmed
         self._start()
 
@@ -275,7 +282,7 @@ class Change:
 
     def _finish(self, results: Results, *, blocked: Exit = Exit.DONE) -> Exit:
         self._show(results)
-        self.context.notify_others(results)
+        self.context.notify_others(results, self._operation)
         return exit_code(results, blocked=blocked)
 
     def _with_readers(self, results: Results) -> Results:

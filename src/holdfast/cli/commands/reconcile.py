@@ -168,7 +168,13 @@ class _Reconcile:
                 lambda change_context: self._reconcile(change_context, stack, claim, request),
                 tell=progress.handle,
             )
-        return self._show_outcome(done, rest)
+        exit_ = self._show_outcome(done, rest)
+        repository = self._context.repository
+        if done.settled and repository.config.notify.routes:
+            from holdfast.cli.notifications import notify_reconciled
+
+            notify_reconciled(self._invocation, repository, stack, rest)
+        return exit_
 
     async def _reconcile(
         self, change_context: ChangeContext, stack: Stack, claim: Claim, request: Request

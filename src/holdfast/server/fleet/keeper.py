@@ -18,6 +18,7 @@ from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError
 from holdfast.server.edge import Log
 from holdfast.server.fleet.drift import FleetDrift
+from holdfast.store.alert_signals import signal
 from holdfast.store.approvals import ApprovalKind
 from holdfast.store.fleet import queue
 from holdfast.store.fleet.queue import EndedChange, EventEnd
@@ -52,6 +53,7 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
                 for end in ends:
                     if end.status is not EventStatus.QUEUED:
                         enqueue(connection, end.event.tenant, f"event.{end.status}", end.event.id)
+                        signal(connection, end.event.tenant, "event", end.event.id)
                 done += len(ends) + len(queue.begin_events(connection))
             if len(changes) < _BATCH:
                 return done

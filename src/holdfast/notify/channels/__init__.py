@@ -1,0 +1,1 @@
+"""Where alerts are sent to: one module per kind of channel."""

@@ -1,0 +1,221 @@
+"""Notifications of a server: what happened in a committed transaction is told, whatever fails in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alerts_made import made_alert, settings_of
+from answering import Answer
+from channel_servers import ROUTING_KEY, PagerDuty
+from program import eventually
+from server_made import KEY, ListLog, MadeServer, made_server
+
+from holdfast.database.database import Database
+from holdfast.identity.principal import DEFAULT_TENANT, Principal
+from holdfast.identity.roles import Role
+from holdfast.kernel.errors import HoldfastError
+from holdfast.notify.alerts.server_sink import raise_alert
+from holdfast.server.alert_sources import AlertSources
+from holdfast.server.audit_log import TenantStores
+from holdfast.server.notifications import NotificationWork, ServerChannels, hold_notifications
+from holdfast.store.alert_signals import AlertSignals
+from holdfast.store.server_runs.phases import Operation
+from holdfast.store.server_runs.rows import ChangeRows, NewChange, NewRun
+from holdfast.store.server_runs.sources import SourceRows
+from holdfast.system.environment import Environment
+
+SECRETS = {"PAGER": ROUTING_KEY}
+
+
+class Made:
+    def __init__(self, server: MadeServer, pager: PagerDuty) -> None:
+        self.server, self.database, self.pager, self.log = server, server.database, pager, ListLog()
+        self.stores = TenantStores(self.database, KEY)
+
+    def work(self, routes: str = "[ { channel: pager } ]") -> NotificationWork:
+        channel = f'{{ pagerduty: {{ routing_key: {{ secret: "env:PAGER" }}, url: "{self.pager.url}" }} }}'
+        channels = ServerChannels(
+            stores=self.stores,
+            settings=settings_of(f"{{ channels: {{ pager: {channel} }}, routes: {routes} }}"),
+            environment=Environment(SECRETS),
+            folder=Path("/nowhere"),
+            log=self.log,
+        )
+        sources = AlertSources(database=self.database, stores=self.stores, url="https://holdfast.example")
+        return NotificationWork(signals=AlertSignals(self.database), channels=channels, sources=sources)
+
+    @contextmanager
+    def notifying(self, **given: Any) -> Iterator[None]:
+        with hold_notifications(self.work(**given), interval=0.02, marks_interval=0.1):
+            yield
+
+    def raise_(self, stack: str, *, tenant: str = DEFAULT_TENANT, **given: Any) -> None:
+        with self.database.transaction() as connection:
+            encrypted = self.stores.within(tenant, connection).encrypted
+            raise_alert(connection, encrypted, tenant, made_alert(stack, **given))
+
+    def raised(self, stack: str) -> bool:
+        """False: the connection had ended."""
+        with suppress(HoldfastError):
+            self.raise_(stack)
+            return True
+        return False
+
+    def ended_connections(self) -> bool:
+        with suppress(HoldfastError), self.database.transaction() as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where pid <> pg_backend_pid() and datname = current_database()"
+            )
+            return True
+        return False
+
+    def submit(self, stack: str, operation: Operation = Operation.APPLY) -> tuple[str, str]:
+        """A change with one run, in the queue: its id and that of the run."""
+        source, run = f"source-{stack}", NewRun(stack=stack, environment="prod")
+        SourceRows(self.database).add_upload(DEFAULT_TENANT, digest="0" * 64, size=1, by="ann", id_=source)
+        ann = Principal(id="", name="ann", kind="token", role=Role.OPERATOR, tenant=DEFAULT_TENANT)
+        new = NewChange(
+            tenant=DEFAULT_TENANT,
+            operation=operation,
+            source=source,
+            requester=ann,
+            patterns=(stack,),
+            runs=(run,),
+        )
+        return ChangeRows(self.database).submit(new).id, run.id
+
+    def set_phase(self, run: str, phase: str, status: str | None = None) -> None:
+        with self.database.transaction() as connection:
+            statement = "update runs set phase = %s, status = %s where id = %s"
+            connection.execute(statement, (phase, status, run))
+
+
+@pytest.fixture
+def made(database: Database) -> Iterator[Made]:
+    with (pager := PagerDuty()).http, made_server(database) as server:
+        for tenant in (DEFAULT_TENANT, "other"):
+            TenantStores(database, KEY).of(tenant).id()
+        yield Made(server, pager)
+
+
+def test_an_alert_is_told_if_its_transaction_is_committed(made: Made) -> None:
+    """Rolled back, nothing is said; committed, it is said although no server was running then."""
+    with suppress(ZeroDivisionError), made.database.transaction() as connection:
+        encrypted = made.stores.within(DEFAULT_TENANT, connection).encrypted
+        raise_alert(connection, encrypted, DEFAULT_TENANT, made_alert("never"))
+        raise ZeroDivisionError
+    made.raise_("told")
+    with made.notifying():
+        eventually(lambda: len(made.pager.open) == 1, what="the alert")
+        made.raise_("told", resolved=True)
+        eventually(lambda: made.pager.open == [], what="its end")
+    assert "never" not in made.pager.raw
+    with made.database.transaction() as connection:
+        names = [name for (name,) in connection.execute("select name from blobs where name like '%raised%'")]
+    assert names == []
+
+
+def test_several_servers_tell_once(made: Made) -> None:
+    """They share the tenants; each alert opens one incident, by one request."""
+    for number in range(4):
+        made.raise_(f"a-{number}")
+        made.raise_(f"b-{number}", tenant="other")
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(made.notifying())
+        eventually(lambda: len(made.pager.open) == 8, what="all alerts")
+    assert {item.opened for item in made.pager.items.values()} == {1}
+
+
+def test_a_server_that_died_is_replaced(made: Made) -> None:
+    """Its lease ends, and another one goes on with what it had put into the outbox."""
+    made.raise_("told")
+    taken = made.work().take()
+    assert taken is not None
+    made.work()._collect(DEFAULT_TENANT)
+    assert made.work().take() is None
+    with made.database.transaction() as connection:
+        connection.execute("update alert_outboxes set busy_until = now(), due = now()")
+    with made.notifying():
+        eventually(lambda: len(made.pager.open) == 1, what="the alert")
+
+
+def test_a_database_that_restarts_loses_nothing(made: Made) -> None:
+    """Connections that end in the middle are an error of one round."""
+    with made.notifying():
+        for number in range(4):
+            eventually(lambda number=number: made.raised(f"stack-{number}"), what="an alert")
+            eventually(made.ended_connections, what="the end of all connections")
+        eventually(lambda: len(made.pager.open) == 4, what="all alerts", seconds=30)
+    assert all(item.opened <= 2 for item in made.pager.items.values())
+
+
+def test_runs_are_told_by_whoever_changes_them(made: Made) -> None:
+    """Waiting, decided, failed, unknown and applied, from the rows of runs themselves."""
+    _, first = made.submit("prod/network")
+    _, second = made.submit("prod/db")
+    with made.notifying():
+        made.set_phase(first, "planning")
+        made.set_phase(first, "waiting", "waiting")
+        eventually(lambda: len(made.pager.open) == 1, what="waiting")
+        assert f"holdfast runs approve {first} --server" in made.pager.texts[-1]
+        made.set_phase(first, "applying")
+        eventually(lambda: made.pager.open == [], what="decided")
+        made.set_phase(first, "done", "failed")
+        eventually(lambda: len(made.pager.open) == 1, what="failed")
+        assert f"https://holdfast.example/api/v1/runs/{first}" in made.pager.raw
+        made.set_phase(second, "done", "unknown")
+        eventually(lambda: len(made.pager.open) == 2, what="unknown")
+        _, again = made.submit("prod/network2")
+        with made.database.transaction() as connection:
+            connection.execute("update runs set stack = 'prod/network' where id = %s", (again,))
+        made.set_phase(again, "done", "applied")
+        eventually(lambda: len(made.pager.open) == 1, what="the end of the failure")
+        _, plan = made.submit("prod/plan", Operation.PLAN)
+        made.set_phase(plan, "done", "failed")
+        eventually(lambda: _signals(made) == 0, what="all signals")
+    assert "prod/plan" not in made.pager.raw
+
+
+def test_a_tenant_is_told_only_by_its_routes(made: Made) -> None:
+    made.raise_("mine")
+    made.raise_("theirs", tenant="other")
+    with made.notifying(routes="[ { channel: pager, tenants: [other] } ]"):
+        eventually(lambda: len(made.pager.open) == 1, what="the alert")
+        eventually(lambda: _signals(made) == 0, what="all signals")
+    assert "mine" not in made.pager.raw
+
+
+def test_a_server_without_routes_keeps_no_signals(made: Made) -> None:
+    made.raise_("nobody")
+    with made.notifying(routes="[]"):
+        eventually(lambda: _signals(made) == 0, what="no signals")
+    assert made.pager.http.asked == []
+
+
+def test_what_is_stored_shows_no_text(made: Made) -> None:
+    """Signals have ids only, and what an alert says is encrypted."""
+    made.raise_("prod/hidden", details=("canary-of-the-outbox",))
+    made.pager.next_ = [Answer(status=500)] * 20
+    with made.notifying():
+        eventually(lambda: any(line.get("reason") for line in made.log.lines), what="an attempt")
+    with made.database.transaction() as connection:
+        rows = connection.execute("select data from blobs").fetchall()
+        signals = connection.execute("select * from alert_signals").fetchall()
+    stored = b"".join(bytes(data) for (data,) in rows) + str(signals).encode()
+    assert b"canary-of-the-outbox" not in stored
+    assert b"prod/hidden" not in stored
+    assert "canary" not in str(made.log.lines)
+    assert ROUTING_KEY not in str(made.log.lines)
+
+
+def _signals(made: Made) -> int:
+    with made.database.transaction() as connection:
+        row = connection.execute("select count(*) from alert_signals").fetchone()
+    assert row is not None
+    return int(row[0])
