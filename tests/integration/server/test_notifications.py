@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def test_a_database_that_restarts_loses_nothing(made: Made) -> None:
     """Connections that end in the middle are an error of one round."""
     with made.notifying():
         for number in range(4):
-            eventually(lambda number=number: made.raised(f"stack-{number}"), what="an alert")
+            eventually(partial(made.raised, f"stack-{number}"), what="an alert")
             eventually(made.ended_connections, what="the end of all connections")
         eventually(lambda: len(made.pager.open) == 4, what="all alerts", seconds=30)
     assert all(item.opened <= 2 for item in made.pager.items.values())
