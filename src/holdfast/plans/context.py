@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import copy
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -40,7 +40,9 @@ from holdfast.terraform.engine.interface import CancelTimeouts, Engine, EngineId
 from holdfast.terraform.engine.pool import WorkerPool
 from holdfast.terraform.engine.selection import EngineSelection
 from holdfast.terraform.statefile.model import StateFile
+from holdfast.terraform.workdirs.compartments import Compartment
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
+from holdfast.terraform.workdirs.workdir import WorkDirectory
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -169,6 +171,7 @@ class Engines:
         self._kept = False
         self.scratch = scratch
         """Private, with a short path: providers create their sockets there."""
+        self._scratch_of_workers = scratch
         self.slots = asyncio.Semaphore(settings.parallelism)
         """As many stacks at once as the configuration allows."""
         self.hashes = hashes or FolderHashes()
@@ -177,6 +180,8 @@ class Engines:
         """Held by the one run that fetches providers into the mirror."""
         self.validations: dict[str, asyncio.Task[None]] = {}
         """`validate` of each content of the code, shared by the stacks that use it."""
+        self.compartment: Compartment | None = None
+        """On a server: nothing outside of it can read what the change has there."""
 
     def expect(self, stacks: int) -> None:
         """How many stacks the change has: for many, workers are started ahead."""
@@ -186,7 +191,7 @@ class Engines:
         if identity not in self._engines:
             self._engines[identity] = WorkerPool(
                 identity,
-                scratch=self.scratch,
+                scratch=self._scratch_of_workers,
                 limit=self._settings.parallelism,
                 timeouts=CancelTimeouts(apply=self._settings.time_limits.grace),
                 expected=self._expected,
@@ -194,13 +199,33 @@ class Engines:
             )
         return self._engines[identity]
 
-    def shared(self, choose: Callable[[Stack], EngineSelection]) -> Engines:
+    def shared(self, choose: Callable[[Stack], EngineSelection], compartment: Compartment) -> Engines:
         """For one more change, with the same workers, which stay when that ends."""
         engines = copy.copy(self)
         engines.choose, engines._kept, engines._expected = choose, True, 1  # noqa: SLF001 - of this class
+        engines.compartment, engines.scratch = compartment, compartment.scratch
         engines.slots = asyncio.Semaphore(self._settings.parallelism)
         engines.validations = {}
         return engines
+
+    @contextlib.contextmanager
+    def hold_tree(self, work: WorkDirectory) -> Iterator[WorkDirectory]:
+        """Where programs of this change may read it, and no other ones."""
+        if self.compartment is None:
+            yield work
+            return
+        with self.compartment.hold_tree(work) as inside:
+            yield inside
+
+    @property
+    def own(self) -> tuple[Path, ...]:
+        """The folders of the compartment."""
+        return self.compartment.folders if self.compartment is not None else ()
+
+    def spoil(self) -> None:
+        """A program may have been left running in the compartment."""
+        if self.compartment is not None:
+            self.compartment.spoiled = True
 
     async def end_idle(self) -> None:
         """When little follows: what does starts another worker."""

@@ -87,14 +87,15 @@ class Hooks:
             seconds=hook.time_limit,
         )
         self._require_program(hook, command.environment)
-        home = self._workdir.home
+        home, engines = self._workdir.home, self._context.engines
+        engines.spoil()  # What a hook leaves running is not found.
         child, output = await asyncio.to_thread(
             processes.start_with_output,
             command.argv,
             folder=command.folder,
             environment=command.environment,
-            ruleset=self._context.engines.confinement.rules_for_program(
-                home.file.parent if home.file is not None else None
+            ruleset=engines.confinement.rules_for_program(
+                home.file.parent if home.file is not None else None, engines.own
             ),
         )
         stop = self._context.control.stop

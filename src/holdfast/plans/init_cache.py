@@ -35,7 +35,7 @@ from holdfast.plans.workdir import StackWorkdir
 from holdfast.stacks.generated import code_of
 from holdfast.system import files
 from holdfast.terraform.engine.interface import WarmProviders
-from holdfast.terraform.engine.mirror import Mirror, Package, executable, supports_plaintext
+from holdfast.terraform.engine.mirror import Mirror, Package, executable, probe_handshake
 from holdfast.terraform.lock_file import LockedProvider, lock_text_without_hashes, read_lock
 from holdfast.terraform.workdirs.created_files import new_files
 
@@ -296,8 +296,11 @@ class InitCache:
                 if self._mirror.is_changed(provider):
                     self._report_changed(provider)
                 path = self._workdir.environment.get("PATH", "")
-                plain = supports_plaintext(folder, scratch=self._context.engines.scratch, path=path)
-                self._mirror.add(folder.resolve(), provider.package_hashes, plain=plain)
+                engines = self._context.engines
+                engines.spoil()  # What a provider leaves running here is not found.
+                ruleset = engines.confinement.rules_for_program(None, engines.own)
+                handshake = probe_handshake(folder, scratch=engines.scratch, path=path, ruleset=ruleset)
+                self._mirror.add(folder.resolve(), provider.package_hashes, handshake)
 
     def _report_changed(self, provider: LockedProvider) -> None:
         text = (
@@ -314,7 +317,10 @@ class InitCache:
         known = [package for package in packages if package is not None]
         if len(known) != len(packages):
             return None
-        return InitResult(lock=lock, plain=all(package.plain for package in known))
+        # In a compartment, also its socket must be out of the reach of others.
+        apart = bool(self._context.engines.own)
+        plain = all(package.plain and (package.placed or not apart) for package in known)
+        return InitResult(lock=lock, plain=plain)
 
     def _link(self, provider: LockedProvider) -> Package | None:
         package, link = self._mirror.find(provider), self._provider_folder(provider)

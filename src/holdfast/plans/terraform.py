@@ -117,6 +117,7 @@ class Terraform:
             cancel_level=cancel_level,
             managed_state=workdir.home.managed,
             writes=workdir.home.file.parent if workdir.home.file is not None else None,
+            own=self.context.engines.own,
             supervision=await supervision_request(
                 self.context.store, name, self.context.identity.who, writes, managed=workdir.home.managed
             ),
@@ -126,7 +127,13 @@ class Terraform:
         if phase in {"init", "validate", "plan", "show", "apply"}:
             self.context.control.tell(PhaseStarted(stack=name, phase=phase))
         listen = output.line if output is not None else None
-        result = await workdir.engine.run(command, stop=self.context.control.stop, listen=listen)
+        try:
+            result = await workdir.engine.run(command, stop=self.context.control.stop, listen=listen)
+        except BaseException:
+            self.context.engines.spoil()
+            raise
+        if result.left_running:
+            self.context.engines.spoil()
         if must_succeed and result.code != 0:
             raise command_error(workdir, phase, result, output or CommandOutput())
         return result

@@ -156,7 +156,10 @@ async def open_workdir(
     if not for_state:
         _require_files(project, stack, inputs)
     name = stack.name if bare_home is None else f"{stack.name}~"  # Not a valid stack name.
-    with hold_workdir(project.environment.home, project.root, name, stack.module) as work:
+    with (
+        hold_workdir(project.environment.home, project.root, name, stack.module) as place,
+        context.engines.hold_tree(place) as work,
+    ):
         layout = _copy_sources(project, stack, work, inputs, home)
         for path, content in stack.generated.items():
             files.write(work.tree / path, content, durable=False)

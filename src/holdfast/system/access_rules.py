@@ -7,10 +7,13 @@ entries in it. Such folders are called split; they should be few.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,21 +33,33 @@ _USED_LATER = ("tools", "templates", "engines.json", _SERVERS)
 """In Holdfast's home: engines, results of init, known versions."""
 _CODE = ("repositories", "workers")
 """In Holdfast's home: the code that a worker runs for all its changes, and copies of repositories."""
+COMPARTMENTS = "compartments"
+"""In Holdfast's home: work directories of runs on a server, while they run."""
+_OF_OTHER_RUNS = ("work", *_CODE)
+"""In Holdfast's home: what programs in a compartment do not need."""
+COMPARTMENT_SCRATCH = "c"
+"""In the scratch folder of a worker: the scratch folders of compartments."""
+SCRATCH_PREFIX = "hf-"
+"""Of the names of scratch folders."""
 _FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
 _KERNEL = ("/proc", "/sys")
 """Root could make the kernel run a program for it by writing there."""
 _DEVICES = "/dev"
 _SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - programs create their own files there
+_MEMORY = "/dev/shm"  # noqa: S108 - Terraform's output is there during an apply
 
 
 class AccessRules(NamedTuple):
     hidden: tuple[str, ...]
     read_only: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    """Folders of one run, which are below hidden ones."""
 
     def rules(self) -> list[tuple[str, int]]:
         """Paths and their rights, for `create_ruleset`."""
         devices = _block_devices() if os.geteuid() == 0 else ()
-        return list(_rules("/", (*self.hidden, *devices), self.read_only, ALL_RIGHTS))
+        rules = _rules("/", (*self.hidden, *devices), self.read_only, ALL_RIGHTS)
+        return [*rules, *((path, ALL_RIGHTS) for path in self.own)]
 
     def split_folders(self) -> tuple[str, ...]:
         """In which programs cannot create entries; without those of the system."""
@@ -121,10 +136,13 @@ def access_rules(
     store: Path | None = None,
     writes: Path | None = None,
     fetches_code: bool = False,
+    own: Sequence[Path] = (),
 ) -> AccessRules:
     """`store` is the folder of the run store, `writes` the folder of a local state that Terraform writes.
 
-    `fetches_code`: for the programs that bring the code of changes to a worker.
+    `fetches_code`: for the programs that bring the code of changes to a worker. `own`: the folders of a
+    compartment, of which the last one is for temporary files. Then all that belongs to other runs is hidden,
+    also in places where every program can write.
 
     A file that does not exist is hidden only if Holdfast may create it meanwhile: its folder is not split for
     nothing.
@@ -149,15 +167,46 @@ def access_rules(
     own_key_hidden, servers = own_key in secrets, os.path.realpath(environment.home / _SERVERS)
     # What one change could write there, another would run.
     code = () if fetches_code else (os.path.realpath(environment.home / name) for name in _CODE)
+    others = _of_other_runs(environment, own) if own else _compartments(environment)
     return AccessRules(
-        hidden=(*secrets, *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path))),
+        hidden=(
+            *secrets,
+            *(path for path in _hidden_store(store, secrets, whole) if not holds_state(path)),
+            *others,
+        ),
         read_only=(
             *_KERNEL,
             *(folder for folder in _program_folders() if not holds_state(folder)),
             *(path for path in used if (own_key_hidden or path == servers) and os.path.lexists(path)),
             *filter(os.path.lexists, code),
         ),
+        own=tuple(_real(own)),
     )
+
+
+def _compartments(environment: Environment) -> Iterator[str]:
+    """Of workers on this machine."""
+    running = os.path.realpath(environment.home / COMPARTMENTS)
+    if os.path.lexists(running):
+        yield running
+        for folder in dict.fromkeys((*_SHARED, tempfile.gettempdir())):
+            yield from glob.glob(f"{os.path.realpath(folder)}/{SCRATCH_PREFIX}*/{COMPARTMENT_SCRATCH}")  # noqa: PTH207 - paths are text here
+
+
+def _of_other_runs(environment: Environment, own: Sequence[Path]) -> Iterator[str]:
+    """Their work directories, code and scratch folders, and Terraform's output in memory.
+
+    Nothing can be created where all programs write: what a run leaves there, another one could read.
+    """
+    yield from (os.path.realpath(environment.home / name) for name in (COMPARTMENTS, *_OF_OTHER_RUNS))
+    scratch = os.path.realpath(own[-1].parents[1])
+    yield scratch
+    yield _MEMORY
+    for folder in dict.fromkeys((*_SHARED, os.path.dirname(scratch))):  # noqa: PTH120 - as above
+        real = os.path.realpath(folder)
+        yield f"{real}/{SCRATCH_PREFIX}"
+        with contextlib.suppress(OSError), os.scandir(real) as entries:
+            yield from (entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX))
 
 
 def _hidden_store(store: Path | None, secrets: Sequence[str], whole: Sequence[str]) -> Iterator[str]:

@@ -91,6 +91,12 @@ def liveness(
     return Liveness.ALIVE if _exists(of) else Liveness.DEAD
 
 
+def is_alive(pid: int) -> bool:
+    """Whether any process has this pid."""
+    stat = _stat(pid)
+    return stat is not None and not stat.ended
+
+
 def session_members(leader: int) -> tuple[int, ...]:
     """The live processes of a session, including its leader."""
     pids = (int(process.rpartition("/")[2]) for process in _all())

@@ -314,12 +314,15 @@ def kill_background() -> None:
             _kill_group(pid)
 
 
-def first_line(argv: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> bytes | None:
+def first_line(
+    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], ruleset: int | None = None
+) -> bytes | None:
     """Start a program, read its first line, then kill it and its group. None if it printed nothing."""
     try:
         process = _start(
             argv,
             confined=True,
+            ruleset=ruleset,
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,

@@ -33,6 +33,7 @@ from holdfast.store.server_runs.wakeups import listen
 from holdfast.store.server_runs.workers import NewWorker, WorkerRows
 from holdfast.system import clock, confine, process_table
 from holdfast.system.environment import Environment
+from holdfast.terraform.workdirs.compartments import Compartments
 from holdfast.terraform.workdirs.scratch import open_scratch_folder
 from holdfast.worker.execution import ChangeExecution
 from holdfast.worker.key_watch import KeyState, KeyWatch
@@ -111,9 +112,8 @@ def _run_with_key(
     ):
         seen = change_environment(environment, settings.worker.pass_env)
         tracing = open_tracing(environment, log)
-        services = WorkerServices(
-            parts, routes, seen, slot, address=address, warm=WarmEngines(scratch), tracing=tracing
-        )
+        warm = WarmEngines(scratch, Compartments(environment.home, slot.number, scratch))
+        services = WorkerServices(parts, routes, seen, slot, address=address, warm=warm, tracing=tracing)
         worker = NewWorker(
             host=environment.host, slot=slot.number, version=__version__, labels=options.labels
         )

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.changes.repository import Repository
 from holdfast.plans.context import Engines, Project, open_engines
 from holdfast.system import clock
+from holdfast.terraform.workdirs.compartments import Compartments
 
 IDLE_SECONDS: Final = 600.0
 
@@ -26,8 +27,9 @@ class _Warm:
 class WarmEngines:
     """By tenant and the engine settings of the repository."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, compartments: Compartments) -> None:
         self.scratch = scratch
+        self._compartments = compartments
         self._warm: dict[tuple[str, bytes], _Warm] = {}
 
     @contextlib.contextmanager
@@ -39,8 +41,11 @@ class WarmEngines:
             opened = open_engines(project, repository.store, repository.choose, self.scratch)
             warm = self._warm[key] = _Warm(opened)
         warm.changes += 1
+        # Providers that stay could see the files of what runs beside them.
+        stays = any(stack.warm_providers for stack in repository.stacks)
         try:
-            yield warm.engines.shared(repository.choose)
+            with self._compartments.hold(f"{tenant} {project.root}" if stays else "") as compartment:
+                yield warm.engines.shared(repository.choose, compartment)
         finally:
             warm.changes -= 1
             warm.used = clock.monotonic()

@@ -136,6 +136,33 @@ def test_beside_the_key_nothing_that_later_runs_use_can_be_changed(tmp_path: Pat
     assert str(home / "tools") not in access_rules(with_key).read_only
 
 
+def test_in_a_compartment_only_its_own_files_can_be_used(tmp_path: Path) -> None:
+    """Other runs, their code, their scratch folders and Terraform's output in memory are hidden."""
+    home, scratch = tmp_path / "home", tmp_path / "hf-mine"
+    own = (home / "compartments/1-0", scratch / "c/1-0")
+    others = (
+        home / "compartments/1-1",
+        home / "work/x",
+        home / "workers/1/sources/x",
+        home / "repositories/x",
+        scratch / "bundle",
+        scratch / "c/1-1",
+        tmp_path / "hf-other/plan",
+    )
+    for folder in (*own, *others, home / "providers"):
+        folder.mkdir(parents=True)
+    environment = Environment({"HOLDFAST_HOME": str(home), "HOLDFAST_KEY": "k"})
+    rules = dict(access_rules(environment, own=own).rules())
+    assert {rights(rules, str(folder)) for folder in own} == {ALL_RIGHTS}
+    assert {rights(rules, str(folder)) & ~READ_DIR for folder in (*others, Path("/dev/shm"))} == {0}
+    assert rights(rules, str(home / "providers")) == ALL_RIGHTS
+    # Nothing is created where others could read it, and other programs see no compartment either.
+    assert rights(rules, "/var/tmp") & ~READ_DIR == 0
+    outside = dict(access_rules(environment).rules())
+    assert rights(outside, str(own[0])) & ~READ_DIR == 0
+    assert rights(outside, str(tmp_path / "other")) & ~READ_DIR == 0
+
+
 def test_only_what_fetches_the_code_of_changes_can_change_it(tmp_path: Path) -> None:
     environment = Environment(variables={"HOLDFAST_HOME": str(tmp_path), "HOLDFAST_KEY": "x"})
     code = {str(tmp_path / name) for name in ("repositories", "workers")}

@@ -27,14 +27,15 @@ class WorkerConfinement:
         self._environment = environment
         self._store = store
         self._required = required
-        self._rules: dict[Path | None, AccessRules] = {}
+        self._rules: dict[tuple[Path | None, tuple[Path, ...]], AccessRules] = {}
         self._rulesets: dict[AccessRules, int] = {}
 
-    def rules(self, writes: Path | None) -> AccessRules:
-        """For a command that writes files in this folder."""
-        if writes not in self._rules:
-            self._rules[writes] = access_rules(self._environment, store=self._store, writes=writes)
-        return self._rules[writes]
+    def rules(self, writes: Path | None, own: tuple[Path, ...] = ()) -> AccessRules:
+        """For a command that writes files in this folder, in a compartment with these folders."""
+        if (writes, own) not in self._rules:
+            rules = access_rules(self._environment, store=self._store, writes=writes, own=own)
+            self._rules[writes, own] = rules
+        return self._rules[writes, own]
 
     def ruleset(self, rules: AccessRules) -> int:
         """A descriptor; negative without Landlock."""
@@ -45,9 +46,9 @@ class WorkerConfinement:
             self._rulesets[rules] = confine.create_ruleset(rules.rules())
         return self._rulesets[rules]
 
-    def rules_for_program(self, writes: Path | None) -> int:
+    def rules_for_program(self, writes: Path | None, own: tuple[Path, ...] = ()) -> int:
         """The ruleset for a program that Holdfast starts itself, after a look at what it confines."""
-        ruleset = self.ruleset(self.rules(writes))
+        ruleset = self.ruleset(self.rules(writes, own))
         if self._required:
 
             def look() -> Confinement:

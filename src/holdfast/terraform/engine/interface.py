@@ -105,6 +105,8 @@ class Command(MaskedStruct, frozen=True, kw_only=True):
     """It reads or writes a managed state: its worker needs a local state backend from the start."""
     writes: Path | None = None
     """The folder of a local state, in which Terraform must be able to create files."""
+    own: tuple[Path, ...] = ()
+    """The folders of its compartment: others cannot read them, and what it leaves running is ended."""
     supervision: Mapping[str, object] | None = None
     """For the supervisor: which store, journal and state belong to this command."""
     then: Command | None = None
@@ -121,6 +123,8 @@ class SupervisorReport(Struct, frozen=True, kw_only=True):
     """Why Terraform was not started."""
     journal_failed: str | None = None
     """The journal could not be written completely; Terraform was interrupted."""
+    left_running: bool = False
+    """Programs that it started could not be ended."""
     refusals: tuple[str, ...] = ()
     """What the local state backend refused."""
 
@@ -148,6 +152,12 @@ class CommandResult(MaskedStruct, frozen=True, kw_only=True):
     def ends_worker(self) -> bool:
         """Its worker serves no other command."""
         return self.killed or self.interrupted or (self.then is not None and self.then.ends_worker)
+
+    @property
+    def left_running(self) -> bool:
+        """Programs that it started may still run."""
+        unclean = self.killed or self.force_cancelled or self.report.left_running
+        return unclean or (self.then is not None and self.then.left_running)
 
 
 class Stop:

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ from holdfast.kernel.errors import Failed
 from holdfast.system import clock, files, processes
 from holdfast.terraform.engine.folder_hashes import FolderHashes, files_below, package_hash
 from holdfast.terraform.engine.warm_providers import HANDSHAKE, plaintext_socket
+from holdfast.terraform.engine.worker_sockets import VARIABLE
 from holdfast.terraform.lock_file import LockedProvider
 
 _META = "meta.json"
@@ -35,6 +37,15 @@ class Package(Struct, frozen=True, kw_only=True):
     """Work directories link to it."""
     plain: bool
     """A probe of its handshake succeeded over a Unix socket without TLS."""
+    placed: bool
+    """It opens its socket in the folder that it is given for that."""
+
+
+class Handshake(NamedTuple):
+    """See `Package`."""
+
+    plain: bool = False
+    placed: bool = False
 
 
 class Mirror:
@@ -57,7 +68,7 @@ class Mirror:
         here = any((self._entry(hash_) / _PACKAGE).exists() for hash_ in provider.package_hashes)
         return here and self.find(provider) is None
 
-    def add(self, source: Path, known: tuple[str, ...], *, plain: bool) -> Package:
+    def add(self, source: Path, known: tuple[str, ...], handshake: Handshake) -> Package:
         """Add a package. `known` are the hashes of the lock file; anything else is refused."""
         hash_ = package_hash(source)
         if hash_ not in known:
@@ -67,7 +78,7 @@ class Mirror:
                 hint="The package or the lock file was changed. Check both before you continue.",
             )
         present = self._intact(hash_)
-        if present is not None and present.plain == plain:
+        if present is not None and (present.plain, present.placed) == handshake:
             return present
         entry = self._entry(hash_)
         aside = self.folder / f".{entry.name}.{clock.random_token(6)}"
@@ -76,13 +87,13 @@ class Mirror:
             _copy_tree(source, aside / _PACKAGE)
             if package_hash(aside / _PACKAGE) != hash_:
                 raise Failed("HF-MIRR-2", f"{source} changed while Holdfast copied it into the mirror")
-            files.write(aside / _META, json.dumps({"hash": hash_, "plain": plain}))
+            files.write(aside / _META, json.dumps({"hash": hash_, **handshake._asdict()}))
             self._set_aside(entry)
             aside.rename(entry)
             files.flush_folder(self.folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-        return Package(folder=entry / _PACKAGE, plain=plain)
+        return Package(folder=entry / _PACKAGE, plain=handshake.plain, placed=handshake.placed)
 
     def _entry(self, known: str) -> Path:
         return self.folder / base64.b64decode(known.removeprefix("h1:")).hex()
@@ -94,7 +105,11 @@ class Mirror:
             hash_ = self._hashes.hash_of(entry / _PACKAGE, entry / _VERIFIED)
         except (OSError, ValueError):
             return None
-        return Package(folder=entry / _PACKAGE, plain=meta["plain"] is True) if hash_ == known else None
+        if hash_ != known:
+            return None
+        return Package(
+            folder=entry / _PACKAGE, plain=meta["plain"] is True, placed=meta.get("placed") is True
+        )
 
     def _set_aside(self, entry: Path) -> None:
         """A damaged entry is renamed: a provider that runs from it keeps its file."""
@@ -111,7 +126,7 @@ def _copy_tree(source: Path, target: Path) -> None:
         copy.chmod(0o500 if os.access(path, os.X_OK) else 0o400)
 
 
-def supports_plaintext(package: Path, *, scratch: Path, path: str) -> bool:
+def probe_handshake(package: Path, *, scratch: Path, path: str, ruleset: int) -> Handshake:
     """Start the provider as Terraform would without plugin TLS, and read the one line it prints.
 
     Terraform panics when plugin TLS is off and a provider answers with a certificate, so every provider is
@@ -119,10 +134,18 @@ def supports_plaintext(package: Path, *, scratch: Path, path: str) -> bool:
     """
     program = executable(package)
     if program is None:
-        return False
-    environment = {**HANDSHAKE, "TMPDIR": str(scratch), "PATH": path, "HOME": str(scratch)}
-    line = processes.first_line((str(program),), folder=scratch, environment=environment)
-    return line is not None and plaintext_socket(line.decode(errors="replace")) is not None
+        return Handshake()
+    sockets = files.private_folder(scratch / "o")
+    environment = {
+        **HANDSHAKE,
+        "TMPDIR": str(scratch),
+        "PATH": path,
+        "HOME": str(scratch),
+        VARIABLE: str(sockets),
+    }
+    line = processes.first_line((str(program),), folder=scratch, environment=environment, ruleset=ruleset)
+    plain = plaintext_socket(line.decode(errors="replace")) if line is not None else None
+    return Handshake(plain is not None, plain is not None and plain[1].startswith(f"{sockets}/"))
 
 
 def executable(package: Path) -> Path | None:

@@ -26,7 +26,7 @@ from holdfast.kernel.errors import EngineError, HoldfastError
 from holdfast.system import clock, environment, processes
 from holdfast.system.confine import Confinement
 from holdfast.terraform.backend import server
-from holdfast.terraform.engine import worker_start
+from holdfast.terraform.engine import worker_sockets, worker_start
 from holdfast.terraform.engine.confinement import WorkerConfinement
 from holdfast.terraform.engine.interface import (
     CancelTimeouts,
@@ -82,12 +82,14 @@ def worker_key(
     *,
     backend: bool = False,
     hidden: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
     warm: WarmProviders | None = None,
 ) -> str:
     """A digest of what a worker starts with; salted, so that it reveals nothing of the secrets in it."""
     environment = {**environment, VARIABLE: f"{warm.configuration} {warm.programs}"} if warm else environment
     parts = [f"{len(name)}:{name}{len(value)}:{value}" for name, value in sorted(environment.items())]
-    text = "\0".join(("backend" if backend else "", *hidden, "".join(parts))).encode(errors="surrogateescape")
+    start = ("backend" if backend else "", *hidden, "own", *own)
+    text = "\0".join((*start, "".join(parts))).encode(errors="surrogateescape")
     return hmac.digest(_KEY_SALT, text, "sha256").hex()
 
 
@@ -184,9 +186,13 @@ class WorkerPool:
         A start costs a core a tenth of a second, in which a warm worker serves several short commands. Long
         commands wait for remote APIs, and then more workers than cores do pay.
         """
-        rules = self._confinement.rules(command.writes)
+        rules = self._confinement.rules(command.writes, command.own)
         key = worker_key(
-            command.environment, backend=command.managed_state, hidden=rules.hidden, warm=command.warm
+            command.environment,
+            backend=command.managed_state,
+            hidden=rules.hidden,
+            own=rules.own,
+            warm=command.warm,
         )
         waited = False
         while True:
@@ -266,7 +272,7 @@ class WorkerPool:
             self._notify()
 
     async def _launch(self, key: str, command: Command) -> WorkerClient:
-        ruleset = self._confinement.ruleset(self._confinement.rules(command.writes))
+        ruleset = self._confinement.ruleset(self._confinement.rules(command.writes, command.own))
         with _state_socket(command) as (number, variables):
             started, spare = worker_start.start_worker(
                 (self.identity.kind.value, self.identity.path),
@@ -276,6 +282,7 @@ class WorkerPool:
                 environment={
                     **command.environment,
                     **variables,
+                    **({worker_sockets.VARIABLE: worker_sockets.FOLDER} if command.own else {}),
                     **({VARIABLE: request(command.warm.programs)} if command.warm is not None else {}),
                 },
                 scratch=self._scratch,
@@ -301,15 +308,17 @@ class WorkerPool:
                 hint="List the engines: holdfast doctor. To use a binary, set `engine: {use: binary}`.",
             )
         try:
-            self._check_confinement(ready["confinement"])
+            self._check_confinement(ready["confinement"], apart=bool(command.own))
         except BaseException:
             await process.close()
             raise
         return process
 
-    def _check_confinement(self, report: object) -> None:
+    def _check_confinement(self, report: object, *, apart: bool) -> None:
         document: dict[str, list[str]] = report  # type: ignore[assignment]
         confinement = Confinement(tuple(document["measures"]), tuple(document["leaks"]))
+        if apart and "landlock" not in confinement.measures:
+            confinement = confinement._replace(leaks=(*confinement.leaks, "the files of other runs"))
         if not self.confinement.leaks:
             self.confinement = confinement
         self._confinement.require(confinement)

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.system import end_with_parent, given_environment
+from holdfast.terraform.engine import worker_sockets
 
 VARIABLE = "TF_REATTACH_PROVIDERS"
 HANDSHAKE: Mapping[str, str] = {
@@ -67,6 +68,7 @@ class _Provider:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            pass_fds=worker_sockets.inherited(),
         )
         self.ended = False
 
@@ -81,7 +83,9 @@ class _Provider:
             timer.cancel()
         plain = plaintext_socket(line)
         try:
-            number = _take_socket(plain[1]) if plain is not None else None
+            number = (
+                _take_socket(plain[1]) if plain is not None and worker_sockets.is_private(plain[1]) else None
+            )
         except OSError:
             number = None
         if plain is None or number is None:

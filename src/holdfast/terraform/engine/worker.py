@@ -23,7 +23,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.system import confine
+from holdfast.system import confine, orphans
+from holdfast.terraform.engine import worker_sockets
 from holdfast.terraform.engine.output_relay import OutputRelay
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                pass_fds=worker_sockets.inherited(),
             )
         finally:
             os.close(out)
@@ -141,6 +143,7 @@ class EngineThread:
         self._measures = self._runs.call(lambda: confine.confine_thread(ruleset))
         if ruleset >= 0:
             os.close(ruleset)
+        self._runs.call(worker_sockets.open_folder)
         # Before the library is loaded, which reads the environment only then.
         self.providers = self._runs.call(_warm_providers)
         self._engine = self._runs.call(lambda: Embedded(path) if kind == "embedded" else Program(path))
@@ -168,6 +171,7 @@ class EngineThread:
     def end_providers(self) -> None:
         if self.providers is not None:
             self.providers.end()
+        worker_sockets.remove_folder()
 
     def cancel(self, name: str) -> None:
         self._cancels.send(lambda: self._engine.cancel(name))
@@ -290,9 +294,13 @@ class Worker:
         """Run the commands of a message; one that follows another only if that succeeded."""
         commands: list[list[str]] = message["commands"]  # type: ignore[assignment]
         try:
+            if message.get("alone"):
+                orphans.adopt()
             observer: CommandObserver = self._observe(message)  # type: ignore[operator]
             for argv in commands:
                 report = self._run_observed(observer, message, argv, *outputs.pop(0))
+                if message.get("alone"):
+                    report["left_running"] = not orphans.end_children(self._kept_pids)
                 succeeded = report["code"] in _SUCCEEDED and message["run"] not in self._interrupts
                 follows = succeeded and bool(outputs)
                 self.send(
@@ -306,6 +314,10 @@ class Worker:
             sys.stderr.write(f"{error!r}\n")
             sys.stderr.flush()
             os._exit(_BROKEN)
+
+    @property
+    def _kept_pids(self) -> tuple[int, ...]:
+        return self._engine.providers.pids if self._engine.providers is not None else ()
 
     def _use(self, *, succeeded: bool) -> dict[str, object]:
         """What this worker uses, and whether its providers are spent, as after a failure or an interrupt."""

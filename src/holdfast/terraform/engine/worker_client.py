@@ -80,6 +80,7 @@ class WorkerClient:
             "run": name,
             "commands": [list(each.argv) for each in commands],
             "folder": str(command.folder),
+            "alone": bool(command.own),
             **(command.supervision or {}),
         }
         with contextlib.ExitStack() as held:
@@ -194,6 +195,7 @@ def _answer(
         report=SupervisorReport(
             not_started=_text(done.get("not_started")),
             journal_failed=_text(done.get("journal_failed")),
+            left_running=done.get("left_running") is True,
             refusals=tuple(str(refusal) for refusal in done.get("refusals") or ()),  # type: ignore[attr-defined]
         ),
     )

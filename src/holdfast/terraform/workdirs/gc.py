@@ -25,7 +25,7 @@ from holdfast.system import clock, files, process_table
 from holdfast.terraform.argv import PLAN_FILE, UNSAVED_FILE
 from holdfast.terraform.workdirs import scratch
 from holdfast.terraform.workdirs.gc_policy import WorkdirUsage, decide, format_size
-from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE
+from holdfast.terraform.workdirs.workdir import IN_USE_FILE, WORK_FILE, bring_back
 
 _STAMP = ".cleaned"
 _SIZES = ".sizes.json"
@@ -147,8 +147,11 @@ class GarbageCollector(Struct, kw_only=True):
     def _remove_unless_needed(entry: WorkdirUsage) -> WorkdirUsage | None:
         slot = entry.path
         with files.hold_lock(slot / IN_USE_FILE, wait=False) as ours:
-            if not ours or process_table.any_process_in(slot):
+            # After a kill, the tree may still be in the compartment of its run.
+            tree = (slot / "tree").resolve()
+            if not ours or process_table.any_process_in(slot) or process_table.any_process_in(tree):
                 return replace(entry, in_use=True)
+            bring_back(slot / "tree")
             now = _measure(entry)
             if now.unsaved or (now.unfinished and not entry.unfinished):
                 return now
@@ -228,6 +231,10 @@ def _in_use(slot: Path) -> bool:
 
 def _measure(entry: WorkdirUsage) -> WorkdirUsage:
     size, names = _walk(entry.path)
+    tree = entry.path / "tree"
+    if tree.is_symlink():
+        inside, more = _walk(tree.resolve())
+        size, names = size + inside, names | more
     return replace(entry, size=size, unsaved=UNSAVED_FILE in names, unfinished=PLAN_FILE in names)
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from holdfast.kernel.patterns import pattern
 from holdfast.system import files, process_table
+from holdfast.system.access_rules import SCRATCH_PREFIX
 
-_PREFIX = "hf-"
-_NAME = pattern(r"hf-[a-z0-9_]{8}")
+_NAME = pattern(SCRATCH_PREFIX + r"[a-z0-9_]{8}")
 _OWNER = "holdfast-owner"
 _MAX_LENGTH = 70
 """Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""
@@ -40,7 +40,7 @@ def temporary_roots() -> tuple[Path, ...]:
 @contextlib.contextmanager
 def open_scratch_folder() -> Iterator[Path]:
     """A private folder for the life of this process."""
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_root()))
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=temporary_root()))
     aside = folder / f"{_OWNER}.new"
     try:
         with files.hold_lock(aside):
@@ -61,7 +61,7 @@ def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tup
     A folder without an owner file is removed only if it is empty and older than `older_than` (seconds
     since the epoch): any other is not ours.
     """
-    for folder in sorted(temporary_root.glob(f"{_PREFIX}*")):
+    for folder in sorted(temporary_root.glob(f"{SCRATCH_PREFIX}*")):
         try:
             about = folder.lstat()
             ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()

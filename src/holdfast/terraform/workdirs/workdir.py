@@ -77,13 +77,27 @@ def hold_workdir(home: Path, root: Path, stack: str, module: str) -> Iterator[Wo
                 continue
             about = {"root": str(root), "stack": stack, "module": module}
             _note_use(folder / WORK_FILE, json.dumps(about))
-            yield WorkDirectory.at(folder, module)
+            work = WorkDirectory.at(folder, module)
+            bring_back(work.tree)
+            yield work
             return
     raise Failed(
         "HF-WORK-1",
         f"{stack}: {_MAX_SLOTS} runs already use its work directories",
         hint="Wait until one of them has finished, then try again.",
     )
+
+
+def bring_back(tree: Path) -> None:
+    """A tree that is in the compartment of a run that was killed: see `compartments`."""
+    if not tree.is_symlink():
+        return
+    inside = tree.readlink()
+    tree.unlink()
+    with contextlib.suppress(FileNotFoundError):
+        inside.rename(tree)
+    with contextlib.suppress(OSError):
+        inside.parent.rmdir()
 
 
 def _base(home: Path, root: Path, stack: str) -> Path:
