@@ -45,6 +45,7 @@ app = Group(
             "events",
             "devices",
             "blueprints",
+            "scaffold",
             "login",
             "db",
             "completion",

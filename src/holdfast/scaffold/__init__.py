@@ -1,0 +1,1 @@
+"""`holdfast scaffold`: files of a repository that follow from holdfast.yaml."""
