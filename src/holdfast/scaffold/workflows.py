@@ -26,6 +26,7 @@ ACTIONS: Final = {
 }
 """By commit: a version can be moved to other code. `git ls-remote URL refs/tags/VERSION^{}` prints it."""
 _CLOUD_OF_BACKEND: Final = {"s3": "aws", "azurerm": "azure"}
+_SCHEDULE: Final = "17 3 * * *"
 _EVERY: Final = ("plan", "break-glass", "force-unlock", "drift")
 _PER_TARGET: Final = ("apply", "destroy")
 _LOGIN: Final = """\
@@ -41,7 +42,6 @@ _LOGIN: Final = """\
 
 class WorkflowOptions(Struct, frozen=True, kw_only=True):
     branch: str = "main"
-    schedule: str = "17 3 * * *"
     notify: bool = False
     embedded: bool = True
     """Whether to install Terraform as a library (BUSL-1.1)."""
@@ -136,7 +136,7 @@ def _values(config: Config, clouds: Sequence[str], options: WorkflowOptions) -> 
     return {
         **ACTIONS,
         "branch": options.branch,
-        "schedule": options.schedule,
+        "schedule": config.drift.schedule or _SCHEDULE,
         "notify": " --notify" if options.notify else "",
         "install": _install(extras, tofu=not options.embedded),
         "plan_identity": "\n".join(_identity(cloud, "PLAN") for cloud in clouds),
