@@ -46,6 +46,7 @@ app = Group(
             "devices",
             "blueprints",
             "scaffold",
+            "webhooks",
             "login",
             "db",
             "completion",
