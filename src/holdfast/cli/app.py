@@ -25,6 +25,7 @@ app = Group(
             "drift",
             "import",
             "output",
+            "facts",
             "config",
         ),
         *(

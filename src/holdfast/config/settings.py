@@ -15,6 +15,7 @@ from holdfast.config.engine import EngineSettings
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems, did_you_mean
+from holdfast.config.publishing import Facts
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
     NAME,
@@ -106,6 +107,9 @@ class Target(Section, frozen=True, kw_only=True):
     )
     defaults: EntryDefaults | None = key(
         EntryDefaults, "`defaults` of this target, merged over those of the file.", default=None
+    )
+    facts: Facts | None = key(
+        Facts, "Outputs that are published for GitOps: [facts](facts.md).", default=None
     )
 
 

@@ -14,7 +14,8 @@ from git_server import git_host
 from holdfast.kernel.errors import Failed, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.system import confine, processes
-from holdfast.system.git_mirror import GitMirror, protocol_of
+from holdfast.system.git_mirror import GitMirror
+from holdfast.system.git_remote import protocol_of
 from holdfast.worker.source_folders import Commit, SourceFolders
 
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "HOLDFAST_TOKEN": "never"}

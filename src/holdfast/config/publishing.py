@@ -1,0 +1,130 @@
+"""Keys of a target about what is published after an apply, and about the secrets that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.config import placeholders
+from holdfast.config.declarations import At, ListOf, Names, Section, key
+from holdfast.config.output_refs import OUTPUT_NAME
+from holdfast.config.placeholders import MalformedError
+from holdfast.config.problems import Problems, did_you_mean, listed
+from holdfast.config.secret_refs import SecretRef
+from holdfast.config.shapes import INSIDE, NAME, MistakeError, SecretOnly, Text, shortest_path
+from holdfast.kernel.errors import HoldfastError, Place
+from holdfast.kernel.values import PlacedStruct
+
+NAMES: Final = ("target", "environment")
+"""The placeholders of paths and outputs."""
+_FACT: Final = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*"
+_SOURCE: Final = rf"{OUTPUT_NAME}(?:\.(?:[A-Za-z0-9_-]|\{{environment\}})+)*"
+_BRANCH: Final = r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9_./+@#-]*(?<![./])"
+_CREDENTIALS: Final = (
+    "The credentials for https: a reference to a secret that is USER:PASSWORD or a token. For SSH, the agent "
+    "has the key."
+)
+
+
+def _address(text: str) -> str:
+    from holdfast.system.git_remote import protocol_of  # noqa: PLC0415 - few files name a repository
+
+    try:
+        protocol_of(text)
+    except HoldfastError as error:
+        message = f"is {error.problem.message.removeprefix('this is ')}"
+        raise MistakeError("HF-CONF-6", message, hint=error.problem.hint) from None
+    return text
+
+
+def _known_placeholders(text: str) -> str:
+    try:
+        names = placeholders.parse(text).names
+    except MalformedError as error:
+        raise MistakeError("HF-CONF-9", f"contains {error}", hint="Write {{ and }} for braces.") from None
+    for name in names:
+        if name not in NAMES:
+            raise MistakeError(
+                "HF-CONF-9",
+                f"contains {{{name}}}, which is not known here",
+                hint=did_you_mean(name, NAMES) or f"Only {listed(NAMES)} have a value here.",
+            )
+    return text
+
+
+def _path(text: str) -> str:
+    return shortest_path(_known_placeholders(text))
+
+
+_ADDRESS: Final = Text("the address of a Git repository", numbers=False, convert=_address)
+_BRANCH_NAME: Final = Text("the name of a branch", _BRANCH, max_length=200)
+_YAML_PATH: Final = Text(
+    "a path inside the repository that ends with .yaml or .yml",
+    rf"{INSIDE}\.ya?ml",
+    code="HF-CONF-16",
+    numbers=False,
+    convert=_path,
+)
+
+
+def filled(template: str, *, target: str, environment: str) -> str:
+    values = {"target": target, "environment": environment}
+    return placeholders.parse(template).fill(values.__getitem__)
+
+
+class Facts(PlacedStruct, Section, frozen=True, kw_only=True):
+    """Where the facts of a target are published, and what they are."""
+
+    place: Place
+    repository: str = key(_ADDRESS, "The Git repository that they are published to.", required=True)
+    branch: str = key(_BRANCH_NAME, "Its branch.", default="main")
+    path: str = key(
+        _YAML_PATH,
+        "The file of each environment, with `{target}` and `{environment}`.",
+        default="{target}/{environment}.yaml",
+    )
+    map: Mapping[str, str] = key(
+        Names(
+            Text("an output, or a part of one: `OUTPUT.KEY`", _SOURCE, numbers=False),
+            _FACT,
+            "a name, or names joined by dots",
+        ),
+        "A mapping of facts to the outputs they get: `gateway.address: cluster_gateway_public_address`. "
+        "A part of an output is `OUTPUT.KEY`, such as `env_gateway_public_addresses.{environment}`.",
+        required=True,
+    )
+    environments: tuple[str, ...] = key(
+        ListOf(NAME, single=True),
+        "The environments that get a file. One without a stack of its own gets the outputs of all stacks.",
+        default_doc="those of the stacks",
+    )
+    credentials: SecretRef | None = key(SecretOnly(), _CREDENTIALS)
+
+    @classmethod
+    def check(cls, section: At, problems: Problems) -> None:
+        mapped = section.get("map", {})
+        for fact, at in mapped.items():
+            inside = next((other for other in mapped if other.startswith(f"{fact}.")), None)
+            if inside is not None:
+                problems.add(
+                    "HF-CONF-28",
+                    f"`{fact}` is a fact, and so is `{inside}` inside it",
+                    place=at.key_place,
+                    hint="Rename one of them.",
+                )
+        if len(section.get("environments", ())) > 1 and "{environment}" not in section.get(
+            "path", "{environment}"
+        ):
+            problems.add(
+                "HF-CONF-28",
+                f"{section.where}.path is the same file for several environments",
+                place=section.value["path"].place,
+                hint="Add {environment} to it.",
+            )
+
+    @classmethod
+    def from_keys(cls, values: dict[str, Any]) -> Facts:
+        return cls(**values)
+
+    def file(self, *, target: str, environment: str) -> str:
+        return filled(self.path, target=target, environment=environment)

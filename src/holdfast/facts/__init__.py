@@ -1,0 +1,1 @@
+"""What GitOps gets after an apply: facts, and encrypted outputs (the bridge)."""
