@@ -65,8 +65,8 @@ class Template(Struct, frozen=True, kw_only=True):
         )
 
 
-def parse(text: str) -> Template:
-    """Raises MalformedError, whose text says what is wrong."""
+def parse(text: str, names: re.Pattern[str] = NAME) -> Template:
+    """Raises MalformedError, whose text says what is wrong. `names`: what can be in braces."""
     parts: list[Part] = []
     literal = ""
     end = 0
@@ -84,7 +84,7 @@ def parse(text: str) -> Template:
                 raise MalformedError("a `}` without its `{`")
             case braces:
                 name = token.group(1)
-                if not NAME.fullmatch(name):
+                if not names.fullmatch(name):
                     raise MalformedError(f"{braces}, which is not the name of a placeholder")
                 if literal:
                     parts.append(Literal(text=literal))

@@ -51,6 +51,7 @@ class RunDetails(MaskedStruct, frozen=True, kw_only=True):
                 {"when": hook.when, "run": list(hook.run), "code": hook.code, "seconds": hook.seconds}
                 for hook in run.hooks or ()
             ],
+            "gates": [gate.document() for gate in run.gates] if run.gates is not None else None,
             "intent": _intent_document(self.intent),
             "journal": journal_document(self.journal),
         }
@@ -60,6 +61,7 @@ def run_document(run: Run) -> dict[str, object]:
     return {
         "id": run.id,
         "stack": run.stack,
+        "target": run.target,
         "operation": run.operation,
         "status": None if run.status.is_running else run.status.value,
         "started": run.started,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from holdfast.audit.chain import End
+from holdfast.gates.result import GateResult
 from holdfast.kernel.errors import Exit, HoldfastError, UnknownOutcome
 from holdfast.plans.context import Identity
 from holdfast.plans.result import StackResult
@@ -33,6 +34,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
     id: str
     stack: str | None = None
+    target: str | None = None
+    """Of an operation on a whole target, which has no stack."""
     operation: str | None = None
     who: str | None = None
     change: str | None = None
@@ -52,6 +55,8 @@ class Run(Struct, frozen=True, kw_only=True):
     error: RunError | None = None
     notes: tuple[str, ...] | None = None
     hooks: tuple[HookRun, ...] | None = None
+    gates: tuple[GateResult, ...] | None = None
+    """What checking the gates of its target observed."""
     author: Mapping[str, object] | None = None
     """Who planned it, with the proof of that."""
     audit: End | None = None
@@ -94,10 +99,18 @@ def redact_run(run: Run, clean: Callable[[str], str]) -> Run:
     return structs.replace(run, error=error, notes=notes)
 
 
-def new_run(stack: str, operation: str, identity: Identity, *, run: str | None = None) -> Run:
+def new_run(
+    stack: str | None,
+    operation: str,
+    identity: Identity,
+    *,
+    run: str | None = None,
+    target: str | None = None,
+) -> Run:
     return Run(
         id=run or clock.new_id(),
         stack=stack,
+        target=target,
         operation=operation,
         who=identity.who,
         change=identity.change,
@@ -150,13 +163,16 @@ class UnsettledRun(UnknownOutcome):
     """It is unknown what was written: the claim stays, and `runs reconcile` finds out."""
 
 
-_PLAN = "plan"
+VERIFY = "verify"
+"""The gates of a target were checked; nothing was changed."""
+_UNSIGNED = ("plan", VERIFY)
+"""What a plan job may do."""
 
 
 def read_run(store: RunStore, run: str) -> Run | None:
     """None: the run wrote no record. A record of another version counts as an unknown outcome.
 
-    So does an unsigned one of anything but a plan: a plan job can write it, and only its own plan counts.
+    So does an unsigned one of anything but a plan or a check of gates: a plan job can write no other.
     """
     try:
         blob = store.runs.outcome_blob(run)
@@ -169,7 +185,7 @@ def read_run(store: RunStore, run: str) -> Run | None:
         recorded = msgspec.convert({"id": run, **blob.document()}, Run)
     except (ValueError, UnknownOutcome):  # A ValidationError is a ValueError.
         return Run(id=run, status=Status.UNKNOWN, notes=("its record cannot be read",))
-    if blob.signed or (recorded.operation == _PLAN and recorded.status is not Status.APPLIED):
+    if blob.signed or (recorded.operation in _UNSIGNED and recorded.status is not Status.APPLIED):
         return recorded
     return structs.replace(
         recorded,

@@ -83,13 +83,16 @@ def request(
     max_bytes: int = MAX_BYTES,
     ca_file: str | None = None,
     rules: AddressRules | None = None,
+    plain: bool = False,
 ) -> Response:
     """Send once. `seconds` limits the whole exchange, from name resolution to the last byte.
 
     The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables. With
     `rules`, only to addresses that they allow, and without a proxy, which would look up the name itself.
+    `plain`: also to other hosts without TLS, for requests in which nothing is secret.
     """
-    parts = _parts(url, metadata=not any(name.lower() == "authorization" for name in headers or ()))
+    metadata = not any(name.lower() == "authorization" for name in headers or ())
+    parts = _parts(url, metadata=metadata, plain=plain)
     exchange = _Exchange(parts, environment, seconds, ca_file)
     exchange.rules = rules
     sent = {"User-Agent": f"holdfast/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
@@ -128,8 +131,8 @@ def open_stream(
         raise HttpError(host, _reason(error), hint=_hint(error, parts)) from None
 
 
-def _parts(url: str, *, metadata: bool = False) -> SplitResult:
-    """`metadata`: the cloud's metadata service may be asked, which has no TLS."""
+def _parts(url: str, *, metadata: bool = False, plain: bool = False) -> SplitResult:
+    """`metadata`: the cloud's metadata service may be asked, which has no TLS. `plain`: any host may."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -142,7 +145,7 @@ def _parts(url: str, *, metadata: bool = False) -> SplitResult:
     if parts.username is not None or parts.password is not None:
         reason = "the address contains a user or a password, which belong in a header"
         raise HttpError(host, reason, final=True)
-    allowed = is_local_address(parts.hostname) or (metadata and parts.hostname == _METADATA)
+    allowed = plain or is_local_address(parts.hostname) or (metadata and parts.hostname == _METADATA)
     if parts.scheme == "http" and not allowed:
         reason = "http:// is only for loopback addresses; use https://"
         raise HttpError(host, reason, final=True)
@@ -291,7 +294,7 @@ def _connect(
     import http.client  # noqa: PLC0415
 
     host, port = str(url.hostname), url.port or _PORTS[url.scheme]
-    context = _trusted(host, environment, ca) if url.scheme == "https" else None
+    context = tls_context(host, environment, ca) if url.scheme == "https" else None
     if rules is not None:
         return rules.open_connection(host, port, context, seconds)
     if context is None:
@@ -305,12 +308,8 @@ def _connect(
     return connection
 
 
-def tls_context(host: str, environment: Environment) -> ssl.SSLContext:
-    """For another protocol over TLS: the same certificates are trusted."""
-    return _trusted(host, environment, None)
-
-
-def _trusted(host: str, environment: Environment, ca: str | None) -> ssl.SSLContext:
+def tls_context(host: str, environment: Environment, ca: str | None = None) -> ssl.SSLContext:
+    """Trusts this CA file, or those that the environment names, or the system's. For other protocols too."""
     file = ca or _first(environment, *_CA_FILES)
     folder = None if ca else environment.get("SSL_CERT_DIR")
     try:

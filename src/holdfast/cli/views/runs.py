@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.console import Console
+from holdfast.cli.views.gates import show_gate
 from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.text import plural
 from holdfast.runs.history import RunDetails
@@ -21,7 +22,7 @@ def show_list(console: Console, runs: tuple[Run, ...]) -> None:
         [
             (
                 run.id,
-                run.stack or "?",
+                run.stack or run.target or "?",
                 run.operation or "?",
                 status_of(run),
                 moment(run.started),
@@ -36,9 +37,8 @@ def show_list(console: Console, runs: tuple[Run, ...]) -> None:
 
 def show_details(console: Console, details: RunDetails) -> None:
     run = details.run
-    console.line(
-        f" {run.id}  {run.operation or 'run'} of {run.stack or 'an unknown stack'}: {status_of(run)}"
-    )
+    of = run.stack or run.target or "an unknown stack"
+    console.line(f" {run.id}  {run.operation or 'run'} of {of}: {status_of(run)}")
     console.line(f"   started {moment(run.started) or 'at an unknown time'} by {run.who or 'unknown'}")
     if run.ended:
         console.line(f"   ended {moment(run.ended)}")
@@ -53,8 +53,11 @@ def show_details(console: Console, details: RunDetails) -> None:
         console.line(("   ✗ ", "bold red"), f"{error.get('code')}  {error.get('message')}")
     for note in notes if isinstance(notes := document["notes"], list) else ():
         console.line(("   ! ", "yellow"), str(note))
+    for gate in run.gates or ():
+        show_gate(console, gate)
     _show_intent(console, document["intent"])
-    _show_journal(console, document["journal"])
+    if run.target is None:
+        _show_journal(console, document["journal"])
 
 
 def _show_intent(console: Console, intent: object) -> None:

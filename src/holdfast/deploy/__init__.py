@@ -1,0 +1,1 @@
+"""What follows an apply: gates that check the live system."""
