@@ -294,6 +294,22 @@ def test_what_ci_owns_stays_with_ci(main: Program, tmp_path: Path) -> None:
         assert "targets.cloud.owner ci → developers" in ran.text
 
 
+def test_a_change_cannot_waive_the_proof_of_ci(main: Program) -> None:
+    """The base asks for proof, so `CI=true` is not enough, whatever the change says."""
+    edit(main, (YAML, "module: kept, environment: dev", "module: kept, environment: dev, target: cloud"))
+    edit(main, (YAML, "cloud: { owner: ci }", "cloud: { owner: ci, proof: required }"))
+    main.write(YAML, f"{(main.folder / YAML).read_text()}\nstore: .holdfast\n")
+    main.environment["HOLDFAST_KEY"] = (main.home / "key").read_text().strip()
+    main.commit_all("owned")
+    branch(
+        *(main, "waived", ("kept/main.tf", 'input = "x"', 'input = "y"')),
+        (YAML, "owner: ci, proof: required", "owner: ci"),
+    )
+    ran = main.ok("apply", "--since", "main", "--yes", code=3, env={"CI": "true"})
+    assert "HF-OWN-2" in ran.text, ran.out[-900:]
+    assert "targets.cloud.proof required → none" in ran.text
+
+
 def test_checks_count_as_in_the_base(main: Program) -> None:
     """`holdfast check` of a change reports what the change itself waives or turns off."""
     branch(main, "waived", WAIVED)

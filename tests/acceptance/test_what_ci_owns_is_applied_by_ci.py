@@ -35,6 +35,26 @@ def test_a_target_of_ci_is_planned_anywhere_and_applied_there_only(holdfast: Pro
     assert (holdfast.folder / ".holdfast/states/owned").exists()
 
 
+def test_where_proof_is_required_a_variable_is_not_enough(holdfast: Program) -> None:
+    """`CI=true`, and the variables of a job of GitHub, can be set by anyone. Planning stays free."""
+    owned = "  - { name: owned, module: module, environment: dev, target: aws }\n"
+    stacks(holdfast, more=owned + "targets: { aws: { owner: ci, proof: required } }\nstore: .holdfast\n")
+    holdfast.environment["HOLDFAST_KEY"] = base64.b64encode(bytes(32)).decode()
+    job = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REPOSITORY": "acme/infra",
+        "GITHUB_ACTOR": "ada",
+        "GITHUB_RUN_ID": "1",
+    }
+    for claimed in ({"CI": "true"}, {"CI": "true", **job}):
+        result = holdfast.results("apply", "--yes", code=3, env=claimed)["owned"]
+        assert (result["status"], result["error"]["code"]) == ("refused", "HF-OWN-2")
+        assert "proof" in result["error"]["message"]
+    assert holdfast.results("apply", "--yes", code=3)["owned"]["error"]["code"] == "HF-OWN-1"
+    assert holdfast.results("plan")["owned"]["status"] == "planned"
+    assert not (holdfast.folder / ".holdfast/states/owned").exists()
+
+
 @pytest.mark.parametrize("value", ["", "0", "false"])
 def test_ci_is_set_only_when_it_says_so(holdfast: Program, value: str) -> None:
     """Empty, 0 and false are not CI."""

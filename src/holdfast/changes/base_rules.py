@@ -103,7 +103,7 @@ def _differs(config: Config, old: Config, stack: Stack, base: BaseStack) -> bool
 
 def _binding(target: Target | None) -> tuple[object, ...]:
     """What a target decides about a plan."""
-    return (target.owner, target.contract) if target is not None else (None, None)
+    return (target.owner, target.proof, target.contract) if target is not None else (None, None, None)
 
 
 class _Comparison:

@@ -75,6 +75,8 @@ def _weakened_target(then: Target, now: Target | None) -> Iterator[str]:
         return
     if then.owner is Owner.CI and now.owner is not Owner.CI:
         yield f"targets.{then.name}.owner ci → {now.owner}"
+    if then.proof is not None and now.proof is None:
+        yield f"targets.{then.name}.proof {then.proof} → none"
     if then.contract is not None and then.contract != now.contract:
         yield f"targets.{then.name}.contract {'changed' if now.contract is not None else 'removed'}"
 

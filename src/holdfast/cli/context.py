@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.audit.actor import current_actor
 from holdfast.changes import preconditions
 from holdfast.changes.repository import Repository, open_repository
 from holdfast.cli.command import Invocation
 from holdfast.kernel.errors import HoldfastError
 from holdfast.plans.base_rules import BaseRules
-from holdfast.plans.context import ChangeContext, Control, Project, open_context
+from holdfast.plans.context import ChangeContext, Control, Project, open_context, verified_actor
 from holdfast.plans.events import Listener, Stopping, ignore_events
 from holdfast.plans.result import StackResult
 from holdfast.secrets.keys import Key, LoadedKey, existing_key, load_or_create_key
@@ -129,6 +130,9 @@ class CommandContext:
             stacks=repository.by_name,
             base=self.base,
             verified_ci=(lambda: repository.store.is_ci) if repository.store.on_server else None,
+            verify_actor=lambda: verified_actor(
+                current_actor(repository.environment), repository.environment, repository.config.root
+            ),
         )
         async with open_context(
             project,

@@ -74,6 +74,10 @@ class Owner(StrEnum):
     DEVELOPERS = "developers"
 
 
+class Proof(StrEnum):
+    REQUIRED = "required"
+
+
 class ContractUse(PlacedStruct, Section, frozen=True, kw_only=True):
     """The outputs that stacks of a target must have."""
 
@@ -96,6 +100,12 @@ class Target(Section, frozen=True, kw_only=True):
         Choice(tuple(Owner)),
         "`ci`: only CI may apply and destroy. `developers`: anyone may.",
         default=Owner.DEVELOPERS,
+    )
+    proof: Proof | None = key(
+        Choice(tuple(Proof)),
+        "`required`: CI must prove who it is, by an OIDC token of the job or to a server. Otherwise `CI` is "
+        "believed, and recorded as unverified.",
+        default=None,
     )
     lane: str | None = key(
         NAME,

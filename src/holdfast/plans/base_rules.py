@@ -107,6 +107,9 @@ class BaseRules(Struct, frozen=True, kw_only=True):
             if owner is Owner.CI and (stack.target is None or stack.target.owner is not Owner.CI):
                 owned = base.target if stack.target is None else structs.replace(stack.target, owner=owner)
                 stack = structs.replace(stack, target=owned)
+            proof = base.target.proof if base.target is not None else None
+            if proof is not None and stack.target is not None and stack.target.proof is None:
+                stack = structs.replace(stack, target=structs.replace(stack.target, proof=proof))
         return stack
 
     def seal(self, stack: str) -> bytes:

@@ -58,12 +58,24 @@ class Project(Struct, frozen=True, kw_only=True):
     verified_ci: Callable[[], bool] | None = None
     """Whether a server verified that this is CI; None without one, which leaves only the environment."""
 
+    verify_actor: Callable[[], Actor] | None = None
+    """Verifies who acts, without a server; None where nothing is applied."""
     run_store: str | None = None
     """The address of the run store of a worker, whatever the configuration names."""
 
     @property
     def in_ci(self) -> bool:
         return self.verified_ci() if self.verified_ci is not None else self.environment.ci
+
+    @property
+    def unproved(self) -> str | None:
+        """Why CI is not proved, or None: a server has verified it, or the token of the job did."""
+        if self.verified_ci is not None:
+            return None if self.in_ci else "the server did not verify that this is CI"
+        if self.verify_actor is None:
+            return "who acts is not known here"
+        actor = self.code.once("who acts, verified", self.verify_actor)
+        return None if actor.verified else actor.because
 
     @property
     def root(self) -> Path:
@@ -128,27 +140,29 @@ class Identity:
     async def prove(self) -> None:
         """Verify who acts, as far as possible: only where a rule needs it. A server has done it already."""
         if not self._proved and not self._store.on_server:
-            from holdfast.audit.proof import verify_actor  # noqa: PLC0415 - few commands need it
-
             self._proved = True
             self.audit.who = await asyncio.to_thread(
-                verify_actor, self.audit.who, self._environment, self._remotes
+                verified_actor, self.audit.who, self._environment, self._root
             )
-
-    def _remotes(self) -> tuple[str, ...]:
-        """Without the caller's `GIT_` variables, which can name another repository."""
-        from holdfast.system import git  # noqa: PLC0415 - few commands need it
-
-        variables = self._environment.variables.items()
-        own = {name: value for name, value in variables if not name.startswith("GIT_")}
-        tree = git.find(self._root, own) if self._root is not None else None
-        return tree.remotes() if tree is not None else ()
 
 
 def actor_of(store: RunStore, environment: Environment) -> Actor:
     """Whom the server of the run store verified, or what the environment says."""
     document = store.server_actor()
     return actor_from(document) if document is not None else current_actor(environment)
+
+
+def verified_actor(actor: Actor, environment: Environment, root: Path | None) -> Actor:
+    """Without the caller's `GIT_` variables, which can name another repository."""
+    from holdfast.audit.proof import verify_actor  # noqa: PLC0415 - few commands need it
+    from holdfast.system import git  # noqa: PLC0415 - as above
+
+    def remotes() -> tuple[str, ...]:
+        own = {name: value for name, value in environment.variables.items() if not name.startswith("GIT_")}
+        tree = git.find(root, own) if root is not None else None
+        return tree.remotes() if tree is not None else ()
+
+    return verify_actor(actor, environment, remotes)
 
 
 class Engines:

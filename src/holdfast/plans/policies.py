@@ -47,6 +47,12 @@ def require_owner(project: Project, stack: Stack, *, reconciles: str | None = No
             f"{stack.name}: target `{stack.target.name}` may only be applied in CI",
             hint=hint,
         )
+    if stack.target is not None and stack.target.proof is not None and (why := project.unproved) is not None:
+        raise Refused(
+            "HF-OWN-2",
+            f"{stack.name}: target `{stack.target.name}` needs proof that this is CI: {why}",
+            hint="Give the job `permissions: id-token: write` on GitHub, or use a server as run store.",
+        )
 
 
 def require_owner_of_state(

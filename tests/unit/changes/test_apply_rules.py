@@ -10,8 +10,9 @@ from memory_blobs import MemoryBlobs
 from msgspec import structs
 from results_made import stack
 
+from holdfast.audit.actor import Actor, current_actor
 from holdfast.changes.preconditions import applicable_stacks, refusal
-from holdfast.config.settings import Config, Owner, Target
+from holdfast.config.settings import Config, Owner, Proof, Target
 from holdfast.plans.context import Project
 from holdfast.stacks.stack import Stack
 
@@ -48,6 +49,26 @@ def test_what_ci_owns_is_applied_by_ci_only(tmp_path: Path, target: Target | Non
     """What people own, or nobody, is applied anywhere."""
     expected = "HF-OWN-1" if target is OF_CI and not ci else None
     assert code(opened(tmp_path, ci=ci), a_stack(tmp_path, target=target)) == expected
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_a_token_of_the_job_or_a_server_proves_ci(tmp_path: Path, *, verified: bool) -> None:
+    """Asked once for a change, and only where a target wants proof."""
+    target, asked = structs.replace(OF_CI, proof=Proof.REQUIRED), []
+    project = opened(tmp_path, ci=True)
+
+    def verify() -> Actor:
+        asked.append(1)
+        return structs.replace(current_actor(project.environment), verified=verified, because="no token")
+
+    project = structs.replace(project, verify_actor=verify)
+    assert code(project, a_stack(tmp_path, target=OF_CI)) is None
+    assert not asked
+    for _ in range(2):
+        assert code(project, a_stack(tmp_path, target=target)) == (None if verified else "HF-OWN-2")
+    assert len(asked) == 1
+    by_server = structs.replace(project, verified_ci=lambda: True)
+    assert code(by_server, a_stack(tmp_path, target=target)) is None
 
 
 @pytest.mark.parametrize("kept", [False, True])
