@@ -23,7 +23,7 @@ What = Literal[
     "webhook-set", "webhook-remove", "outgoing-webhook-add", "outgoing-webhook-remove",
     "facts-publish",
     "cancel", "repository-add", "repository-remove", "event-submit", "event-retry", "event-rollback",
-    "drift-acknowledge",
+    "drift-acknowledge", "notify-test",
 ]  # fmt: skip
 ACCEPT_LOSS: Final = "accept-loss"
 """A person continues the log although entries are missing."""

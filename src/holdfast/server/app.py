@@ -29,6 +29,7 @@ from holdfast.server.exceptions import problem, problem_details, standard_denial
 from holdfast.server.fleet.drift import FleetDrift
 from holdfast.server.fleet.requests import EventRequests
 from holdfast.server.guards import OPEN, Authenticator, FailedLogins
+from holdfast.server.notifications import ServerChannels
 from holdfast.server.openapi import openapi_config
 from holdfast.server.problems import FieldProblem
 from holdfast.server.routes import health
@@ -38,6 +39,7 @@ from holdfast.server.routes.devices import devices_router
 from holdfast.server.routes.events import events_router
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
+from holdfast.server.routes.notifications import notifications_router
 from holdfast.server.routes.outgoing_webhooks import outgoing_webhooks_router
 from holdfast.server.routes.run_log import run_log
 from holdfast.server.routes.runs import runs_router
@@ -52,6 +54,7 @@ from holdfast.server.run_requests import RunRequests
 from holdfast.server.state_protocol import StateLimits, StateProtocol
 from holdfast.server.validation import body_problems, parameter_problems
 from holdfast.states.server_versions import scan_version
+from holdfast.store.alert_signals import AlertSignals
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_runs.claiming import limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
@@ -61,6 +64,7 @@ from holdfast.store.server_states.cipher import StateCipher
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 from holdfast.system.addresses import AddressRules
+from holdfast.system.environment import Environment
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
@@ -73,6 +77,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     settings: ServerSettings
     federation: Federation
     log: Log
+    environment: Environment = Environment(variables={})
+    """For the secrets of channels, certificates and proxies."""
     https_only: bool = False
     """It is reached from other machines, through a proxy that terminates TLS."""
     events: RunEvents | None = None
@@ -106,6 +112,13 @@ def create_api(parts: ServerParts) -> Litestar:
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
     known["requests"] = RunRequests(parts.database, stores, audit, rows, limits_of(parts.settings.runs))
     known["drift"] = FleetDrift(database=parts.database, stores=stores, settings=parts.settings.fleet)
+    known["channels"] = ServerChannels(
+        stores=stores,
+        settings=parts.settings.notify,
+        environment=parts.environment,
+        folder=parts.settings.folder,
+        log=parts.log,
+    )
     known["fleet"] = EventRequests(parts.database, stores, audit, parts.settings.fleet.waiting)
 
     def on_fault(error: Exception) -> None:
@@ -124,6 +137,7 @@ def create_api(parts: ServerParts) -> Litestar:
             list_entries,
             webhooks_router(),
             outgoing_webhooks_router(),
+            notifications_router(),
             runs_router(),
             events_router(),
             devices_router(),
@@ -182,6 +196,7 @@ def _dependencies(
         "readiness": readiness,
         "webhooks": WebhookRows(parts.database),
         "repositories": RepositoryRows(parts.database),
+        "signals": AlertSignals(parts.database),
         "outgoing": OutgoingWebhookRows(parts.database),
         "addresses": AddressRules(parts.settings.webhooks.private_addresses),
     }

@@ -22,6 +22,7 @@ from holdfast.kernel.secret import Secret
 from holdfast.notify.alerts.delivery import Attempt, Delivery
 from holdfast.notify.alerts.outbox import Outbox, with_alerts
 from holdfast.notify.alerts.server_sink import alert_from
+from holdfast.notify.alerts.status import status_of
 from holdfast.notify.alerts.stored_outbox import StoredOutbox
 from holdfast.notify.channels.interface import Access
 from holdfast.secrets.reader import SecretReader
@@ -32,6 +33,7 @@ from holdfast.server.delivery_loop import hold_delivery
 from holdfast.server.edge import Log
 from holdfast.store.alert_signals import (
     OUTBOX,
+    AlertCounts,
     AlertSignals,
     TakenOutbox,
     read_raised,
@@ -96,11 +98,14 @@ class NotificationWork(Struct, frozen=True, kw_only=True):
 
     def send(self, taken: TakenOutbox) -> None:
         due: datetime | None = clock.now()
+        counts: AlertCounts | None = None
         try:
             self._collect(taken.tenant)
-            due = self.channels.delivery(taken.tenant).deliver()
+            delivery = self.channels.delivery(taken.tenant)
+            due = delivery.deliver()
+            counts = _counts(delivery)
         finally:
-            self.signals.release(taken, due)
+            self.signals.release(taken, due, counts)
 
     def report(self, error: Exception) -> None:
         known = isinstance(error, HoldfastError)
@@ -132,6 +137,12 @@ class NotificationWork(Struct, frozen=True, kw_only=True):
                 return outbox, None
 
             StoredOutbox(encrypted, OUTBOX).change(step)
+
+
+def _counts(delivery: Delivery) -> AlertCounts:
+    status = status_of(delivery.outbox.read(), delivery.rules, delivery.access.now())
+    dead = sum(message.dead is not None for message in status.messages)
+    return AlertCounts(open=len(status.alerts), pending=len(status.messages) - dead, dead=dead)
 
 
 class _MarksWatch:

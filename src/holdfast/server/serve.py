@@ -131,6 +131,7 @@ def serve(
             key=key,
             older_keys=older_keys,
             settings=settings,
+            environment=environment,
             federation=Federation(_rules(settings), lambda issuer: read_issuer_keys(issuer, environment)),
             log=log,
             https_only=not address.is_local and settings.tls is None,

@@ -57,7 +57,8 @@ with taken as (
 select kind, subject from taken order by number
 """
 _RELEASE: Final = """
-update alert_outboxes set due = %(due)s, busy_until = clock_timestamp()
+update alert_outboxes set due = %(due)s, busy_until = clock_timestamp(),
+  open = coalesce(%(open)s, open), pending = coalesce(%(pending)s, pending), dead = coalesce(%(dead)s, dead)
 where tenant = %(tenant)s and lease = %(lease)s
 """
 _WAKE: Final = """
@@ -66,6 +67,11 @@ on conflict (tenant) do update set due = clock_timestamp()
 """
 _MARKS: Final = """
 select name, tag from blobs where tenant = %(tenant)s and name >= %(first)s and name < %(end)s order by name
+"""
+_COUNT: Final = """
+select coalesce(sum(open), 0)::integer as open, coalesce(sum(pending), 0)::integer as pending,
+  coalesce(sum(dead), 0)::integer as dead
+from alert_outboxes where %(tenant)s::text is null or tenant = %(tenant)s
 """
 _DISCARD: Final = f"""
 with signals as (delete from alert_signals returning *), raised as (
@@ -114,6 +120,12 @@ def remove_raised(connection: Connection[Any], tenant: str, ids: list[str]) -> N
     )  # fmt: skip
 
 
+class AlertCounts(NamedTuple):
+    open: int
+    pending: int
+    dead: int
+
+
 class AlertSignals:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -125,11 +137,13 @@ class AlertSignals:
                 return TakenOutbox(**row)
         return None
 
-    def release(self, taken: TakenOutbox, due: datetime | None) -> None:
+    def release(self, taken: TakenOutbox, due: datetime | None, counts: AlertCounts | None = None) -> None:
+        """None: they were not counted."""
+        counted = dict.fromkeys(AlertCounts._fields) if counts is None else counts._asdict()
         for attempt in range(_RELEASES):
             try:
                 with self.database.transaction() as connection:
-                    execute(connection, _RELEASE, tenant=taken.tenant, lease=taken.lease, due=due)
+                    execute(connection, _RELEASE, tenant=taken.tenant, lease=taken.lease, due=due, **counted)
             except DatabaseUnavailable:  # Such as one that restarts: the next server need not wait so long.
                 if attempt + 1 == _RELEASES:
                     raise
@@ -153,6 +167,11 @@ class AlertSignals:
                 connection, _MARKS, tenant=tenant, first=f"{_MARKS_FOLDER}/", end=f"{_MARKS_FOLDER}0"
             )
         return tuple((row["name"], row["tag"]) for row in rows)
+
+    def count(self, tenant: str | None) -> AlertCounts:
+        """Of one tenant, or of all."""
+        with self.database.transaction() as connection:
+            return AlertCounts(**execute(connection, _COUNT, tenant=tenant)[0])
 
     def discard(self) -> int:
         """If nobody is to hear of anything."""

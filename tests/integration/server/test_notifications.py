@@ -12,9 +12,11 @@ import pytest
 from alerts_made import made_alert, settings_of
 from answering import Answer
 from channel_servers import ROUTING_KEY, PagerDuty
+from msgspec.structs import replace
 from program import eventually
 from server_made import KEY, ListLog, MadeServer, made_server
 
+from holdfast.config.server import default_settings
 from holdfast.database.database import Database
 from holdfast.identity.principal import DEFAULT_TENANT, Principal
 from holdfast.identity.roles import Role
@@ -29,6 +31,7 @@ from holdfast.store.server_runs.rows import ChangeRows, NewChange, NewRun
 from holdfast.store.server_runs.sources import SourceRows
 from holdfast.system.environment import Environment
 
+NOTIFICATIONS = "/api/v1/notifications"
 SECRETS = {"PAGER": ROUTING_KEY}
 
 
@@ -97,11 +100,19 @@ class Made:
 
 
 @pytest.fixture
-def made(database: Database) -> Iterator[Made]:
-    with (pager := PagerDuty()).http, made_server(database) as server:
-        for tenant in (DEFAULT_TENANT, "other"):
-            TenantStores(database, KEY).of(tenant).id()
-        yield Made(server, pager)
+def made(database: Database, tmp_path: Path) -> Iterator[Made]:
+    (tmp_path / "pager").write_text(ROUTING_KEY)
+    with (pager := PagerDuty()).http:
+        channel = f'pagerduty: {{ routing_key: {{ secret: "file:pager" }}, url: "{pager.url}" }}'
+        notify = settings_of(
+            f"{{ channels: {{ pager: {{ {channel} }} }}, routes: [ {{ channel: pager, name: night }},"
+            " { channel: pager, name: theirs, tenants: [other] } ] }"
+        )
+        settings = replace(default_settings(tmp_path), notify=notify)
+        with made_server(database, settings=settings) as server:
+            for tenant in (DEFAULT_TENANT, "other"):
+                TenantStores(database, KEY).of(tenant).id()
+            yield Made(server, pager)
 
 
 def test_an_alert_is_told_if_its_transaction_is_committed(made: Made) -> None:
@@ -213,6 +224,69 @@ def test_what_is_stored_shows_no_text(made: Made) -> None:
     assert b"prod/hidden" not in stored
     assert "canary" not in str(made.log.lines)
     assert ROUTING_KEY not in str(made.log.lines)
+
+
+def test_the_api_shows_tests_and_retries(made: Made) -> None:
+    """What the channel cannot take is listed and sent again on request; a test is marked and recorded."""
+    send = made.server.send
+    made.pager.next_ = [Answer(status=500)]
+    made.raise_("prod/network")
+    with made.notifying():
+        eventually(lambda: len(_document(made)["messages"]) == 1, what="a failed attempt")
+        eventually(lambda: _document(made)["messages"][0]["error"] is not None, what="its error")
+        document = _document(made)
+        (message,) = document["messages"]
+        assert [alert["stack"] for alert in document["alerts"]] == ["prod/network"]
+        assert document["channels"][0]["state"] == "failing"
+        eventually(lambda: _metric(made, "pending") == 1, what="the metric")
+        answer = send("POST", f"{NOTIFICATIONS}/messages/{message['id']}/retry")
+        assert (answer.status, answer.document["id"]) == (202, message["id"])
+        eventually(lambda: _document(made)["messages"] == [], what="the delivery")
+        eventually(lambda: (_metric(made, "pending"), _metric(made, "open")) == (0, 1), what="the metric")
+    assert send("POST", f"{NOTIFICATIONS}/messages/{message['id']}/retry").problem["code"] == "HF-NOTIFY-4"
+    tested = send("POST", f"{NOTIFICATIONS}/test", {"route": "night"})
+    assert tested.document == {
+        "version": 1,
+        "route": "night",
+        "channel": "pager",
+        "kind": "pagerduty",
+        "delivered": True,
+        "answer": "success: Event processed (triggered and resolved)",
+    }
+    assert len(made.pager.open) == 1, "the test is closed at once"
+    made.pager.next_ = [Answer(status=403)]
+    refused = send("POST", f"{NOTIFICATIONS}/test", {"route": "1"}).document
+    assert (refused["delivered"], refused["answer"]) == (False, "the receiver answered 403")
+    audit = send("GET", "/api/v1/audit").document["entries"]
+    assert [entry["outcome"] for entry in audit if entry["what"] == "notify-test"] == ["failed", "done"]
+
+
+def test_tenants_see_and_test_only_their_own(made: Made) -> None:
+    made.raise_("prod/mine")
+    with made.notifying():
+        eventually(lambda: len(_document(made)["alerts"]) == 1, what="the alert")
+        eventually(lambda: _document(made)["messages"] == [], what="its delivery")
+    other = made.server.token(Role.ADMIN, tenant="other")
+    assert made.server.send("GET", NOTIFICATIONS, token=other).document["alerts"] == []
+    named = {"route": "theirs"}
+    assert made.server.send("POST", f"{NOTIFICATIONS}/test", named).problem["code"] == "HF-NOTIFY-3"
+    assert made.server.send("POST", f"{NOTIFICATIONS}/test", named, token=other).status == 200
+    narrow = made.server.token(Role.ADMIN, stacks=("dev/*",))
+    assert made.server.send("GET", NOTIFICATIONS, token=narrow).status == 403
+
+
+def _document(made: Made) -> Any:
+    answer = made.server.send("GET", NOTIFICATIONS)
+    assert answer.status == 200, answer
+    return answer.document
+
+
+def _metric(made: Made, state: str) -> float:
+    text = made.server.send("GET", "/metrics").body.decode()
+    (line,) = [
+        line for line in text.splitlines() if line.startswith(f'holdfast_notifications{{state="{state}"}}')
+    ]
+    return float(line.rpartition(" ")[2])
 
 
 def _signals(made: Made) -> int:

@@ -80,6 +80,10 @@ def _decide_here(
         return await record_approvals(change_context, runs, kind, why)
 
     recorded = context.run(work)
+    if decision == "reject" and context.repository.config.notify.routes:
+        from holdfast.cli.notifications import notify_decided
+
+        notify_decided(invocation, context.repository, [given.stack for given in recorded])
 
     def show_recorded() -> None:
         console, done = invocation.console, "approved" if decision == "approve" else "rejected"

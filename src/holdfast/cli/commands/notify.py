@@ -9,8 +9,6 @@ from holdfast.kernel.errors import Exit, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast.cli.context import CommandContext
     from holdfast.config.notify import NotifySettings, Route
     from holdfast.notify.alerts.status import NotifyStatus
@@ -44,7 +42,7 @@ def test(invocation: Invocation, route: RouteName) -> Exit:
 
     context = _open(invocation)
     settings = context.repository.config.notify
-    name = routes_named(settings, route)[0].channel
+    name = _route(settings, route).channel
     entry = channels_of(settings)[name]
     delivery = open_delivery(invocation, context.repository)
     document: dict[str, object] = {"version": 1, "route": route, "channel": name, "kind": entry.kind}
@@ -99,15 +97,13 @@ def retry(invocation: Invocation, message: MessageId) -> Exit:
     )
 
 
-def routes_named(settings: NotifySettings, name: str) -> Sequence[Route]:
-    routes = settings.routes
-    found = [route for route in routes if name in {route.name, route.channel}]
-    if not found and name.isdecimal() and 0 < int(name) <= len(routes):
-        found = [routes[int(name) - 1]]
-    if not found:
-        known = ", ".join(dict.fromkeys(route.name or route.channel for route in routes))
-        raise UsageError("HF-NOTIFY-3", f"there is no route {name}", hint=f"Give one of: {known}")
-    return found
+def _route(settings: NotifySettings, name: str) -> Route:
+    from holdfast.notify.alerts.routing import routes_named
+
+    if routes := routes_named(settings, name):
+        return routes[0]
+    known = ", ".join(dict.fromkeys(route.name or route.channel for route in settings.routes))
+    raise UsageError("HF-NOTIFY-3", f"there is no route {name}", hint=f"Give one of: {known}")
 
 
 def _open(invocation: Invocation) -> CommandContext:

@@ -357,12 +357,16 @@ def fail(outbox: Outbox, taken: Message, failure: Failure, now: datetime, new_id
 
 
 def retry(outbox: Outbox, id_: str, now: datetime) -> Outbox | None:
-    """A message that is dead or waits is due now. None: there is none that could be sent."""
+    """A message that is dead or waits is due now, also if who sent it died. None: nothing is to be sent."""
     message = outbox.messages.get(id_)
     if message is None or message.closed or fingerprint(outbox.notice(message)) == message.sent:
         return None
     again = structs.replace(
-        message, attempts=0 if message.dead else message.attempts, dead=None, next_try=now
+        message,
+        attempts=0 if message.dead else message.attempts,
+        dead=None,
+        next_try=now,
+        taken_until=None,
     )
     state = outbox.channels.get(message.channel, ChannelState())
     return _with(outbox, again, structs.replace(state, paused_until=None))

@@ -87,5 +87,13 @@ def is_wanted(alert: Alert, rules: Rules) -> bool:
     return any(wants(route, alert) for route in rules.routes)
 
 
+def routes_named(settings: NotifySettings, name: str, tenant: str | None = None) -> tuple[Route, ...]:
+    """By their name, that of their channel, or a number, from 1; on a server only those for this tenant."""
+    routes = tuple(route for route in settings.routes if _fits(route.tenants, tenant))
+    if found := tuple(route for route in routes if name in {route.name, route.channel}):
+        return found
+    return routes[int(name) - 1 :][:1] if name.isdecimal() and int(name) else ()
+
+
 def broken_key(channel: str) -> str:
     return f"channel:{channel}"

@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
+from holdfast.store.alert_signals import AlertSignals
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
@@ -23,6 +24,7 @@ def metrics(
     principal: NamedDependency[Principal],
     rows: NamedDependency[StateRows],
     outgoing: NamedDependency[OutgoingWebhookRows],
+    signals: NamedDependency[AlertSignals],
 ) -> Response[bytes]:
     tenant = None if principal.tenant == ALL_TENANTS else principal.tenant
     counts, registry = StateVersions(rows).count_secrets(tenant), CollectorRegistry()
@@ -40,6 +42,14 @@ def metrics(
     )
     for state, count in outgoing.count(tenant)._asdict().items():
         deliveries.labels(state).set(count)
+    notifications = Gauge(
+        "holdfast_notifications",
+        "Open alerts, and messages about them that have not arrived.",
+        ["state"],
+        registry=registry,
+    )
+    for state, count in signals.count(tenant)._asdict().items():
+        notifications.labels(state).set(count)
     text = generate_latest(REGISTRY) + generate_latest(registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 

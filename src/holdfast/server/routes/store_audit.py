@@ -41,6 +41,7 @@ _PERMISSIONS: Final[Mapping[str, Permission | None]] = {
     **dict.fromkeys(("token-create", "token-revoke", "token-exchange"), None),
     **dict.fromkeys(("webhook-set", "webhook-remove"), None),
     **dict.fromkeys(("outgoing-webhook-add", "outgoing-webhook-remove"), None),
+    "notify-test": None,
     **dict.fromkeys(("event-submit", "event-retry", "event-rollback"), None),
     **dict.fromkeys(("cancel", "repository-add", "repository-remove"), None),
 }
