@@ -30,6 +30,7 @@ resource "terraform_data" "bad" {
   }
 }
 """
+FIXED = BAD.replace("== 2", "== 1")
 CI = {"CI": "true", "PAGER": ROUTING_KEY, "HOLDFAST_KEY": KEY}
 
 
@@ -72,7 +73,7 @@ def test_a_failure_opens_one_alert_and_the_next_success_closes_it(program: Progr
     assert [(alert["kind"], alert["stack"], alert["channels"]) for alert in status["alerts"]] == [
         ("failed", "prod/db", ["pager"])
     ]
-    program.write("db/main.tf", GOOD)
+    program.write("db/main.tf", FIXED)
     program.ok("apply", "--yes")
     assert pager.open == []
     assert program.json("notify", "status")["alerts"] == []
@@ -120,7 +121,7 @@ def test_away_from_ci_nothing_is_sent_but_what_ends_is_recorded(program: Program
     assert pager.http.asked == []
     program.ok("apply", "--yes", code=1)
     assert len(pager.open) == 1
-    program.write("db/main.tf", GOOD)
+    program.write("db/main.tf", FIXED)
     program.ok("apply", "--yes", env=away)
     assert len(pager.open) == 1
     program.ok("plan")
