@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engines import EngineUnderTest
 from lab_stacks import lab_module, none_left
 from program import Program
 
@@ -71,8 +72,18 @@ def outputs(program: Program, stack: str) -> dict[str, Any]:
     return {name: output["value"] for name, output in found.items()}
 
 
-@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 4])
-def test_two_configurations_never_mix(with_lab: Program, tmp_path: Path, parallelism: int) -> None:
+@pytest.mark.parametrize(
+    ("any_engine", "parallelism"),
+    [
+        pytest.param("embedded-terraform", 1, marks=pytest.mark.long),
+        ("embedded-terraform", 4),
+        pytest.param("embedded-tofu", 4, marks=pytest.mark.long),
+    ],
+    indirect=["any_engine"],
+)
+def test_two_configurations_never_mix(
+    with_lab: Program, tmp_path: Path, any_engine: EngineUnderTest, parallelism: int
+) -> None:
     """Stacks of two accounts over the same pool, in turns and side by side: each object is in its account."""
     accounts, numbers = ("one", "two"), range(4)
     entries = [
@@ -83,14 +94,18 @@ def test_two_configurations_never_mix(with_lab: Program, tmp_path: Path, paralle
         for number in numbers
         for account in accounts
     ]
-    stacks(with_lab, entries, parallelism=parallelism)
+    stacks(with_lab, entries, parallelism=parallelism, use=any_engine.install(with_lab))
     done = with_lab.results("apply", "--yes")
     assert {stack["status"] for stack in done.values()} == {"applied"}
+    assert {stack["engine"]["kind"] for stack in done.values()} == {"embedded"}
+    assert {stack["engine"]["product"] for stack in done.values()} <= {any_engine.identity.product.value}
+    assert not [note for stack in done.values() for note in stack["notes"] if "warm providers" in note]
     pids = {}
     for account in accounts:
         assert names_in(directory(tmp_path, account)) == {f"{account}-{number}" for number in numbers}
         pids[account] = {outputs(with_lab, f"{number}-{account}")["pid"] for number in numbers}
     assert not pids["one"] & pids["two"]
+    assert len(pids["one"] | pids["two"]) < len(entries), "no process served two stacks"
     none_left(with_lab)
 
 
