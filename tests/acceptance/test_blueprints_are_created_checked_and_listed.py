@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 from answering import Answer, Answering, Asked, told
 from blueprints_made import SETTINGS, make_blueprint
-from program import Program
+from program import ROOT, Program
 
 from holdfast import __version__
 from holdfast.fleet.blueprint import load_blueprint
@@ -23,6 +26,7 @@ KEYS = (
     "payload_schema",
 )  # fmt: skip
 TOKEN = "hfs_token-of-the-test"
+ENVIRONMENT = Environment(variables={})
 
 
 def on_server(name: str) -> dict[str, object]:
@@ -71,6 +75,30 @@ def test_a_new_blueprint_is_valid_and_can_be_applied(holdfast: Program, tmp_path
     (device / FILE_NAME).write_bytes(file_content(payload))
     result = holdfast.json("apply", "device", "--yes", cwd=device)["stacks"][0]
     assert (result["status"], list(result["outputs"])) == ("applied", ["site_id"])
+
+
+def test_what_comes_with_holdfast_can_be_copied(holdfast: Program) -> None:
+    """Under a name of one's own, valid as it is."""
+    command = ("blueprints", "new", "branch", "--from", "cato-ipsec-site")
+    copied = holdfast.json(*command)["blueprint"]
+    assert (copied["name"], copied["outputs"]) == ("branch", ["site_id", "bgp_peer_id"])
+    assert holdfast.json("blueprints", "validate")["blueprints"] == [copied]
+    assert holdfast.json(*command, code=64)["errors"][0]["code"] == "HF-BLUE-10"
+    wrong = holdfast.ok("blueprints", "new", "other", "--from", "../x", code=64).err
+    assert "HF-BLUE-11" in wrong
+    assert "cato-ipsec-site, versa-site" in wrong
+
+
+def test_the_wheel_has_the_blueprints(holdfast: Program, tmp_path: Path) -> None:
+    """And the program finds them there, without the source."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    holdfast.environment["PYTHONPATH"] = str(tmp_path / "installed")
+    copied = holdfast.json("blueprints", "new", "versa-site", "--from", "versa-site")["blueprint"]
+    assert copied["digest"] == load_blueprint(ROOT / "blueprints/versa-site", ENVIRONMENT).digest
 
 
 def test_an_existing_folder_is_not_touched(holdfast: Program) -> None:

@@ -90,8 +90,52 @@ output "site_id" {
 """
 
 
+_SHIPPED: Final = tuple(Path(__file__).parents[place] / "blueprints" for place in (1, 3))
+"""In an installed package, and in the source tree."""
+_NAME_LINE: Final = re.compile(r"^name:.*$", re.MULTILINE)
+
+
+def shipped_blueprints() -> dict[str, Path]:
+    """Those that come with Holdfast, by name."""
+    folder = next((place for place in _SHIPPED if place.is_dir()), None)
+    folders = sorted(folder.iterdir()) if folder is not None else []
+    return {each.name: each for each in folders if (each / FILE_NAME).is_file()}
+
+
+def copy_blueprint(parent: Path, name: str, source: str) -> Path:
+    """A copy of one that comes with Holdfast, under another name or the same."""
+    known = shipped_blueprints()
+    if source not in known:
+        raise UsageError(
+            "HF-BLUE-11",
+            f"`{cut(source, 100)}` does not come with Holdfast",
+            hint=f"Choose one of these: {', '.join(known) or 'none is installed'}.",
+        )
+    folder = _new_folder(parent, name)
+    for file in sorted(known[source].iterdir()):
+        if file.is_file():
+            text = file.read_text(encoding="utf-8")
+            if file.name == FILE_NAME and name != source:
+                text = _NAME_LINE.sub(f'name: "{name}"', text, count=1)
+            (folder / file.name).write_text(text, encoding="utf-8")
+    return folder
+
+
 def write_new_blueprint(parent: Path, name: str) -> Path:
     """Its folder, which is named like it."""
+    folder = _new_folder(parent, name)
+    contents = {
+        FILE_NAME: _SETTINGS.replace("{name}", name),
+        "main.tf": _MAIN,
+        "variables.tf": _VARIABLES,
+        "outputs.tf": _OUTPUTS,
+    }
+    for file, text in contents.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _new_folder(parent: Path, name: str) -> Path:
     if not re.fullmatch(NAME_PATTERN, name) or len(name) > NAME.max_length:
         raise UsageError(
             "HF-BLUE-9",
@@ -106,12 +150,4 @@ def write_new_blueprint(parent: Path, name: str) -> Path:
             hint="Choose another name, or another place with --folder DIR.",
         )
     folder.mkdir(parents=True)
-    contents = {
-        FILE_NAME: _SETTINGS.replace("{name}", name),
-        "main.tf": _MAIN,
-        "variables.tf": _VARIABLES,
-        "outputs.tf": _OUTPUTS,
-    }
-    for file, text in contents.items():
-        (folder / file).write_text(text, encoding="utf-8")
     return folder

@@ -78,12 +78,21 @@ def new(
         Path | None,
         Option("--folder", metavar="DIR", help="Where its folder is created. Default: blueprints."),
     ] = None,
+    source: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="BLUEPRINT",
+            help="Copy one that comes with Holdfast: cato-ipsec-site, versa-site. Default: a small example.",
+        ),
+    ] = None,
 ) -> Exit:
-    """Create a small blueprint that works, to be changed."""
+    """Create a blueprint that works, to be changed."""
     from holdfast.fleet.blueprint import load_blueprint
-    from holdfast.fleet.new_blueprint import write_new_blueprint
+    from holdfast.fleet.new_blueprint import copy_blueprint, write_new_blueprint
 
-    created = write_new_blueprint(folder or Path(_DEFAULT), name)
+    place = folder or Path(_DEFAULT)
+    created = copy_blueprint(place, name, source) if source else write_new_blueprint(place, name)
     blueprint = load_blueprint(created, invocation.environment)
     document = {"version": 1, "folder": str(created), "blueprint": _documents([blueprint])[0]}
     shown = (
