@@ -59,7 +59,8 @@ class AccessRules(NamedTuple):
         """Paths and their rights, for `create_ruleset`."""
         devices = _block_devices() if os.geteuid() == 0 else ()
         rules = _rules("/", (*self.hidden, *devices), self.read_only, ALL_RIGHTS)
-        return [*rules, *((path, ALL_RIGHTS) for path in self.own)]
+        # A folder of a compartment is elsewhere while it is held: a link says where.
+        return [*rules, *((os.path.realpath(path), ALL_RIGHTS) for path in self.own)]
 
     def split_folders(self) -> tuple[str, ...]:
         """In which programs cannot create entries; without those of the system."""
@@ -180,7 +181,7 @@ def access_rules(
             *(path for path in used if (own_key_hidden or path == servers) and os.path.lexists(path)),
             *filter(os.path.lexists, code),
         ),
-        own=tuple(_real(own)),
+        own=tuple(f"{os.path.realpath(path.parent)}/{path.name}" for path in own),
     )
 
 

@@ -43,8 +43,10 @@ class WarmEngines:
         warm.changes += 1
         # Providers that stay could see the files of what runs beside them.
         stays = any(stack.warm_providers for stack in repository.stacks)
+        device = next((stack.name for stack in repository.stacks if stack.device), "")
+        owner = f"{tenant} {project.root}" if stays else ""
         try:
-            with self._compartments.hold(f"{tenant} {project.root}" if stays else "") as compartment:
+            with self._compartments.hold(f"{project.root} {device}", owner) as compartment:
                 yield warm.engines.shared(repository.choose, compartment)
         finally:
             warm.changes -= 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ _MOST_FREE = 16
 
 class Compartment:
     def __init__(self, folder: Path, scratch: Path, owner: str) -> None:
-        self.folder = files.private_folder(folder)
+        self.folder = self._parked = files.private_folder(folder)
+        """Where it is now: rules name the folder itself, which has another path in each change."""
         self.scratch = files.private_folder(scratch)
         """For temporary files, sockets and credentials: a short path."""
         self.owner = owner
@@ -38,7 +40,21 @@ class Compartment:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return self.folder, self.scratch
+        """For rules: always the same paths."""
+        return self._parked, self.scratch
+
+    @contextlib.contextmanager
+    def hold_place(self, place: Path) -> Iterator[None]:
+        """The same path whenever the same is run: code may use it in an attribute."""
+        self._parked.rename(place)
+        self._parked.symlink_to(place)
+        self.folder = place
+        try:
+            yield
+        finally:
+            self._parked.unlink()
+            place.rename(self._parked)
+            self.folder = self._parked
 
     @contextlib.contextmanager
     def hold_tree(self, work: WorkDirectory) -> Iterator[WorkDirectory]:
@@ -85,14 +101,23 @@ class Compartments:
         for left in self._place.glob(f"{slot}-*"):
             # One that is not empty has the tree of a run that was killed, or that goes on by itself.
             with contextlib.suppress(OSError):
-                left.rmdir()
+                left.resolve().rmdir()
+            if left.is_symlink():
+                left.unlink()
 
     @contextlib.contextmanager
-    def hold(self, owner: str = "") -> Iterator[Compartment]:
-        """For one change. `owner`: whose providers stay in it; no other code ever runs beside them."""
+    def hold(self, what: str, owner: str = "") -> Iterator[Compartment]:
+        """For one change. `what` it runs decides about paths.
+
+        `owner`: whose providers stay in it; no other code ever runs beside them.
+        """
         compartment = self._take(owner)
+        name = hashlib.sha256(what.encode()).hexdigest()[:12]
+        names = (name if number == 0 else f"{name}-{number}" for number in itertools.count())
+        place = next(place for place in map(self._place.joinpath, names) if not os.path.lexists(place))
         try:
-            yield compartment
+            with compartment.hold_place(place):
+                yield compartment
         finally:
             self._release(compartment)
 
@@ -100,13 +125,13 @@ class Compartments:
         """The same ones again, if possible: their engines are loaded."""
         own = [free for free in self._free if free.owner == owner]
         if own:
-            compartment = min(own, key=lambda free: free.folder.name)
+            compartment = min(own, key=lambda free: free.scratch.name)
             self._free.remove(compartment)
             return compartment
         while True:
             name = f"{self._slot}-{self._next}"
             self._next += 1
-            if not (self._place / name).exists():
+            if not os.path.lexists(self._place / name):
                 return Compartment(self._place / name, self._scratch / name, owner)
 
     def _release(self, compartment: Compartment) -> None:

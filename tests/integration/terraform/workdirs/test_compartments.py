@@ -35,47 +35,56 @@ def test_a_work_directory_is_in_its_compartment_only_while_it_is_used(
     with hold_workdir(home, tmp_path, "site", ".") as place:
         place.tree.mkdir()
         (place.tree / "earlier").touch()
-        with compartments.hold() as compartment, compartment.hold_tree(place) as work:
+        with compartments.hold("a") as compartment, compartment.hold_tree(place) as work:
             assert work.folder == place.folder
             assert compartment.folder in work.module.parents
             assert (work.module / "earlier").exists()
             (work.module / "later").touch()
+            path = work.module
         assert not place.tree.is_symlink()
         assert sorted(path.name for path in place.tree.iterdir()) == ["earlier", "later"]
         assert list(compartment.folder.iterdir()) == []
+        compartment.spoiled = True
+        with (
+            compartments.hold("b"),
+            compartments.hold("a") as other,
+            other.hold_tree(place) as work,
+        ):
+            assert (other, work.module) == (other, path), "the path of the module changed"
+            assert other is not compartment
 
 
 def test_changes_beside_each_other_share_nothing_and_later_ones_the_same(compartments: Compartments) -> None:
     """Engines stay loaded for the next change. Temporary files of the last one are gone."""
-    with compartments.hold() as first, compartments.hold() as second:
+    with compartments.hold("a") as first, compartments.hold("a") as second:
         assert not set(first.folders) & set(second.folders)
         (first.scratch / "credentials").mkdir()
         (first.scratch / "left").touch()
         kept = first.scratch / f"p{os.getpid()}"
         kept.mkdir()
         (first.scratch / "p999999999").mkdir()
-    with compartments.hold() as again:
+    with compartments.hold("a") as again:
         assert again is first
         assert list(first.scratch.iterdir()) == [kept]
 
 
 def test_code_of_others_never_runs_beside_providers_that_stay(compartments: Compartments) -> None:
     """Warm providers of one blueprint see only its devices."""
-    with compartments.hold("a") as first:
+    with compartments.hold("x", "a") as first:
         pass
-    with compartments.hold("b") as second, compartments.hold("") as third:
+    with compartments.hold("x", "b") as second, compartments.hold("x") as third:
         assert len({first, second, third}) == 3
-    with compartments.hold("a") as again:
+    with compartments.hold("x", "a") as again:
         assert again is first
 
 
 def test_what_may_still_have_a_program_in_it_is_not_used_again(compartments: Compartments) -> None:
     """Nor its folders under the same names: rules name the folders themselves."""
-    with compartments.hold() as spoiled:
+    with compartments.hold("a") as spoiled:
         spoiled.spoiled = True
     assert not spoiled.folder.exists()
     assert not spoiled.scratch.exists()
-    with compartments.hold() as next_one:
+    with compartments.hold("a") as next_one:
         assert not set(next_one.folders) & set(spoiled.folders)
 
 
@@ -87,7 +96,7 @@ from holdfast.terraform.workdirs.workdir import hold_workdir
 home, root, scratch = map(Path, sys.argv[1:])
 with (
     hold_workdir(home, root, "site", ".") as place,
-    Compartments(home, 1, scratch).hold() as compartment,
+    Compartments(home, 1, scratch).hold("a") as compartment,
     compartment.hold_tree(place) as work,
 ):
     (work.module / "errored.tfstate").write_text("{}")
@@ -104,7 +113,7 @@ def test_what_a_killed_worker_left_is_found(home: Path, tmp_path: Path) -> None:
     killed = subprocess.run(program, check=False, capture_output=True, text=True)
     assert (killed.returncode, killed.stderr) == (9, "")
     folder = Path(killed.stdout.strip())
-    with Compartments(home, 1, scratch).hold() as other:
+    with Compartments(home, 1, scratch).hold("a") as other:
         assert other.folder != folder
     with hold_unsaved_states(home, tmp_path, "site") as states:
         assert [state.read_text() for state in states] == ["{}"]
