@@ -24,6 +24,11 @@ def scratch(workplace: Path) -> Iterator[Path]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Only where somebody asked for many; a word for each violation says how to see it again."""
     _server_summary(terminalreporter)
+    for report in terminalreporter.stats.get("passed", ()):
+        if os.environ.get("FLEET_FAULTS") and (lines := dict(report.user_properties).get("events")):
+            terminalreporter.section("kills while events of devices are run")
+            for line in lines:
+                terminalreporter.write_line(line)
     if not (os.environ.get("FAULTS") or os.environ.get("SCENARIO")):
         return
     rows = [

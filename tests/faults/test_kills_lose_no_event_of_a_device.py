@@ -51,4 +51,4 @@ def test_kills_lose_no_event_of_a_device(
             world.settle(seconds=300 + 2.0 * _EVENTS)
             world.check(events)
             assert any(hit for _, hit in world.kills)
-            record_property("events", {"kills": len(world.kills), "reconciled": world.reconciled})
+            record_property("events", world.summary())

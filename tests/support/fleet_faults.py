@@ -7,7 +7,7 @@ knows which events were done, and how often.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,6 +145,19 @@ class FleetWorld:
             return self._rests() and not any(self._events("status=unknown"))
 
         eventually(over, what="every event is over", seconds=seconds)
+
+    def summary(self) -> list[str]:
+        """What happened, for people."""
+        statuses = Counter(event["status"] for event in self._events(""))
+        victims = Counter(victim.name.lower() for victim, hit in self.kills if hit)
+        return [
+            f"events: {sum(statuses.values())} accepted, "
+            + ", ".join(f"{number} {status}" for status, number in sorted(statuses.items())),
+            f"kills: {victims.total()} of {len(self.kills)} hit something, "
+            + ", ".join(f"{number} {victim}" for victim, number in sorted(victims.items())),
+            f"unknown outcomes that were reconciled: {self.reconciled}",
+            "lost, done twice, out of order: 0",
+        ]
 
     def check(self, events: list[Sent]) -> None:
         found = {event["id"]: event for event in self._events("")}
