@@ -72,6 +72,33 @@ def filled(template: str, *, target: str, environment: str) -> str:
     return placeholders.parse(template).fill(values.__getitem__)
 
 
+class Bridge(PlacedStruct, Section, frozen=True, kw_only=True):
+    """Outputs that are published encrypted, and the file that they are in."""
+
+    place: Place
+    repository: str = key(_ADDRESS, "The Git repository that GitOps reads.", required=True)
+    branch: str = key(_BRANCH_NAME, "Its branch.", default="main")
+    path: str = key(
+        _YAML_PATH,
+        "The file, with `{target}` and `{environment}`. With `{environment}`, one file for each environment.",
+        required=True,
+    )
+    outputs: tuple[str, ...] = key(
+        ListOf(Text("the name of an output", OUTPUT_NAME), single=True),
+        "A list of the outputs in the file. No other output is ever in it.",
+        required=True,
+    )
+    age: tuple[str, ...] = key(
+        ListOf(Text("an age recipient (`age1…`)", r"age1[0-9a-z]{20,4000}", max_length=4004), single=True),
+        "A list of age recipients who can decrypt it. Without it, `sops` encrypts the file by the rules of "
+        "`.sops.yaml` at the top of the repository: for KMS and Key Vault.",
+    )
+    credentials: SecretRef | None = key(SecretOnly(), _CREDENTIALS)
+
+    def file(self, *, target: str, environment: str) -> str:
+        return filled(self.path, target=target, environment=environment)
+
+
 class Facts(PlacedStruct, Section, frozen=True, kw_only=True):
     """Where the facts of a target are published, and what they are."""
 

@@ -16,7 +16,7 @@ from holdfast.config.gates import Gate, check_names
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems, did_you_mean
-from holdfast.config.publishing import Facts
+from holdfast.config.publishing import Bridge, Facts
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
     NAME,
@@ -121,6 +121,10 @@ class Target(Section, frozen=True, kw_only=True):
     )
     facts: Facts | None = key(
         Facts, "Outputs that are published for GitOps: [facts](facts.md).", default=None
+    )
+    bridge: tuple[Bridge, ...] = key(
+        ListOf(Bridge),
+        "Outputs that are published for GitOps, encrypted with SOPS: [the bridge](facts.md#the-bridge).",
     )
     gates: tuple[Gate, ...] = key(ListOf(Gate), "A list of checks of the live system: [gates](gates.md).")
 

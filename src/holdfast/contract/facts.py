@@ -113,7 +113,7 @@ class _Builder:
                 "HF-FACT-1",
                 f"the fact {fact} is the output `{path}` of {stack}, which is sensitive: "
                 "secrets cannot be facts",
-                "Remove it from `facts.map`, and give GitOps the path of the secret.",
+                "Use the bridge for it (`bridge` of the target), or give GitOps the path of the secret.",
             )
         elif any(value.value != values[0].value for value in values):
             stacks = ", ".join(value.source.stack for value in values)
@@ -127,7 +127,7 @@ class _Builder:
             self._problem(
                 "HF-FACT-1",
                 f"the fact {name} (output `{path}` of {values[0].source.stack}) contains a secret",
-                "Mark the output `sensitive = true`, remove it from `facts.map`, and give GitOps its path.",
+                "Mark the output `sensitive = true`, and use the bridge for it (`bridge` of the target).",
             )
         elif mistakes := self._mistakes(values):
             for message in mistakes:

@@ -57,7 +57,7 @@ async def publish(context: ChangeContext, target: Target) -> Publication:
     return await asyncio.to_thread(_publish, context, target, settings, built)
 
 
-async def require_publisher(context: ChangeContext, target: Target) -> None:
+async def require_publisher(context: ChangeContext, target: Target, what: str = "facts") -> None:
     """Only who may apply the target may say what came of it."""
     await context.identity.prove()
     for stack in stacks_of(context.project, target):
@@ -66,8 +66,8 @@ async def require_publisher(context: ChangeContext, target: Target) -> None:
         except Refused as error:
             raise Refused(
                 error.problem.code,
-                f"the facts of target `{target.name}` may only be published in CI",
-                hint=f"You can look at them here: holdfast facts build {target.name}",
+                f"the {what} of target `{target.name}` may only be published in CI",
+                hint=f"Run it in CI. You can look at facts here: holdfast facts build {target.name}",
             ) from None
 
 

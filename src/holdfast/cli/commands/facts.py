@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.plans.context import ChangeContext
 
 HELP = "Publish outputs for GitOps, and check what was published."
-COMMANDS = ("build", "publish", "verify")
+COMMANDS = ("build", "publish", "verify", "seal")
 T = TypeVar("T")
 Names = Annotated[
     list[str] | None, Argument(metavar="TARGET", help="Names of targets. Default: all that have facts.")
@@ -123,17 +123,41 @@ def verify(
     )
 
 
+def seal(invocation: Invocation, targets: Names = None) -> Exit:
+    """Publish the outputs of each bridge, encrypted with SOPS. Changes nothing if they are the same."""
+    from holdfast.facts.seal import seal as seal_target
+
+    sealed = [
+        bridge
+        for _, bridges in _for_each(invocation, targets, seal_target, key="bridge")
+        for bridge in bridges
+    ]
+
+    def show() -> None:
+        for bridge in sealed:
+            for file in bridge.files:
+                names = ", ".join(file.outputs)
+                invocation.console.line((" ✓ ", "green"), f"{file.path}  {file.status} ({names})")
+                if file.note is not None:
+                    invocation.console.warn(f"{file.path}: {file.note}")
+            commit = f"commit {bridge.commit[:_SHORT]}" if bridge.commit is not None else "nothing to change"
+            invocation.console.say(f" {bridge.repository}, branch {bridge.branch}: {commit}")
+
+    return invocation.answer({"version": 1, "bridges": to_builtins(sealed)}, show)
+
+
 def _for_each(
     invocation: Invocation,
     names: Sequence[str] | None,
     work: Callable[[ChangeContext, Target], Awaitable[T]],
     *,
     reads: bool = False,
+    key: str = "facts",
 ) -> list[tuple[Target, T]]:
     from holdfast.cli.context import CommandContext
 
     context = CommandContext(invocation, reads=reads)
-    targets = _targets(context.repository.config, names)
+    targets = _targets(context.repository.config, names, key)
 
     async def run(change: ChangeContext) -> list[tuple[Target, T]]:
         return [(target, await work(change, target)) for target in targets]
@@ -141,17 +165,17 @@ def _for_each(
     return context.run(run)
 
 
-def _targets(config: Config, names: Sequence[str] | None) -> list[Target]:
+def _targets(config: Config, names: Sequence[str] | None, key: str) -> list[Target]:
     from holdfast.facts.outputs import target_named
 
     if names:
         return [target_named(config, name) for name in dict.fromkeys(names)]
-    targets = [target for target in config.targets if target.facts is not None]
+    targets = [target for target in config.targets if getattr(target, key)]
     if not targets:
         raise UsageError(
-            "HF-FACT-8",
-            "no target publishes facts",
-            hint="Add `facts` to a target in holdfast.yaml: see docs/facts.md.",
+            "HF-FACT-8" if key == "facts" else "HF-SEAL-1",
+            f"no target has `{key}`",
+            hint=f"Add `{key}` to a target in holdfast.yaml: see docs/facts.md.",
         )
     return targets
 
