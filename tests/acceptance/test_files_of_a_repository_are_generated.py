@@ -136,6 +136,35 @@ def test_what_the_controller_cannot_do_is_refused(repository: Program) -> None:
     assert "hooks" in error["message"]
 
 
+def test_facts_are_layered_over_values(repository: Program) -> None:
+    """The facts win, and a missing file is an error of Argo CD: nothing is deployed without its facts."""
+    text = (repository.folder / "holdfast.yaml").read_text()
+    facts = (
+        'facts: { repository: "https://git.example/facts.git", map: { size: x }, environments: [dev, prod] }'
+    )
+    repository.write("holdfast.yaml", text.replace("aws: { owner: ci }", f"aws: {{ owner: ci, {facts} }}"))
+    chart = ("--repository", "https://git.example/gitops.git", "--path", "charts/web")
+    values = ("--values", "values.yaml", "--values", "values-{environment}.yaml")
+    generated = yaml.safe_load(repository.ok("scaffold", "argocd", "aws", *chart, *values).out)
+    assert (generated["kind"], generated["spec"]["goTemplate"]) == ("ApplicationSet", True)
+    elements = generated["spec"]["generators"][0]["list"]["elements"]
+    assert elements == [{"environment": name, "facts": f"aws/{name}.yaml"} for name in ("dev", "prod")]
+    template = generated["spec"]["template"]["spec"]
+    mine, published = template["sources"]
+    files = ["values.yaml", "values-{{ .environment }}.yaml", "$facts/{{ .facts }}"]
+    assert mine["helm"] == {"valueFiles": files}
+    assert published == {"repoURL": "https://git.example/facts.git", "targetRevision": "main", "ref": "facts"}
+    text = (repository.folder / "holdfast.yaml").read_text()
+    repository.write("holdfast.yaml", text.replace("[dev, prod]", "[prod]"))
+    single = yaml.safe_load(repository.ok("scaffold", "argocd", "aws", *chart).out)
+    assert (single["kind"], single["metadata"]["name"]) == ("Application", "web-prod")
+    assert single["spec"]["sources"][0]["helm"]["valueFiles"] == ["values.yaml", "$facts/aws/prod.yaml"]
+    same = ("--repository", "https://git.example/Facts", "--path", "web", "--revision", "v1")
+    refused = repository.json("scaffold", "argocd", "aws", *same, code=3)["errors"][0]
+    assert refused["code"] == "HF-FACT-6"
+    assert repository.json("scaffold", "argocd", "azure", *chart, code=64)["errors"][0]["hint"]
+
+
 @pytest.mark.parametrize("kind", ["aws", "azure", "local"])
 def test_a_new_target_passes_its_checks(holdfast: Program, kind: str) -> None:
     """Its outputs satisfy the contract, and its backend is only a type in the code."""

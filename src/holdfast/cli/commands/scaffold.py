@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from holdfast.scaffold.tofu_controller import Approval
     from holdfast.scaffold.writing import Comparison
 
-HELP = "Generate workflows, targets and resources of other tools."
-COMMANDS = ("target", "workflows", "tofu-controller")
+HELP = "Generate workflows, targets, resources of other tools."
+COMMANDS = ("target", "workflows", "argocd", "tofu-controller")
 
 Check = Annotated[
     bool, Option("--check", help="Write nothing. Exit 3 if a file is missing, out of date or edited.")
+]
+Out = Annotated[
+    Path | None, Option("--out", metavar="FILE", help="Write this file. Default: standard output.")
 ]
 Force = Annotated[bool, Option("--force", help="Also replace files that were edited or not generated.")]
 
@@ -113,6 +116,64 @@ def workflows(
     )
 
 
+def argocd(
+    invocation: Invocation,
+    target_name: Annotated[str, Argument(metavar="TARGET", help="The target whose facts are layered in.")],
+    repository_url: Annotated[
+        str, Option("--repository", metavar="URL", help="The Git repository with the Helm chart.")
+    ],
+    path: Annotated[str, Option("--path", metavar="DIR", help="The folder of the chart.")],
+    name: Annotated[
+        str | None, Option("--name", metavar="NAME", help="Its name. Default: the last part of --path.")
+    ] = None,
+    revision: Annotated[
+        str | None, Option("--revision", metavar="REF", help="The revision of the chart. Default: main.")
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        Option(
+            "--values",
+            metavar="FILE",
+            help="A value file that people write, relative to the chart, with {environment}; repeatable. "
+            "Default: values.yaml.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        Option("--namespace", metavar="NAME", help="Where it is deployed to. Default: {environment}."),
+    ] = None,
+    project: Annotated[
+        str | None, Option("--project", metavar="NAME", help="The project of Argo CD. Default: default.")
+    ] = None,
+    out: Out = None,
+    force: Force = False,
+) -> Exit:
+    """Write an Application that layers facts over values.
+
+    An ApplicationSet if the target has several environments. The facts come last: they win over what people
+    write. Refused where Argo CD could not read them.
+    """
+    from holdfast.changes.repository import open_repository
+    from holdfast.facts.outputs import target_named
+    from holdfast.scaffold import argocd as generated
+
+    repository = open_repository(invocation.config, invocation.environment)
+    chosen = target_named(repository.config, target_name)
+    given = {"revision": revision, "namespace": namespace, "project": project}
+    wanted = generated.Application(
+        name=name or path.rstrip("/").rpartition("/")[2],
+        repository=repository_url,
+        path=path,
+        values=tuple(values or ("values.yaml",)),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    own = {stack.environment for stack in repository.stacks if stack.target == chosen and stack.environment}
+    text = generated.applications(chosen, sorted(own), wanted)
+    return _answer(
+        invocation, text, f"{generated.COMMAND} {chosen.name}", out, force=force, target=chosen.name
+    )
+
+
 def tofu_controller(
     invocation: Invocation,
     stack_name: OneStack,
@@ -132,9 +193,7 @@ def tofu_controller(
         str | None,
         Option("--approve", metavar="manual|auto|drift-only", help="Who approves plans. Default: manual."),
     ] = None,
-    out: Annotated[
-        Path | None, Option("--out", metavar="FILE", help="Write this file. Default: standard output.")
-    ] = None,
+    out: Out = None,
     force: Force = False,
 ) -> Exit:
     """Write the resource that hands a stack to tofu-controller.
@@ -143,8 +202,6 @@ def tofu_controller(
     """
     from holdfast.changes.repository import open_repository
     from holdfast.scaffold import tofu_controller as controller
-    from holdfast.scaffold.generated_file import GeneratedFile, marked
-    from holdfast.scaffold.writing import compare, write
     from holdfast.stacks.reads.remote_states import stack_backend
 
     repository = open_repository(invocation.config, invocation.environment)
@@ -156,18 +213,22 @@ def tofu_controller(
         **{name: value for name, value in given.items() if value is not None},
     )
     text = controller.terraform_resource(stack, options, code_backend=stack_backend(repository.code, stack))
-    command = f"{controller.COMMAND} {stack.name}"
+    return _answer(invocation, text, f"{controller.COMMAND} {stack.name}", out, force=force, stack=stack.name)
+
+
+def _answer(
+    invocation: Invocation, text: str, command: str, out: Path | None, *, force: bool, **of: str
+) -> Exit:
+    """One generated file, or its text on standard output."""
+    from holdfast.scaffold.generated_file import GeneratedFile, marked
+    from holdfast.scaffold.writing import compare, write
+
     if out is None:
-        document = {"version": 1, "stack": stack.name, "resource": text}
+        document = {"version": 1, **of, "resource": text}
         return invocation.answer(document, lambda: sys.stdout.write(marked(text, command)))
     comparison = compare(out.parent, [GeneratedFile(path=out.name, text=text)], command)
     write(comparison, force=force)
-    document = {
-        "version": 1,
-        "stack": stack.name,
-        "file": str(out),
-        "status": str(comparison.statuses[out.name]),
-    }
+    document = {"version": 1, **of, "file": str(out), "status": str(comparison.statuses[out.name])}
     return invocation.answer(document, lambda: _show(invocation, comparison, check=False))
 
 

@@ -16,7 +16,7 @@ from holdfast.kernel.text import plural
 if TYPE_CHECKING:
     from holdfast.identity.client import ServerClient
 
-HELP = "Have a server call your program when events end: outgoing webhooks."
+HELP = "Have a server call your program when events end."
 COMMANDS = ("add", "list", "remove", "test", "deliveries", "retry")
 _PATH = "/api/v1/webhooks"
 Id = Annotated[str, Argument(metavar="ID", help="As `webhooks list` shows it.")]
