@@ -29,7 +29,10 @@ _LONGEST = 80
 
 
 def build(invocation: Invocation, targets: Names = None) -> Exit:
-    """Show the facts of targets: their outputs under the names that GitOps knows. Publishes nothing."""
+    """Show the facts of targets. Publishes nothing.
+
+    Facts are outputs under the names that GitOps knows.
+    """
     from holdfast.facts.build import build as build_target
 
     built = _for_each(invocation, targets, build_target, reads=True)

@@ -31,7 +31,10 @@ def add(
     ] = None,
     server: Server = None,
 ) -> Exit:
-    """Add a webhook and print its secret, once: with it your program verifies what arrives."""
+    """Add a webhook. Prints its secret, once.
+
+    With it your program verifies what arrives.
+    """
     created = _client(invocation, server).send("POST", _PATH, {"url": url, "events": event or ["event.*"]})
     # The redactor masks secrets everywhere else.
     sys.stdout.write((json.dumps(created, indent=2) if invocation.as_json else created["secret"]) + "\n")
@@ -83,7 +86,7 @@ def deliveries(
     limit: Limit = None,
     server: Server = None,
 ) -> Exit:
-    """List what was sent to a webhook, newest first, with the reason of the last failure."""
+    """List what was sent to a webhook, newest first."""
     most = limit_from(limit)
     pages = _client(invocation, server).pages(f"{_of(webhook_id)}/deliveries", "deliveries", state=state)
     sent = list(itertools.islice(pages, most))
@@ -101,7 +104,7 @@ def retry(
     delivery: Annotated[str, Argument(metavar="DELIVERY", help="As `webhooks deliveries` shows it.")],
     server: Server = None,
 ) -> Exit:
-    """Send a delivery that is dead, or waits for its next attempt, now."""
+    """Send a dead or waiting delivery now."""
     path = f"{_of(webhook_id)}/deliveries/{quote(delivery, safe='')}/retry"
     sent = _client(invocation, server).send("POST", path, {})
     return invocation.answer(sent, f" {_delivery(sent)}")
