@@ -24,8 +24,8 @@ select d.tenant, d.blueprint, d.resource_id, e.id as event, e.source, e.stack, e
 from devices d join events e on e.id = d.event
 where d.status = 'present' and d.drift_change is null
   and (d.drift_checked is null or d.drift_checked < clock_timestamp() - make_interval(secs => %(interval)s))
-  and abs(hashtext(d.resource_id || floor(extract(epoch from clock_timestamp()) / %(interval)s)::text))
-    %% 100 < %(sample)s
+  and abs(hashtext(d.resource_id || floor(extract(epoch from clock_timestamp()) / %(interval)s)::text)
+    ::bigint) %% 100 < %(sample)s
   and not exists (select from events o where (o.tenant, o.blueprint, o.resource_id)
     = (d.tenant, d.blueprint, d.resource_id) and o.status in ('queued', 'running', 'unknown'))
 order by d.drift_checked nulls first limit %(limit)s
