@@ -4,6 +4,7 @@ import json
 
 from answering import Answer, Answering
 from gates_made import closed_port, dns_server, tls_server
+from kubernetes_server import small_cluster
 from program import Program
 
 MODULE = """
@@ -116,3 +117,37 @@ def test_nothing_verified_is_never_fine(holdfast: Program) -> None:
     assert holdfast.ok("verify", "aws", "--environment", "prod").code == 0
     platform(holdfast, "[]")
     assert "HF-GATE-1" in holdfast.ok("verify", "aws", code=64).err
+
+
+def test_a_gate_asks_the_cluster_of_its_target(holdfast: Program) -> None:
+    """In the context that an output names, not the current one; a context that is missing is unchecked."""
+    holdfast.write("net/main.tf", 'output "kube_context" { value = "small" }\n')
+    with small_cluster(holdfast.folder) as (cluster, _):
+        holdfast.write(
+            "holdfast.yaml",
+            """
+            version: 1
+            targets:
+              aws:
+                kubernetes: { context: "{outputs.kube_context}", kubeconfig: kubeconfig }
+                gates:
+                  - name: default
+                    kubernetes: { api_version: v1, kind: Service, name: web, condition: Ready }
+            stacks:
+              - { name: dev/net, environment: dev, module: net, target: aws }
+            """,
+        )
+        assert "there is no output kube_context" in holdfast.ok("verify", "aws", code=1).out
+        holdfast.ok("apply", "--yes")
+        cluster.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "web"},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }
+        )
+        assert "Service web is Ready" in holdfast.ok("verify", "aws").out
+        text = (holdfast.folder / "holdfast.yaml").read_text()
+        (holdfast.folder / "holdfast.yaml").write_text(text.replace("{outputs.kube_context}", "other"))
+        assert "there is no context other" in holdfast.ok("verify", "aws", code=1).out

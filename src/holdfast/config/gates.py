@@ -109,7 +109,65 @@ class TlsGate(Section, frozen=True, kw_only=True):
     ca_file: str | None = key(_CA_FILE, _CA_DOC)
 
 
-_KINDS: Final = ("tcp", "http", "dns", "tls", "run")
+class Cluster(Section, frozen=True, kw_only=True):
+    """Which cluster a target has, for gates and deploys."""
+
+    context: str = key(
+        _text(),
+        "The context of the kubeconfig, such as `{outputs.kube_context}`. It is never the current one by "
+        "chance.",
+        required=True,
+    )
+    kubeconfig: str | SecretRef | None = key(
+        Text("the path of a file, or a secret reference to its content", secret=True, convert=_checked),
+        "The kubeconfig: a path relative to `holdfast.yaml`, or a reference to a secret that is its content.",
+        default_doc="as of `kubectl`: `KUBECONFIG`, or `~/.kube/config`",
+    )
+
+
+_RESOURCE_NAME: Final = _text("the name of a resource", r"[^\s/]+")
+_NAMESPACE: Final = _text("the name of a namespace", r"[^\s/]+")
+
+
+class KubernetesGate(Section, frozen=True, kw_only=True):
+    api_version: str = key(_text(), "The version of the kind: `v1`, `apps/v1`.", default="apps/v1")
+    kind: str = key(_text(), "The kind of the resource.", default="Deployment")
+    name: str = key(_RESOURCE_NAME, "Its name.", required=True)
+    namespace: str | None = key(_NAMESPACE, "Its namespace.", default_doc="that of the context")
+    condition: str = key(
+        _text("the type of a condition, or TYPE=STATUS", r"[^\s=]+(?:=[^\s=]+)?"),
+        "The condition in its status that must be true, or have this status: `Available`, `Degraded=False`.",
+        default="Available",
+    )
+
+
+class ArgocdGate(Section, frozen=True, kw_only=True):
+    applications: tuple[str, ...] = key(
+        ListOf(_RESOURCE_NAME, single=True),
+        "The Applications that must be synced and healthy.",
+        default_doc="all in the namespace, at least one",
+    )
+    namespace: str = key(_NAMESPACE, "The namespace of the Applications.", default="argocd")
+
+
+class LoadBalancerGate(Section, frozen=True, kw_only=True):
+    kind: str = key(
+        Choice(("Service", "Gateway")),
+        "What has the address: a Service of type LoadBalancer, or a Gateway.",
+        default="Service",
+    )
+    name: str = key(_RESOURCE_NAME, "Its name.", required=True)
+    namespace: str | None = key(_NAMESPACE, "Its namespace.", default_doc="that of the context")
+    equals: tuple[str, ...] = key(
+        ListOf(_text("an address or a host name", r"[^\s/]+"), single=True),
+        "The addresses that it must have, exactly.",
+        required=True,
+    )
+
+
+_KINDS: Final = ("tcp", "http", "dns", "tls", "kubernetes", "argocd", "load_balancer", "run")
+_OF_CLUSTER: Final = ("kubernetes", "argocd", "load_balancer")
+"""Kinds that ask the cluster of the target."""
 
 
 class Gate(Section, frozen=True, kw_only=True):
@@ -121,6 +179,13 @@ class Gate(Section, frozen=True, kw_only=True):
     dns: DnsGate | None = key(DnsGate, "Names have exactly these addresses.", default=None)
     tls: TlsGate | None = key(
         TlsGate, "The certificate is trusted, for this name, and still valid.", default=None
+    )
+    kubernetes: KubernetesGate | None = key(
+        KubernetesGate, "A resource of the cluster has a condition.", default=None
+    )
+    argocd: ArgocdGate | None = key(ArgocdGate, "Argo CD Applications are synced and healthy.", default=None)
+    load_balancer: LoadBalancerGate | None = key(
+        LoadBalancerGate, "A load balancer of the cluster has exactly these addresses.", default=None
     )
     run: tuple[str, ...] = key(
         ListOf(_text()),
@@ -142,6 +207,10 @@ class Gate(Section, frozen=True, kw_only=True):
     @property
     def kind(self) -> str:
         return next(name for name in _KINDS if getattr(self, name))
+
+    @property
+    def asks_cluster(self) -> bool:
+        return self.kind in _OF_CLUSTER
 
     @property
     def settings(self) -> Any:
@@ -167,23 +236,24 @@ class Gate(Section, frozen=True, kw_only=True):
             )
 
 
-def check_names(gates: At, problems: Problems) -> None:
-    """`--gate NAME` must mean one gate."""
+def check_gates(target: At, problems: Problems) -> None:
+    """`--gate NAME` must mean one gate, and a gate about a cluster needs one."""
     seen: set[str] = set()
-    for gate in gates.value:
+    for gate in target.get("gates", ()):
         name = gate.get("name")
         if name in seen:
             problems.add(
                 "HF-CONF-5",
-                f"{gates.where} has two gates with the name `{name}`",
+                f"{target.where}.gates has two gates with the name `{name}`",
                 place=gate.place,
                 hint="Give each its own name.",
             )
         seen.add(name)
-
-
-def secrets_of(gate: Gate) -> tuple[SecretRef, ...]:
-    """Every secret that checking it needs."""
-    settings = gate.settings
-    fields = (getattr(settings, field) for field in getattr(settings, "__struct_fields__", ()))
-    return tuple(value for value in fields if isinstance(value, SecretRef))
+        kind = next((kind for kind in _OF_CLUSTER if kind in gate.value), None)
+        if kind is not None and "kubernetes" not in target.value:
+            problems.add(
+                "HF-CONF-5",
+                f"{gate.where}.{kind} needs the key `kubernetes` of the target",
+                place=gate.place,
+                hint='Say which cluster: kubernetes: { context: "{outputs.kube_context}" }',
+            )

@@ -12,7 +12,7 @@ from holdfast.config.declarations import At, ListOf, Names, Section, key, named
 from holdfast.config.defaults import EntryDefaults, Shared
 from holdfast.config.drift import DriftSettings
 from holdfast.config.engine import EngineSettings
-from holdfast.config.gates import Gate, check_names
+from holdfast.config.gates import Cluster, Gate, check_gates
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems, did_you_mean
@@ -126,12 +126,12 @@ class Target(Section, frozen=True, kw_only=True):
         ListOf(Bridge),
         "Outputs that are published for GitOps, encrypted with SOPS: [the bridge](facts.md#the-bridge).",
     )
+    kubernetes: Cluster | None = key(Cluster, "The cluster of the target, for gates.", default=None)
     gates: tuple[Gate, ...] = key(ListOf(Gate), "A list of checks of the live system: [gates](gates.md).")
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:
-        if section.get("gates"):
-            check_names(section.value["gates"], problems)
+        check_gates(section, problems)
 
 
 class Work(Section, frozen=True, kw_only=True):

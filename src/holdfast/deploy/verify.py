@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -13,11 +13,12 @@ from holdfast.config.gates import FACTS, OUTPUTS, Gate
 from holdfast.config.problems import did_you_mean
 from holdfast.config.secret_refs import SecretRef
 from holdfast.config.settings import Target
+from holdfast.deploy.cluster import open_cluster, opened_once
 from holdfast.deploy.outputs import TargetOutputs, outputs_by_environment
 from holdfast.gates.attempts import Unchecked
 from holdfast.gates.catalogue import KINDS
 from holdfast.gates.check import Follow, GateToCheck, RealTimer, Timer, check_gate
-from holdfast.gates.interface import Tools
+from holdfast.gates.interface import Tools, no_cluster
 from holdfast.gates.result import GateResult, Verdict, redacted
 from holdfast.gates.values import GateValues, MissingValue, NoOutput, filled, names_in
 from holdfast.kernel.errors import UsageError
@@ -101,7 +102,7 @@ def choose_gates(
         ChosenGate(gate=gate, environment=environment)
         for gate in target.gates
         if not names or gate.name in names
-        for environment in _environments(gate, environments)
+        for environment in _environments(target, gate, environments)
         if only is None or environment in {None, only}
     ]
     if not chosen:
@@ -113,10 +114,16 @@ def choose_gates(
     return tuple(chosen)
 
 
-def _environments(gate: Gate, environments: Sequence[str]) -> Sequence[str | None]:
+def _names(target: Target, gate: Gate) -> frozenset[str]:
+    """The placeholders of a gate, those of its cluster included."""
+    own = names_in(gate.settings)
+    return own | names_in(target.kubernetes) if gate.asks_cluster else own
+
+
+def _environments(target: Target, gate: Gate, environments: Sequence[str]) -> Sequence[str | None]:
     if gate.environments:
         return [name for name in environments if name in gate.environments]
-    by_environment = any(name.startswith(_EVERYWHERE) for name in names_in(gate))
+    by_environment = any(name.startswith(_EVERYWHERE) for name in _names(target, gate))
     return (environments or (None,)) if by_environment else (None,)
 
 
@@ -194,26 +201,25 @@ async def prepare_gates(
     needed = {
         one.environment
         for one in chosen
-        if any(name.startswith((FACTS, OUTPUTS)) for name in names_in(one.gate))
+        if any(name.startswith((FACTS, OUTPUTS)) for name in _names(target, one.gate))
     }
     outputs = await outputs_by_environment(context, target, needed) if needed else {}
-    return tuple(_prepared(context, target, one, outputs) for one in chosen)
+    values = {
+        environment: GateValues(
+            target=target.name,
+            environment=environment,
+            outputs=outputs.get(environment, TargetOutputs()).for_output,
+            facts=outputs.get(environment, TargetOutputs()).for_fact,
+            values=context.project.config.shared.values_of(environment),
+        )
+        for environment in {one.environment for one in chosen}
+    }
+    tools = {environment: _tools(context, target, known) for environment, known in values.items()}
+    return tuple(_prepared(target, one, values[one.environment], tools[one.environment]) for one in chosen)
 
 
-def _prepared(
-    context: ChangeContext,
-    target: Target,
-    chosen: ChosenGate,
-    outputs: Mapping[str | None, TargetOutputs],
-) -> GateToCheck:
+def _prepared(target: Target, chosen: ChosenGate, values: GateValues, tools: Tools) -> GateToCheck:
     gate, environment = chosen.gate, chosen.environment
-    values = GateValues(
-        target=target.name,
-        environment=environment,
-        outputs=outputs.get(environment, TargetOutputs()).for_output,
-        facts=outputs.get(environment, TargetOutputs()).for_fact,
-        values=context.project.config.shared.values_of(environment),
-    )
     try:
         settings = filled(gate.settings, values.text_of)
     except MissingValue as missing:
@@ -225,11 +231,14 @@ def _prepared(
         return GateToCheck(
             gate=gate, environment=environment, unchecked=Unchecked(reason=str(missing), next_step=step)
         )
-    probe = KINDS[gate.kind](settings, _tools(context, target, environment))
-    return GateToCheck(gate=gate, environment=environment, probe=probe)
+    return GateToCheck(gate=gate, environment=environment, probe=KINDS[gate.kind](settings, tools))
 
 
-def _tools(context: ChangeContext, target: Target, environment: str | None) -> Tools:
+def _tools(context: ChangeContext, target: Target, values: GateValues) -> Tools:
+    environment, cluster = values.environment, no_cluster
+    if (settings := target.kubernetes) is not None:
+        cluster = opened_once(lambda: open_cluster(context, settings, values))
+
     def read_secret(reference: SecretRef) -> Secret:
         secret = context.secrets.read(reference)
         context.redactor.register(secret)
@@ -248,4 +257,5 @@ def _tools(context: ChangeContext, target: Target, environment: str | None) -> T
         confinement=lambda: context.engines.confinement.rules_for_program(None),
         variables=variables,
         stop=context.control.stop,
+        cluster=cluster,
     )

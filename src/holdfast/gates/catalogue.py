@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.gates.interface import Probe, Tools
+from holdfast.gates.kinds.argocd import ArgocdApplications
 from holdfast.gates.kinds.command import UserCommand
 from holdfast.gates.kinds.dns import Dns
 from holdfast.gates.kinds.http import Http
+from holdfast.gates.kinds.kubernetes import KubernetesCondition
+from holdfast.gates.kinds.load_balancer import LoadBalancer
 from holdfast.gates.kinds.tcp import Tcp
 from holdfast.gates.kinds.tls import Tls
 
@@ -17,5 +20,8 @@ KINDS: Final[Mapping[str, Callable[[Any, Tools], Probe]]] = {
     "http": Http,
     "dns": Dns,
     "tls": Tls,
+    "kubernetes": KubernetesCondition,
+    "argocd": ArgocdApplications,
+    "load_balancer": LoadBalancer,
     "run": UserCommand,
 }

@@ -9,7 +9,9 @@ from typing import Protocol
 from msgspec import Struct
 
 from holdfast.config.secret_refs import SecretRef
+from holdfast.kernel.errors import Failed
 from holdfast.kernel.secret import Secret
+from holdfast.kubernetes.client import KubernetesClient
 from holdfast.system.environment import Environment
 from holdfast.terraform.engine.interface import Stop
 
@@ -42,6 +44,10 @@ class NotObservable(Struct, frozen=True, kw_only=True):
 Observation = Met | NotMet | NotObservable
 
 
+def no_cluster() -> KubernetesClient:
+    raise Failed("HF-KUBE-2", "the target has no cluster", hint="Add `kubernetes: { context: … }` to it.")
+
+
 class Tools(Struct, frozen=True, kw_only=True):
     """What kinds use of the program that checks."""
 
@@ -54,6 +60,8 @@ class Tools(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str]
     """What a program of the user gets in its environment."""
     stop: Stop
+    cluster: Callable[[], KubernetesClient] = no_cluster
+    """The cluster of the target; raises HoldfastError if it cannot be known."""
 
 
 class Probe(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.config.declarations import Section
-from holdfast.config.gates import FACTS, GATE_NAMES, OUTPUTS, Gate
+from holdfast.config.gates import FACTS, GATE_NAMES, OUTPUTS
 from holdfast.config.placeholders import VALUES, MalformedError, parse
 from holdfast.kernel.text import plain_text
 from holdfast.kernel.values import MaskedStruct
@@ -85,9 +85,9 @@ def _text(value: object, name: str) -> str:
     return text
 
 
-def names_in(gate: Gate) -> frozenset[str]:
-    """The placeholders of a gate."""
-    return frozenset(name for text in _texts(gate.settings) for name in parse(text, GATE_NAMES).names)
+def names_in(settings: Any) -> frozenset[str]:
+    """The placeholders of a section."""
+    return frozenset(name for text in _texts(settings) for name in parse(text, GATE_NAMES).names)
 
 
 def filled(settings: Any, value_of: Callable[[str], str]) -> Any:

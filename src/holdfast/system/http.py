@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -84,17 +85,20 @@ def request(
     ca_file: str | None = None,
     rules: AddressRules | None = None,
     plain: bool = False,
+    context: ssl.SSLContext | None = None,
 ) -> Response:
     """Send once. `seconds` limits the whole exchange, from name resolution to the last byte.
 
     The proxy and CA variables of `environment` are honoured; `ca_file` replaces the CA variables. With
     `rules`, only to addresses that they allow, and without a proxy, which would look up the name itself.
-    `plain`: also to other hosts without TLS, for requests in which nothing is secret.
+    `plain`: also to other hosts without TLS, for requests in which nothing is secret. `context`: for a server
+    with an authority and client certificates of its own, instead of what the environment says.
     """
     metadata = not any(name.lower() == "authorization" for name in headers or ())
     parts = _parts(url, metadata=metadata, plain=plain)
     exchange = _Exchange(parts, environment, seconds, ca_file)
     exchange.rules = rules
+    exchange.context = context
     sent = {"User-Agent": f"holdfast/{__version__}", "Accept-Encoding": "identity", **(headers or {})}
     worker = threading.Thread(
         target=exchange.run, args=(method, sent, body, max_bytes), name="holdfast-http", daemon=True
@@ -162,6 +166,7 @@ class _Exchange:
         self.abandoned = False
         self._url, self._environment, self._seconds, self._ca = url, environment, seconds, ca
         self.rules: AddressRules | None = None
+        self.context: ssl.SSLContext | None = None
         self._connection: http.client.HTTPConnection | None = None
 
     def run(self, method: str, headers: Mapping[str, str], body: bytes | None, most: int) -> None:
@@ -185,7 +190,12 @@ class _Exchange:
 
     def _send(self, method: str, headers: dict[str, str], body: bytes | None, most: int) -> Response:
         connection = self._connection = _connect(
-            self._url, self._environment, min(self._seconds, _CONNECT_SECONDS), self._ca, self.rules
+            self._url,
+            self._environment,
+            min(self._seconds, _CONNECT_SECONDS),
+            self._ca,
+            self.rules,
+            self.context,
         )
         if self.rules is None:
             connection.connect()
@@ -289,12 +299,13 @@ def _connect(
     seconds: float,
     ca: str | None,
     rules: AddressRules | None = None,
+    own: ssl.SSLContext | None = None,
 ) -> http.client.HTTPConnection:
     """Not connected yet, unless there are rules."""
     import http.client  # noqa: PLC0415
 
     host, port = str(url.hostname), url.port or _PORTS[url.scheme]
-    context = tls_context(host, environment, ca) if url.scheme == "https" else None
+    context = (own or tls_context(host, environment, ca)) if url.scheme == "https" else None
     if rules is not None:
         return rules.open_connection(host, port, context, seconds)
     if context is None:
@@ -317,6 +328,28 @@ def tls_context(host: str, environment: Environment, ca: str | None = None) -> s
     except OSError:
         reason = f"cannot read the certificates in {file or folder}"
         raise HttpError(host, reason, final=True) from None
+
+
+def own_tls_context(authority: bytes | None, identity: tuple[bytes, bytes] | None) -> ssl.SSLContext:
+    """Trusts only this authority (PEM; none: the system's), and shows this certificate with its key.
+
+    Raises ValueError if one of them cannot be used. The key is never in a folder that others can enter.
+    """
+    import ssl  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    try:
+        context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
+        if identity is not None:
+            with tempfile.TemporaryDirectory(prefix="holdfast-tls-") as folder:
+                files = Path(folder, "certificate"), Path(folder, "key")
+                for file, content in zip(files, identity, strict=True):
+                    file.touch(mode=0o600)
+                    file.write_bytes(content)
+                context.load_cert_chain(*files)
+    except (ssl.SSLError, UnicodeDecodeError):
+        raise ValueError("a certificate or key is not valid PEM") from None
+    return context
 
 
 def _proxy(host: str, port: int, environment: Environment) -> SplitResult | None:

@@ -36,7 +36,7 @@ def test_every_text_is_filled() -> None:
         'http: { url: "https://{values.domain}/{environment}", contains: ["{{}} {outputs.by_env.dev}"], '
         'headers: { X-Target: "{target}" } }'
     )
-    assert names_in(http) == {"values.domain", "environment", "outputs.by_env.dev", "target"}
+    assert names_in(http.settings) == {"values.domain", "environment", "outputs.by_env.dev", "target"}
     settings = filled(http.settings, values(of_file={"domain": "{environment}.acme.example"}).text_of)
     assert settings.url == "https://dev.acme.example/dev"
     assert settings.contains == ("{} 203.0.113.8",)
@@ -126,6 +126,8 @@ def test_the_catalogue_has_every_kind() -> None:
         ('- { name: a, tcp: { host: "{account}", port: 1 } }', "HF-CONF-19"),
         ('- { name: a, http: { url: "ftp://x" } }', "HF-CONF-6"),
         ("- { name: a, run: [x] }\n      - { name: a, run: [y] }", "HF-CONF-5"),
+        ("- { name: a, argocd: {} }", "HF-CONF-5"),
+        ("- { name: a, kubernetes: { name: b } }", "HF-CONF-5"),
         ("- { name: a, run: [x], deadline: 0 }", "HF-CONF-21"),
     ],
 )
