@@ -159,7 +159,6 @@ def test_only_ci_publishes_what_ci_owns(holdfast: Program, host: GitHost) -> Non
     platform(holdfast, host.url, owner="ci", applied=False)
     refused = holdfast.ok("facts", "publish", code=3, env=ENVIRONMENT)
     assert "HF-OWN-1" in refused.err
-    assert "holdfast facts build aws" in refused.err
     assert "192.0.2.1" in holdfast.ok("facts", "build", "aws").out
     holdfast.ok("facts", "verify", code=3, env=ENVIRONMENT)
 

@@ -44,6 +44,7 @@ def test_secrets_are_checked_without_being_shown(holdfast: Program) -> None:
         "present": True,
         "identity": "the environment of this command",
         "stacks": ["a"],
+        "required_by": [],
         "error": None,
     }
     assert (of_a["reference"], of_a["present"], of_a["stacks"]) == ("vault:kv/a#token", True, ["a"])

@@ -23,6 +23,10 @@ class Asked:
     body: bytes
 
     @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
     def form(self) -> dict[str, str]:
         return {name: values[0] for name, values in parse_qs(self.body.decode()).items()}
 

@@ -66,6 +66,8 @@ class AzureWorld:
             )
         vault, _, name = asked.path.removeprefix("/").partition("/secrets/")
         key = f"{vault}/{name}"
+        if asked.method == "PUT" and key not in self.denied:
+            self.secrets[key] = asked.json["value"]
         if key in self.denied:
             said = f"Caller is not authorized. Caller: appid={self.client}"
             return told({"error": {"code": "Forbidden", "message": said}}, 403)

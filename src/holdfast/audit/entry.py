@@ -21,7 +21,7 @@ What = Literal[
     "accept-loss", "accept-sink", "mv", "rm", "import", "output",
     "pin", "purge", "delete", "unlocked-writes", "token-create", "token-revoke", "token-exchange",
     "webhook-set", "webhook-remove", "outgoing-webhook-add", "outgoing-webhook-remove",
-    "facts-publish", "facts-seal",
+    "facts-publish", "facts-seal", "secrets-seed",
     "cancel", "repository-add", "repository-remove", "event-submit", "event-retry", "event-rollback",
     "drift-acknowledge", "notify-test",
 ]  # fmt: skip

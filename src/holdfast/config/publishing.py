@@ -10,7 +10,7 @@ from holdfast.config.declarations import At, ListOf, Names, Section, key
 from holdfast.config.output_refs import OUTPUT_NAME
 from holdfast.config.placeholders import MalformedError
 from holdfast.config.problems import Problems, did_you_mean, listed
-from holdfast.config.secret_refs import SecretRef
+from holdfast.config.secret_refs import SCHEMES, SecretRef, locator_mistake
 from holdfast.config.shapes import INSIDE, NAME, MistakeError, SecretOnly, Text, shortest_path
 from holdfast.kernel.errors import HoldfastError, Place
 from holdfast.kernel.values import PlacedStruct
@@ -56,6 +56,20 @@ def _path(text: str) -> str:
     return shortest_path(_known_placeholders(text))
 
 
+def _reference(text: str) -> SecretRef:
+    scheme, colon, locator = text.partition(":")
+    if not colon or scheme not in SCHEMES:
+        forms = listed(tuple(scheme.form for scheme in SCHEMES.values()))
+        hint = (did_you_mean(scheme, SCHEMES) if colon else None) or f"Write one of {forms}."
+        raise MistakeError("HF-CONF-13", "is not a secret reference", hint=hint)
+    mistake = "placeholders have no value here" if "{" in locator else locator_mistake(scheme, locator)
+    if mistake is not None:
+        raise MistakeError(
+            "HF-CONF-13", f"is not a valid reference: {mistake}", hint=f"Write {SCHEMES[scheme].form}."
+        )
+    return SecretRef(scheme=scheme, locator=locator)
+
+
 _ADDRESS: Final = Text("the address of a Git repository", numbers=False, convert=_address)
 _BRANCH_NAME: Final = Text("the name of a branch", _BRANCH, max_length=200)
 _YAML_PATH: Final = Text(
@@ -70,6 +84,31 @@ _YAML_PATH: Final = Text(
 def filled(template: str, *, target: str, environment: str) -> str:
     values = {"target": target, "environment": environment}
     return placeholders.parse(template).fill(values.__getitem__)
+
+
+class RequiredSecret(Section, frozen=True, kw_only=True):
+    """A secret that must exist before a deploy, whoever reads it."""
+
+    name: str = key(NAME, "Its name: for messages, and what `secrets seed` looks for.", required=True)
+    secret: SecretRef = key(
+        Text("a secret reference such as `aws-sm:platform/coder/admin`", convert=_reference),
+        "Where it is: a [secret reference](secrets.md).",
+        required=True,
+    )
+
+
+def check_secret_names(target: At, problems: Problems) -> None:
+    """`secrets seed` finds values by name."""
+    places: dict[str, Place] = {}
+    for at in target.get("secrets", ()):
+        name = at.get("name")
+        if isinstance(name, str) and places.setdefault(name, at.place) != at.place:
+            problems.add(
+                "HF-CONF-29",
+                f"two secrets of {target.where} are named `{name}`",
+                place=at.place,
+                hint="Rename one of them.",
+            )
 
 
 class Bridge(PlacedStruct, Section, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from holdfast.config.gates import Cluster, Gate, check_gates
 from holdfast.config.guard import GuardKeys, GuardSettings
 from holdfast.config.notify import NotifySettings
 from holdfast.config.problems import Problems, did_you_mean
-from holdfast.config.publishing import Bridge, Facts
+from holdfast.config.publishing import Bridge, Facts, RequiredSecret, check_secret_names
 from holdfast.config.secret_refs import Value
 from holdfast.config.shapes import (
     NAME,
@@ -119,6 +119,10 @@ class Target(Section, frozen=True, kw_only=True):
     defaults: EntryDefaults | None = key(
         EntryDefaults, "`defaults` of this target, merged over those of the file.", default=None
     )
+    secrets: tuple[RequiredSecret, ...] = key(
+        ListOf(RequiredSecret),
+        "The secrets that must exist before a deploy: [required secrets](secrets.md#required-secrets).",
+    )
     facts: Facts | None = key(
         Facts, "Outputs that are published for GitOps: [facts](facts.md).", default=None
     )
@@ -131,6 +135,7 @@ class Target(Section, frozen=True, kw_only=True):
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:
+        check_secret_names(section, problems)
         check_gates(section, problems)
 
 

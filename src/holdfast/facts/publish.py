@@ -19,11 +19,10 @@ from holdfast.contract.facts import EnvironmentFacts
 from holdfast.contract.facts_file import About, facts_text, read_facts
 from holdfast.facts.argocd import refuse_second_revision
 from holdfast.facts.build import build, facts_of
-from holdfast.facts.outputs import stacks_of
 from holdfast.facts.push import open_branch, push_files
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
-from holdfast.plans.policies import require_owner
+from holdfast.plans.policies import require_owner_of_target
 from holdfast.system import git
 from holdfast.system.git_branch import GitBranch
 
@@ -52,23 +51,15 @@ class Publication(Struct, frozen=True, kw_only=True):
 
 async def publish(context: ChangeContext, target: Target) -> Publication:
     settings = facts_of(target)
-    await require_publisher(context, target)
+    await require_publisher(context, target, "its facts")
     built = await build(context, target)
     return await asyncio.to_thread(_publish, context, target, settings, built)
 
 
-async def require_publisher(context: ChangeContext, target: Target, what: str = "facts") -> None:
+async def require_publisher(context: ChangeContext, target: Target, what: str) -> None:
     """Only who may apply the target may say what came of it."""
     await context.identity.prove()
-    for stack in stacks_of(context.project, target):
-        try:
-            require_owner(context.project, stack)
-        except Refused as error:
-            raise Refused(
-                error.problem.code,
-                f"the {what} of target `{target.name}` may only be published in CI",
-                hint=f"Run it in CI. You can look at facts here: holdfast facts build {target.name}",
-            ) from None
+    require_owner_of_target(context.project, target, f"{what} may be published")
 
 
 def _publish(

@@ -67,7 +67,7 @@ async def seal(context: ChangeContext, target: Target) -> tuple[SealedBridge, ..
             f"the target `{target.name}` has no bridge",
             hint=f"Add `bridge` to targets.{target.name} in holdfast.yaml: see docs/facts.md.",
         )
-    await require_publisher(context, target, "outputs")
+    await require_publisher(context, target, "its outputs")
     sources = await read_outputs(context, target)
     problems: list[Problem] = []
     plaintexts = [tuple(plaintexts_of(bridge, target, sources, problems.append)) for bridge in target.bridge]

@@ -10,7 +10,7 @@ from holdfast.checks.model.interface import Rule, Severity
 from holdfast.checks.model.report import Report, ReportedFinding
 from holdfast.checks.tools.rego.policies import PolicyFiles
 from holdfast.checks.tools.rego.policies import policy_files as files_in
-from holdfast.config.settings import Config, Owner
+from holdfast.config.settings import Config, Owner, Target
 from holdfast.guard.evaluate import policy_version
 from holdfast.guard.policy import Policy, policy_for
 from holdfast.guard.weakening import lowered_since
@@ -51,6 +51,18 @@ def require_owner(project: Project, stack: Stack, *, reconciles: str | None = No
         raise Refused(
             "HF-OWN-2",
             f"{stack.name}: target `{stack.target.name}` needs proof that this is CI: {why}",
+            hint="Give the job `permissions: id-token: write` on GitHub, or use a server as run store.",
+        )
+
+
+def require_owner_of_target(project: Project, target: Target, what: str) -> None:
+    """For what concerns a whole target and is no apply. `what` ends before "only in CI"."""
+    if target.owner is Owner.CI and not project.in_ci:
+        raise Refused("HF-OWN-1", f"target `{target.name}`: {what} only in CI", hint="Run this in CI.")
+    if target.proof is not None and (why := project.unproved) is not None:
+        raise Refused(
+            "HF-OWN-2",
+            f"target `{target.name}` needs proof that this is CI: {why}",
             hint="Give the job `permissions: id-token: write` on GitHub, or use a server as run store.",
         )
 

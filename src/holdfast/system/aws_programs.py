@@ -21,6 +21,7 @@ def run_program(
     folder: Path,
     seconds: float,
     extra: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
 ) -> processes.Finished:
     """`program` gets the import paths as its argument and prints JSON."""
     environment = {name: value for name, value in variables.items() if value} | dict(extra or {})
@@ -32,6 +33,7 @@ def run_program(
         folder=folder,
         environment=environment,
         seconds=seconds,
+        stdin=stdin,
         # It runs no code of a change, and may need a credential program of the user that confinement breaks.
         confined=False,
     )

@@ -198,6 +198,13 @@ class Git(MaskedStruct, frozen=True, kw_only=True):
         """Every path that git ignores, a folder that it ignores as a whole as one."""
         return self._list_files("--others", "--ignored", "--exclude-standard", "--directory")
 
+    def would_ignore(self, path: Path) -> bool:
+        """Whether Git ignores a path, which need not exist; also one outside the working tree."""
+        if not path.resolve().is_relative_to(self.top.resolve()):
+            return True
+        tracked = self._run("ls-files", "--error-unmatch", "--", str(path))
+        return tracked.code != 0 and self._run("check-ignore", "--quiet", "--", str(path)).code == 0
+
     def _list_files(self, *options: str) -> tuple[str, ...]:
         answer = self._run("ls-files", *options, "-z")
         names = answer.out.decode(errors="surrogateescape").split("\0") if answer.code == 0 else []

@@ -22,6 +22,7 @@ from holdfast.secrets.sources.interface import (
     answers_for,
     parse_locator,
     select_value,
+    whole_text,
 )
 from holdfast.system import aws_programs
 from holdfast.system.environment import Environment
@@ -33,6 +34,11 @@ _NEEDS = {
     "aws-sm": "It needs secretsmanager:GetSecretValue on the secret, and kms:Decrypt if it has its own key.",
     "aws-ssm": "It needs ssm:GetParameter on the parameter, and kms:Decrypt if it has its own key.",
 }
+_MAY_CREATE = {
+    "aws-sm": "It needs secretsmanager:CreateSecret. A secret that is being deleted must be restored.",
+    "aws-ssm": "It needs ssm:PutParameter.",
+}
+_EXISTS = frozenset({"ResourceExistsException", "ParameterAlreadyExists"})
 _NOT_FOUND = frozenset({"ResourceNotFoundException", "ParameterNotFound", "ParameterVersionNotFound"})
 _BEING_DELETED = "InvalidRequestException"
 _BUSY = frozenset({"ThrottlingException", "Throttling", "InternalServiceError", "InternalServerError"})
@@ -60,6 +66,24 @@ class AwsSecrets(Source):
         locators = {ref: locator for ref, locator in parsed.items() if not isinstance(locator, HoldfastError)}
         return {**invalid, **self._read(locators)} if locators else invalid
 
+    def create(self, ref: SecretRef, values: Mapping[str, str]) -> bool:
+        """AWS itself refuses to create what exists. The value goes through a pipe."""
+        if ref.locator.startswith("arn:"):
+            return super().create(ref, values)
+        request = {**_request(ref, parse_locator(ref)), "create": True}
+        result = self._run([request], stdin=json.dumps([whole_text(values)]).encode())
+        by = _describe_identity(result.get("identity") or {}, self.environment)
+        answer = (result.get("answers") or [result.get("failed") or {}])[0]
+        if answer.get("created") is True:
+            return True
+        code = str(answer.get("code"))
+        if code in _EXISTS:
+            return False
+        if answer.get("kind") == "answer":
+            detail = errors.quote(answer.get("detail"), *values.values())
+            raise errors.not_written(ref, by=by, detail=f"{code}: {detail}", needs=_MAY_CREATE[ref.scheme])
+        raise _error(ref, answer, by, self.timeouts)
+
     def _read(self, locators: Mapping[SecretRef, Locator]) -> Answers:
         result = self._run([_request(ref, locator) for ref, locator in locators.items()])
         by = _describe_identity(result.get("identity") or {}, self.environment)
@@ -69,7 +93,7 @@ class AwsSecrets(Source):
             for (ref, locator), answer in zip(locators.items(), answers, strict=True)
         }
 
-    def _run(self, requests: list[dict[str, Any]]) -> dict[str, Any]:
+    def _run(self, requests: list[dict[str, Any]], stdin: bytes | None = None) -> dict[str, Any]:
         timeouts = self.timeouts
         wanted = {
             "requests": requests,
@@ -83,6 +107,7 @@ class AwsSecrets(Source):
             folder=Path.cwd(),
             seconds=timeouts.total,
             extra={aws_process.WANTED: json.dumps(wanted)},
+            stdin=stdin,
         )
         if finished.code == _TIMED_OUT:
             return {"failed": {"kind": "slow", "seconds": timeouts.total}}

@@ -76,7 +76,18 @@ class _AwsReader:
         answer: dict[str, Any] = {}
         return failed or self._error_of(lambda: answer.update(self._value(request))) or answer
 
+    def _created(self, request: dict[str, Any]) -> dict[str, Any]:
+        client = self._client(request["service"], request["region"])
+        (text,) = json.loads(sys.stdin.buffer.read())
+        if request["service"] == "ssm":
+            client.put_parameter(Name=request["name"], Value=text, Type="SecureString", Overwrite=False)
+        else:
+            client.create_secret(Name=request["name"], SecretString=text)
+        return {"created": True}
+
     def _value(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request.get("create"):
+            return self._created(request)
         client = self._client(request["service"], request["region"])
         if request["service"] == "ssm":
             parameter = client.get_parameter(Name=request["name"], WithDecryption=True)["Parameter"]

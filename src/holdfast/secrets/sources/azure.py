@@ -32,6 +32,7 @@ from holdfast.secrets.sources.interface import (
     Timeouts,
     parse_locator,
     select_value,
+    whole_text,
 )
 from holdfast.system import clock, processes
 from holdfast.system.environment import Environment
@@ -269,6 +270,38 @@ class KeyVault(Source):
             raise errors.unexpected(ref, place=f"the vault {vault}", detail="the response has no value")
         version = str(body.get("id") or "").partition("/secrets/")[2].partition("/")[2] or None
         return ReadSecret(select_value(ref, value, locator.field), token.owner, version)
+
+    def create(self, ref: SecretRef, values: Mapping[str, str]) -> bool:
+        """Key Vault has no request that only creates: it is asked right before."""
+        vault, _, name = ref.locator.partition("/")
+        session = HttpSession(ref, self.environment, self.timeouts)
+        token = self._login.token(session)
+        url = f"{self._login.cloud.vault(vault)}/secrets/{quote(name)}?api-version={_API}"
+        headers = {"Authorization": f"Bearer {token.value}", "Accept": "application/json"}
+        found = session.request("GET", url, headers=headers)
+        if found.status == _OK:
+            return False
+        if found.status != _NOT_FOUND:
+            raise _secret_refused(ref, token, found, vault)
+        answer = session.request(
+            "PUT",
+            url,
+            headers={**headers, "Content-Type": "application/json"},
+            body=json.dumps({"value": whole_text(values)}).encode(),
+            tries=1,
+        )
+        if answer.status == _OK:
+            return True
+        error = json_object(answer.body).get("error")
+        message = error.get("message") if isinstance(error, dict) else ""
+        detail = errors.quote(message, token.value, *values.values())
+        raise errors.not_written(
+            ref,
+            by=token.owner,
+            detail=f"status {answer.status}{f': {detail}' if detail else ''}",
+            needs="It needs the role `Key Vault Secrets Officer` on the vault. A deleted secret of this name "
+            "must be recovered or purged first.",
+        )
 
 
 def _secret_refused(ref: SecretRef, token: AzureToken, answer: Response, vault: str) -> HoldfastError:

@@ -25,6 +25,10 @@ def forbidden(ref: SecretRef, *, by: str, detail: str, needs: str) -> Failed:
     return Failed("HF-SEC-11", f"{by} is not allowed to read {ref}: {detail}", hint=needs)
 
 
+def not_written(ref: SecretRef, *, by: str, detail: str, needs: str) -> Failed:
+    return Failed("HF-SEED-3", f"{by} could not create {ref}: {detail}", hint=needs)
+
+
 def unreachable(ref: SecretRef, *, place: str, reason: str) -> Failed:
     return Failed(
         "HF-SEC-12",

@@ -67,6 +67,17 @@ class Source:
     def read(self, ref: SecretRef) -> ReadSecret:
         raise NotImplementedError
 
+    def create(self, ref: SecretRef, values: Mapping[str, str]) -> bool:  # noqa: ARG002 - of those that can
+        """Create the secret of this name. False if it exists: nothing is ever overwritten.
+
+        `ref` names no field. `values` has the text of each field, or the whole text under the empty name.
+        """
+        raise UsageError(
+            "HF-SEED-1",
+            f"Holdfast cannot write secrets of this kind: {ref}",
+            hint="Write it yourself, or move it to a source that can be written: see docs/secrets.md.",
+        )
+
 
 def answers_for(
     refs: Iterable[SecretRef], read: Callable[[SecretRef], T]
@@ -122,6 +133,11 @@ def check_value(ref: SecretRef, text: str) -> Secret:
     if len(text.encode()) > MAX_BYTES:
         raise errors.unusable(ref, f"is larger than {MAX_BYTES} bytes")
     return Secret(text)
+
+
+def whole_text(values: Mapping[str, str]) -> str:
+    """What a source without fields of its own stores: the text, or a JSON object of the fields."""
+    return values[""] if "" in values else json.dumps(dict(values), ensure_ascii=False)
 
 
 class SourceEntry(NamedTuple):

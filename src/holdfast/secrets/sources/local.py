@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.config.secret_refs import SecretRef, forbidden_locator
 from holdfast.kernel.errors import UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.secrets.sources.interface import MAX_BYTES, ReadSecret, Source
+from holdfast.system import files, git
 from holdfast.system.access_rules import ForbiddenFiles
 
 _ASSIGNMENT = re.compile(
@@ -35,6 +38,35 @@ class LocalSecrets(Source):
                 return ReadSecret(Secret(self._file(ref)), "this user")
             case _:
                 return ReadSecret(Secret(self._dotenv(ref)), "this user")
+
+    def create(self, ref: SecretRef, values: Mapping[str, str]) -> bool:
+        """A file is created; a `.env` file gets another line. Neither may be one that Git would commit."""
+        if ref.scheme == "env":
+            return super().create(ref, values)
+        path = self.root / ref.locator
+        tree = git.find(self.root, self.environment.variables)
+        if path.resolve().is_relative_to(self.environment.home.resolve()):
+            raise _forbidden(ref, "it is in the data directory of Holdfast")
+        if tree is not None and not tree.would_ignore(path):
+            raise UsageError(
+                "HF-SEED-2",
+                f"{ref.locator} is not ignored by Git: a secret in it could be committed",
+                hint=f"Add {ref.locator} to .gitignore.",
+            )
+        if ref.scheme == "file":
+            return files.create(path, values[""])
+        return self._append(ref, path, values)
+
+    def _append(self, ref: SecretRef, path: Path, values: Mapping[str, str]) -> bool:
+        with files.hold_lock(path.with_name(f".{path.name}.lock")):
+            text = self._read_text(ref, ref.locator) if path.exists() else ""
+            known = _assignments(text)
+            if any(known.get(name) for name in values):
+                return False
+            lines = "".join(f'{name}="{_escape(value)}"\n' for name, value in values.items())
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+            files.write(path, text + ("\n" if text and not text.endswith("\n") else "") + lines, mode=mode)
+        return True
 
     def _variable(self, ref: SecretRef) -> str:
         value = self.environment.get(ref.locator)
@@ -125,6 +157,17 @@ def _assignments(text: str) -> dict[str, str]:
         if value is not None:
             values[match["name"]] = value
     return values
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Of a file with `NAME=value` lines; empty values do not count."""
+    return {name: value for name, value in _assignments(text).items() if value}
+
+
+def _escape(value: str) -> str:
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        value = value.replace(plain, escaped)
+    return value
 
 
 def _unquote(text: str) -> str | None:

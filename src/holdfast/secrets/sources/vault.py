@@ -33,6 +33,7 @@ from holdfast.system.environment import Environment
 from holdfast.system.http import Response
 
 _OK, _FORBIDDEN, _NOT_FOUND, _SEALED = 200, 403, 404, 503
+_WRITTEN, _BAD_REQUEST = frozenset({200, 204}), 400
 _NEEDS = "Its policy needs `read` on this path (for version 2 of the engine: MOUNT/data/PATH)."
 _MAX_BYTES = 16 * 1024
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -205,6 +206,39 @@ class Vault(Source):
                 raise self._refused(session, token, answer)
         raise errors.absent(
             ref, by=self._login.describe(session, token), detail="Vault has no secret at this path"
+        )
+
+    def create(self, ref: SecretRef, values: Mapping[str, str]) -> bool:
+        """Version 2 refuses by itself what exists (`cas: 0`); version 1 is asked first."""
+        name = ref.locator
+        ca_file = self.environment.get("VAULT_CACERT")
+        session = HttpSession(ref, self.environment, self.timeouts, ca_file=ca_file)
+        token = self._login.token(session)
+        path = self._paths(session, token, name)[0]
+        found = self._request(session, token, path, None)
+        if found.status == _OK:
+            return False
+        if found.status != _NOT_FOUND:
+            raise self._refused(session, token, found)
+        document = {"options": {"cas": 0}, "data": dict(values)} if path.versioned else dict(values)
+        url = f"{path.mount}/data/{path.path}" if path.versioned else f"{path.mount}/{path.path}"
+        answer = session.request(
+            "POST",
+            f"{token.address}/v1/{quote(url)}",
+            headers={**token.headers, "Content-Type": "application/json"},
+            body=json.dumps(document).encode(),
+            tries=1,
+        )
+        if answer.status in _WRITTEN:
+            return True
+        detail = _quote_errors(answer, token.value, *values.values())
+        if answer.status == _BAD_REQUEST and "check-and-set" in detail:
+            return False
+        raise errors.not_written(
+            ref,
+            by=self._login.describe(session, token),
+            detail=f"status {answer.status}{f': {detail}' if detail else ''}",
+            needs="Its policy needs `create` on this path (for version 2 of the engine: MOUNT/data/PATH).",
         )
 
     def _paths(self, session: HttpSession, token: VaultToken, name: str) -> tuple[_SecretPath, ...]:
