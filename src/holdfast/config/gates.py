@@ -9,7 +9,7 @@ from holdfast.config.declarations import At, ListOf, Names, Section, key
 from holdfast.config.placeholders import MalformedError, parse
 from holdfast.config.problems import Problems, listed
 from holdfast.config.secret_refs import SecretRef
-from holdfast.config.shapes import NAME, Choice, Duration, Integer, MistakeError, Text, path_text
+from holdfast.config.shapes import NAME, Choice, Duration, Integer, MistakeError, SecretOnly, Text, path_text
 from holdfast.kernel.patterns import pattern
 
 FACTS: Final = "facts."
@@ -109,6 +109,46 @@ class TlsGate(Section, frozen=True, kw_only=True):
     ca_file: str | None = key(_CA_FILE, _CA_DOC)
 
 
+class OidcGate(Section, frozen=True, kw_only=True):
+    issuer: str = key(
+        _text("the address of the issuer", r"https?://[^\s]+|\{[^\s]+"),
+        "The issuer, whose discovery document is read.",
+        required=True,
+    )
+    client_id: str = key(_text(), "The client that logs in, such as that of Argo CD.", required=True)
+    client_secret: SecretRef | None = key(SecretOnly(), "Its secret; a public client has none.")
+    redirect_uri: str = key(
+        _text("an address", r"[a-z][a-z0-9+.-]*://[^\s]+|\{[^\s]+"),
+        "An address that the client may be sent back to. It is not opened.",
+        required=True,
+    )
+    user: str | SecretRef = key(
+        Text("the name of a test user, or a secret reference", secret=True, convert=_checked),
+        "The test user: its name, or a reference to a secret.",
+        required=True,
+    )
+    password: SecretRef = key(SecretOnly(), "The password of the test user.", required=True)
+    scopes: tuple[str, ...] = key(
+        ListOf(_text("the name of a scope", r"[^\s]+"), single=True),
+        "The scopes that are asked for.",
+        default_doc="`openid`",
+    )
+    parameters: Mapping[str, str] = key(
+        Names(_text(), r"[A-Za-z0-9_.-]+", "the name of a parameter"),
+        "More parameters of the authorization request, such as `connector_id: local` for Dex.",
+    )
+    login_hosts: tuple[str, ...] = key(
+        ListOf(_text("a host", r"[^\s/]+"), single=True),
+        "Hosts whose login page may get the password, in addition to those of the issuer and its "
+        "authorization endpoint.",
+    )
+    claims: Mapping[str, str] = key(
+        Names(_text(), r"[^\s]+", "the name of a claim"),
+        "Claims that the ID token must have: the value itself, or one of a list, such as `groups: admins`.",
+    )
+    ca_file: str | None = key(_CA_FILE, _CA_DOC)
+
+
 class Cluster(Section, frozen=True, kw_only=True):
     """Which cluster a target has, for gates and deploys."""
 
@@ -165,7 +205,7 @@ class LoadBalancerGate(Section, frozen=True, kw_only=True):
     )
 
 
-_KINDS: Final = ("tcp", "http", "dns", "tls", "kubernetes", "argocd", "load_balancer", "run")
+_KINDS: Final = ("tcp", "http", "dns", "tls", "oidc", "kubernetes", "argocd", "load_balancer", "run")
 _OF_CLUSTER: Final = ("kubernetes", "argocd", "load_balancer")
 """Kinds that ask the cluster of the target."""
 
@@ -179,6 +219,9 @@ class Gate(Section, frozen=True, kw_only=True):
     dns: DnsGate | None = key(DnsGate, "Names have exactly these addresses.", default=None)
     tls: TlsGate | None = key(
         TlsGate, "The certificate is trusted, for this name, and still valid.", default=None
+    )
+    oidc: OidcGate | None = key(
+        OidcGate, "A test user can log in by the authorization code flow of OIDC.", default=None
     )
     kubernetes: KubernetesGate | None = key(
         KubernetesGate, "A resource of the cluster has a condition.", default=None

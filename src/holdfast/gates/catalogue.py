@@ -12,6 +12,7 @@ from holdfast.gates.kinds.dns import Dns
 from holdfast.gates.kinds.http import Http
 from holdfast.gates.kinds.kubernetes import KubernetesCondition
 from holdfast.gates.kinds.load_balancer import LoadBalancer
+from holdfast.gates.kinds.oidc import OidcLogin
 from holdfast.gates.kinds.tcp import Tcp
 from holdfast.gates.kinds.tls import Tls
 
@@ -20,6 +21,7 @@ KINDS: Final[Mapping[str, Callable[[Any, Tools], Probe]]] = {
     "http": Http,
     "dns": Dns,
     "tls": Tls,
+    "oidc": OidcLogin,
     "kubernetes": KubernetesCondition,
     "argocd": ArgocdApplications,
     "load_balancer": LoadBalancer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -204,7 +204,7 @@ class _Exchange:
         connection.request(method, target, body=body, headers=headers)
         with connection.getresponse() as response:
             content = self._content(response, most)
-            received = {name.lower(): value for name, value in response.getheaders()}
+            received = _joined(response.getheaders())
             return Response(status=response.status, headers=received, body=content)
 
     def _content(self, response: http.client.HTTPResponse, most: int) -> bytes:
@@ -216,6 +216,15 @@ class _Exchange:
         if response.length:
             raise HttpError(self.host, "the response is incomplete")
         return bytes(content)
+
+
+def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Cookies are one header each, and cannot be joined with a comma: here they are lines of one."""
+    received: dict[str, str] = {}
+    for name, value in headers:
+        key = name.lower()
+        received[key] = f"{received[key]}\n{value}" if key == "set-cookie" and key in received else value
+    return received
 
 
 class HttpSession:
