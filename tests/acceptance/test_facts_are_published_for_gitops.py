@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -225,3 +226,45 @@ def test_a_publish_that_is_killed_changed_all_or_nothing(
     assert holdfast.json("facts", "verify", "--outputs", env=ENVIRONMENT)["targets"][0]["good"]
     assert commits(facts) == 1
     assert holdfast.ok("audit", "verify").code == 0
+
+
+def test_an_address_must_be_the_reserved_one(holdfast: Program, host: GitHost, tmp_path: Path) -> None:
+    """Of the environment, in its account; anything else publishes nothing."""
+    platform(holdfast, host.url)
+    file = holdfast.folder / "holdfast.yaml"
+    text = file.read_text()
+    rules = (
+        '      reserved: {{ gateway.address: "{}" }}\n      accounts: {{ dev: "111111111111" }}\n      map:\n'
+    )
+    file.write_text(text.replace("      map:\n", rules.format("aws_eip.gateway")))
+    missing = holdfast.json("facts", "publish", code=3, env=ENVIRONMENT)["errors"]
+    assert [error["code"] for error in missing] == ["HF-FACT-11", "HF-FACT-11"]
+    for name, address in (("dev", "192.0.2.1"), ("prod", "gateway.acme.example")):
+        state = json.loads(holdfast.ok("state", "pull", f"{name}/cluster").out)
+        attributes = {
+            "id": "eipalloc-1",
+            "public_ip": "192.0.2.1",
+            "public_dns": address,
+            "arn": "arn:aws:ec2:eu-west-1:111111111111:elastic-ip/eipalloc-1",
+        }
+        state["serial"] += 1
+        state["resources"] = [
+            {
+                "mode": "managed",
+                "type": "aws_eip",
+                "name": "gateway",
+                "provider": 'provider["registry.terraform.io/hashicorp/aws"]',
+                "instances": [{"schema_version": 0, "attributes": attributes}],
+            }
+        ]
+        (tmp_path / "state.json").write_text(json.dumps(state))
+        holdfast.ok("state", "push", f"{name}/cluster", str(tmp_path / "state.json"), "--yes")
+    built = holdfast.ok("facts", "build").out
+    assert "gateway.address is reserved: aws_eip.gateway of dev/cluster, in 111111111111" in built
+    assert "aws_eip.gateway of prod/cluster, its account was not compared" in built
+    file.write_text(file.read_text().replace("111111111111", "222222222222"))
+    wrong = holdfast.json("facts", "publish", code=3, env=ENVIRONMENT)["errors"]
+    assert [error["code"] for error in wrong] == ["HF-FACT-13"]
+    assert not (host.folder / "facts.git/refs/heads/main").exists()
+    file.write_text(text.replace("      map:\n", rules.format("aws_instance.x")))
+    assert "HF-CONF" in holdfast.json("facts", "build", code=64)["errors"][0]["code"]

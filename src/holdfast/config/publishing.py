@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.config import placeholders
-from holdfast.config.declarations import At, ListOf, Names, Section, key
+from holdfast.config.declarations import At, ListOf, Names, Section, key, named
 from holdfast.config.output_refs import OUTPUT_NAME
 from holdfast.config.placeholders import MalformedError
 from holdfast.config.problems import Problems, did_you_mean, listed
@@ -17,6 +17,10 @@ from holdfast.kernel.values import PlacedStruct
 
 NAMES: Final = ("target", "environment")
 """The placeholders of paths and outputs."""
+RESERVING: Final = (
+    "aws_eip", "azurerm_public_ip", "google_compute_address", "google_compute_global_address",
+)  # fmt: skip
+"""Types of resources that reserve an address."""
 _FACT: Final = r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*"
 _SOURCE: Final = rf"{OUTPUT_NAME}(?:\.(?:[A-Za-z0-9_-]|\{{environment\}})+)*"
 _BRANCH: Final = r"(?!.*(?:\.\.|//|@\{|\.lock(?:/|$)))[A-Za-z0-9_][A-Za-z0-9_./+@#-]*(?<![./])"
@@ -159,6 +163,26 @@ class Facts(PlacedStruct, Section, frozen=True, kw_only=True):
         "A part of an output is `OUTPUT.KEY`, such as `env_gateway_public_addresses.{environment}`.",
         required=True,
     )
+    reserved: Mapping[str, str] = key(
+        Names(
+            Text(
+                f"the address of a resource of the type {listed(RESERVING)}",
+                rf"(?:module\..+\.)?(?:{'|'.join(RESERVING)})\.[A-Za-z_][^\x00-\x1f]*",
+                numbers=False,
+            ),
+            _FACT,
+            "the name of a fact",
+        ),
+        "A mapping of facts to the resources that reserve them: `gateway.address: aws_eip.gateway`, with "
+        "`{environment}`. A fact that is another address is refused: "
+        "[reserved addresses](facts.md#reserved-addresses).",
+    )
+    accounts: Mapping[str, str] = key(
+        named(
+            Text("an AWS account, an Azure subscription or a Google project", r"[A-Za-z0-9][A-Za-z0-9:.-]*")
+        ),
+        "A mapping of environments to the account, subscription or project that reserves their addresses.",
+    )
     environments: tuple[str, ...] = key(
         ListOf(NAME, single=True),
         "The environments that get a file. One without a stack of its own gets the outputs of all stacks.",
@@ -177,6 +201,14 @@ class Facts(PlacedStruct, Section, frozen=True, kw_only=True):
                     f"`{fact}` is a fact, and so is `{inside}` inside it",
                     place=at.key_place,
                     hint="Rename one of them.",
+                )
+        for fact, at in section.get("reserved", {}).items():
+            if fact not in mapped:
+                problems.add(
+                    "HF-CONF-40",
+                    f"`{fact}` is not a fact of {section.where}.map",
+                    place=at.key_place,
+                    hint=did_you_mean(fact, mapped) or "Add it to `map`.",
                 )
         if len(section.get("environments", ())) > 1 and "{environment}" not in section.get(
             "path", "{environment}"

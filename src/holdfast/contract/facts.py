@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from holdfast.contract.comparison import DifferenceKind, OutputValue, compare
+from holdfast.contract.reserved import CheckedAddress
 from holdfast.contract.schema import Contract, Part
 from holdfast.kernel.errors import Problem
 
@@ -36,6 +37,8 @@ class EnvironmentFacts(Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
     """Facts whose output may be missing, and is."""
     problems: tuple[Problem, ...] = ()
+    reserved: tuple[CheckedAddress, ...] = ()
+    """Facts that were compared with the address that the cloud reserves."""
 
     @property
     def tree(self) -> dict[str, object]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from msgspec.structs import replace
+
 from holdfast.config.publishing import Facts
 from holdfast.config.settings import Target
 from holdfast.contract.facts import EnvironmentFacts, OutputsOfStack, build_facts, environments_of
 from holdfast.facts.outputs import read_outputs, stacks_of
+from holdfast.facts.reserved import check_addresses
 from holdfast.kernel.errors import Problem, Refused, UsageError
 from holdfast.plans.context import ChangeContext
 
@@ -34,7 +37,15 @@ def facts_of(target: Target) -> Facts:
 
 async def build(context: ChangeContext, target: Target) -> tuple[EnvironmentFacts, ...]:
     """Raises FactsRefused if a single one is wrong: half the facts are worse than the old ones."""
-    return from_outputs(context, target, await read_outputs(context, target))
+    sources = await read_outputs(context, target)
+    built = from_outputs(context, target, sources)
+    checked, problems = await check_addresses(context, target, built, sources)
+    if problems:
+        raise FactsRefused(problems)
+    return tuple(
+        replace(facts, reserved=tuple(one for one in checked if one.environment == facts.environment))
+        for facts in built
+    )
 
 
 def from_outputs(

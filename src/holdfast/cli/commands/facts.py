@@ -45,6 +45,7 @@ def build(invocation: Invocation, targets: Names = None) -> Exit:
                     "stacks": facts.stacks,
                     "facts": facts.facts,
                     "absent": facts.absent,
+                    "reserved": to_builtins(facts.reserved),
                 }
                 for facts in environments
             ],
@@ -60,6 +61,10 @@ def build(invocation: Invocation, targets: Names = None) -> Exit:
                 )
                 for name, value in facts.facts.items():
                     invocation.console.line(f"   {name} = {_shown(value)}")
+                for checked in facts.reserved:
+                    account = f"in {checked.account}" if checked.account else "its account was not compared"
+                    where = f"{checked.resource} of {checked.stack}"
+                    invocation.console.line(f"   {checked.fact} is reserved: {where}, {account}")
                 for name in facts.absent:
                     invocation.console.line(f"   {name}: left out, the output is optional and has no value")
 
