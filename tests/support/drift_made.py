@@ -15,9 +15,10 @@ from program import Program
 from holdfast.cli.command import Invocation
 from holdfast.cli.console import Console
 from holdfast.cli.context import CommandContext
-from holdfast.drift.check import DriftResult, check_stacks
+from holdfast.drift.check import check_stacks
 from holdfast.drift.healing import heal
 from holdfast.drift.observation import Observation
+from holdfast.drift.result import DriftResult
 from holdfast.drift.telling import AlertSink, tell_drift
 from holdfast.plans.context import ChangeContext
 from holdfast.store.drift import Finding, FindingState

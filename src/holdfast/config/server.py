@@ -190,6 +190,19 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     )
 
 
+class DriftServerSettings(Section, frozen=True, kw_only=True):
+    refresh: float = key(
+        Duration(minimum=60.0),
+        "How often the schedule and the stacks of registered repositories are read.",
+        default="15m",
+    )
+    at_once: int = key(
+        Integer(1, 10_000),
+        "How many stacks are looked at at the same time, on all workers together.",
+        default=2,
+    )
+
+
 class OutgoingWebhookSettings(Section, frozen=True, kw_only=True):
     private_addresses: tuple[str, ...] = key(
         ListOf(Text("an address or a network", convert=_network)),
@@ -233,6 +246,9 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     runs: ServerRunSettings = key(ServerRunSettings, "How much the workers do at the same time.")
     limits: ServerLimits = key(ServerLimits, "Limits that protect the server.")
     fleet: FleetSettings = key(FleetSettings, "[Devices by API](fleet.md).")
+    drift: DriftServerSettings = key(
+        DriftServerSettings, "[Drift](drift.md#on-a-server) of the stacks of registered repositories."
+    )
     webhooks: OutgoingWebhookSettings = key(
         OutgoingWebhookSettings, "Where [outgoing webhooks](outgoing-webhooks.md) may be sent."
     )

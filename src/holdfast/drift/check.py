@@ -13,26 +13,26 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from holdfast.config.drift import NotRead
-from holdfast.drift.observation import NotUnderstood, Observation, observations
-from holdfast.drift.rules import Ignored, judge, rules_for
+from holdfast.drift.observation import NotUnderstood, observations
+from holdfast.drift.result import Comparison, DriftResult, NotLookedAt, details_of
+from holdfast.drift.rules import judge, rules_for
 from holdfast.drift.stack_drift import checked, failed
 from holdfast.kernel.errors import EngineError, Failed, HoldfastError, Problem, internal_error
 from holdfast.kernel.text import plural
-from holdfast.kernel.values import MaskedStruct
 from holdfast.plans import state_continuity
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.errors import Cancelled, TerraformFailed
 from holdfast.plans.inputs import read_inputs
 from holdfast.plans.plan_file import PlanFile, plan_only, plan_with, prior_state
-from holdfast.plans.result import StackResult
 from holdfast.plans.terraform import Terraform
 from holdfast.plans.workdir import StackWorkdir, open_workdir
 from holdfast.runs.outcome import require_previous_finished
+from holdfast.secrets.redact import clean_document
 from holdfast.stacks.stack import Stack
-from holdfast.store.drift import StackDrift, StackStatus
+from holdfast.store.drift import StackDrift
 from holdfast.store.steps import Step
 from holdfast.system import clock
 from holdfast.system.files import file_error
@@ -45,50 +45,6 @@ from holdfast.terraform.tables.not_read_back import is_set, may_be_unread, not_r
 _DIFFERENCES: Final = frozenset({"resource_drift", "planned_change", "planned_action_invocation"})
 """Lines of a plan; without them and with exit code 0, nothing differs."""
 _SEVERAL: Final = 2
-
-
-class NotLookedAt(Struct, frozen=True, kw_only=True):
-    """What its provider never reads back."""
-
-    address: str
-    attributes: tuple[str, ...]
-    """Empty: the whole resource."""
-    reason: str
-
-
-class Comparison(MaskedStruct, frozen=True, kw_only=True):
-    """What was found out about one stack just now."""
-
-    observed: tuple[Observation, ...] | None = None
-    """None: reality was not looked at."""
-    ignored: tuple[Ignored, ...] = ()
-    expired: tuple[str, ...] = ()
-    not_looked_at: tuple[NotLookedAt, ...] = ()
-    unapplied: bool | None = None
-    """None: the code was not compared."""
-    changes: Counts = field(default_factory=Counts)
-    """Those of the code that are not applied."""
-    notes: tuple[str, ...] = ()
-    error: Problem | None = None
-    """Why something was not looked at."""
-
-
-class DriftResult(MaskedStruct, frozen=True, kw_only=True):
-    """A stack after a check: what is known of it, and what the check itself found."""
-
-    stack: Stack
-    known: StackDrift
-    found: Comparison
-    duration: float = 0.0
-    before: StackDrift | None = None
-    healing: StackResult | None = None
-    """The apply that followed."""
-    not_healed: tuple[str, ...] = ()
-    """Why drift was not undone."""
-
-    @property
-    def status(self) -> StackStatus:
-        return self.known.status
 
 
 async def check_stacks(
@@ -121,10 +77,11 @@ async def check_stack(
         salt = before.salt if before is not None else clock.random_token()
         found = await _compare_safely(context, stack, salt, now)
         seen = now()
+        details = clean_document(context.redactor, details_of(found))
         known = await asyncio.to_thread(
             context.store.drift.update,
             stack.name,
-            lambda old: _next(old, stack, salt, found, seen),
+            lambda old: structs.replace(_next(old, stack, salt, found, seen), details=details),
             stored,
         )
     except (HoldfastError, OSError) as fault:

@@ -10,9 +10,10 @@ from typing import Final
 from msgspec import structs
 
 from holdfast.changes.change import apply_change
-from holdfast.drift.check import DriftResult, check_stack
+from holdfast.drift.check import check_stack
 from holdfast.drift.heal_rules import Healing, healing_of, outside_of_healing
 from holdfast.drift.lifecycle import with_healing
+from holdfast.drift.result import DriftResult
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
 from holdfast.plans.result import StackResult
@@ -22,7 +23,7 @@ from holdfast.store.drift import StackDrift
 from holdfast.system import clock
 from holdfast.terraform.argv import PlanOptions
 
-_ATTEMPTED: Final = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
+ATTEMPTED: Final = frozenset({Status.APPLIED, Status.FAILED, Status.UNKNOWN})
 
 
 def decide_healing(
@@ -98,7 +99,7 @@ async def _after(
     now: Callable[[], datetime],
 ) -> DriftResult:
     """Record the attempt, and look again at what was applied."""
-    if done.status not in _ATTEMPTED:
+    if done.status not in ATTEMPTED:
         reason = done.error.message if done.error is not None else f"the apply was {done.status}"
         return structs.replace(before, healing=done, not_healed=(reason,))
     moment = now()

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from holdfast.drift.alerts import finding_text
-from holdfast.drift.check import DriftResult
 from holdfast.drift.lifecycle import does_not_hold
+from holdfast.drift.result import DriftResult, details_of
 from holdfast.kernel.errors import Exit, most_severe
 from holdfast.kernel.text import plural
 from holdfast.plans.status import Status
@@ -59,31 +59,16 @@ def drift_document(results: Sequence[DriftResult]) -> dict[str, Any]:
 
 
 def stack_document(result: DriftResult) -> dict[str, Any]:
-    found, healing = result.found, result.healing
-    error = found.error
+    healing = result.healing
     return {
         "name": result.stack.name,
         "environment": result.stack.environment,
         "production": result.stack.production,
         "status": result.status.value,
         "unapplied": result.known.unapplied,
-        "checked": _time(result.known.checked),
+        "checked": time_text(result.known.checked),
         "findings": [finding_document(finding) for finding in shown_findings(result)],
-        "changes": found.changes.document(),
-        "not_looked_at": [
-            {"address": row.address, "attributes": list(row.attributes), "reason": row.reason}
-            for row in found.not_looked_at
-        ],
-        "ignored": [
-            {
-                "address": row.address,
-                "attribute": row.attribute,
-                "owner": row.owner,
-                "until": row.until.isoformat(),
-            }
-            for row in found.ignored
-        ],
-        "expired_rules": list(found.expired),
+        **details_of(result.found),
         "healing": None
         if healing is None and not result.not_healed
         else {
@@ -91,11 +76,7 @@ def stack_document(result: DriftResult) -> dict[str, Any]:
             "run": healing.run if healing is not None else None,
             "reasons": list(result.not_healed),
         },
-        "notes": list(found.notes),
         "duration_ms": round(result.duration * 1000),
-        "error": {"code": error.code, "message": error.message, "hint": error.hint}
-        if error is not None
-        else None,
     }
 
 
@@ -108,21 +89,21 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "before": None if finding.sensitive else finding.before,
         "after": None if finding.sensitive else finding.after,
         "sensitive": finding.sensitive,
-        "first_seen": _time(finding.first_seen),
-        "last_seen": _time(finding.last_seen),
+        "first_seen": time_text(finding.first_seen),
+        "last_seen": time_text(finding.last_seen),
         "state": finding.state.value,
-        "since": _time(finding.since),
+        "since": time_text(finding.since),
         "acknowledged": {
             "by": given.by,
-            "at": _time(given.at),
+            "at": time_text(given.at),
             "reason": given.reason,
-            "until": _time(given.until),
+            "until": time_text(given.until),
         }
         if given is not None
         else None,
         "changed_by": {
             "who": author.who,
-            "at": _time(author.at),
+            "at": time_text(author.at),
             "event": author.event,
             "source": author.source,
         }
@@ -142,7 +123,7 @@ def history_document(stacks: Iterable[StackDrift]) -> dict[str, Any]:
                 "environment": known.environment or None,
                 "status": known.status.value,
                 "unapplied": known.unapplied,
-                "checked": _time(known.checked),
+                "checked": time_text(known.checked),
                 "findings": [finding_document(finding) for finding in known.findings],
                 "periods": [_period_document(period) for period in known.periods],
             }
@@ -152,10 +133,10 @@ def history_document(stacks: Iterable[StackDrift]) -> dict[str, Any]:
 
 
 def _period_document(period: Period) -> dict[str, Any]:
-    return {"status": period.status.value, "since": _time(period.since), "until": _time(period.until)}
+    return {"status": period.status.value, "since": time_text(period.since), "until": time_text(period.until)}
 
 
-def _time(moment: datetime | None) -> str | None:
+def time_text(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from holdfast.drift.alerts import alert_digest, due_alert, with_alert
-from holdfast.drift.check import DriftResult
+from holdfast.drift.result import DriftResult
 from holdfast.notify.alerts.alert import Alert
 from holdfast.store.drift import StackDrift
 from holdfast.store.run_store import RunStore

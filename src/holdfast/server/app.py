@@ -36,6 +36,7 @@ from holdfast.server.routes import health
 from holdfast.server.routes.audit import list_entries
 from holdfast.server.routes.change_log import change_log, change_results
 from holdfast.server.routes.devices import devices_router
+from holdfast.server.routes.drift import drift_router
 from holdfast.server.routes.events import events_router
 from holdfast.server.routes.health import Readiness
 from holdfast.server.routes.metrics import STATE_PATH, metrics, request_metrics
@@ -56,6 +57,7 @@ from holdfast.server.validation import body_problems, parameter_problems
 from holdfast.states.server_versions import scan_version
 from holdfast.store.alert_signals import AlertSignals
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
+from holdfast.store.server_drift.rows import DriftRows
 from holdfast.store.server_runs.claiming import limits_of
 from holdfast.store.server_runs.sources import RepositoryRows
 from holdfast.store.server_runs.webhooks import WebhookRows
@@ -111,7 +113,6 @@ def create_api(parts: ServerParts) -> Litestar:
     events = parts.events or RunEvents(parts.database)
     known: dict[str, object] = {"rows": rows, "stores": stores, "audit": audit, "events": events}
     known["requests"] = RunRequests(parts.database, stores, audit, rows, limits_of(parts.settings.runs))
-    known["drift"] = FleetDrift(database=parts.database, stores=stores, settings=parts.settings.fleet)
     known["channels"] = ServerChannels(
         stores=stores,
         settings=parts.settings.notify,
@@ -119,6 +120,7 @@ def create_api(parts: ServerParts) -> Litestar:
         folder=parts.settings.folder,
         log=parts.log,
     )
+    known["fleet_drift"] = FleetDrift(database=parts.database, stores=stores, settings=parts.settings.fleet)
     known["fleet"] = EventRequests(parts.database, stores, audit, parts.settings.fleet.waiting)
 
     def on_fault(error: Exception) -> None:
@@ -141,6 +143,7 @@ def create_api(parts: ServerParts) -> Litestar:
             runs_router(),
             events_router(),
             devices_router(),
+            drift_router(),
             run_log,
             change_log,
             change_results,
@@ -197,6 +200,7 @@ def _dependencies(
         "webhooks": WebhookRows(parts.database),
         "repositories": RepositoryRows(parts.database),
         "signals": AlertSignals(parts.database),
+        "drift": DriftRows(parts.database),
         "outgoing": OutgoingWebhookRows(parts.database),
         "addresses": AddressRules(parts.settings.webhooks.private_addresses),
     }

@@ -122,6 +122,10 @@ class StackDrift(MaskedStruct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     periods: tuple[Period, ...] = ()
     """The newest last."""
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What the last check said beside findings, masked: why it could not look, what is ignored."""
+    healing: tuple[str, ...] = ()
+    """The rules by which the last check would undo the findings; empty: it would not."""
     alerted: str | None = None
     """A digest of the open alert; None: none is open."""
     alert_since: datetime | None = None

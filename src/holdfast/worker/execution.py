@@ -37,7 +37,7 @@ from holdfast.secrets.reader import SecretReader
 from holdfast.secrets.redact import Redactor, clean_document
 from holdfast.store.fleet.contents import EventContent, read_event
 from holdfast.store.server_runs.claiming import Claiming
-from holdfast.store.server_runs.contents import RunEnd
+from holdfast.store.server_runs.contents import DriftTask, RunEnd, drift_list_name
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
 from holdfast.store.stack_names import require_no_device
@@ -46,6 +46,7 @@ from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
 from holdfast.worker.device import DeviceChange, Timings
+from holdfast.worker.drift import HealingRun, drift_list, look
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput, write_error
@@ -81,6 +82,8 @@ class ChangeExecution:
         self._trace = services.tracing.of(change) if services.tracing is not None else Trace()
         self._device: DeviceChange | None = None
         self._timings = Timings(change) if change.event is not None else None
+        self._drift: DriftTask | None = None
+        self._healing: HealingRun | None = None
         self._saved: set[str] = set()
         """Stacks whose new plan waits for a decision."""
         self._stale: set[str] = set()
@@ -141,6 +144,8 @@ class ChangeExecution:
     async def _execute(self) -> None:
         services = self._services
         await asyncio.to_thread(services.require_requester, self.change.requester)
+        self._drift = (await asyncio.to_thread(self._contents.decisions, self.change)).drift
+        self._healing = HealingRun() if self._drift is DriftTask.HEAL else None
         source, repository = await services.open_repository(self.change, self._store)
         if self.change.event is not None:
             content = await asyncio.to_thread(read_event, self._contents.blobs, self.change.event)
@@ -148,6 +153,10 @@ class ChangeExecution:
             self._store.more_rules = self._device.approval_rules
             repository = self._device.repository(repository)
         repository.tune(self._redactor)
+        if self._drift is DriftTask.LIST:
+            blobs, name = self._contents.blobs, drift_list_name(self.change.id)
+            await asyncio.to_thread(blobs.write, name, drift_list(repository))
+            return
         selected = await self._select(repository, source.base)
         if selected is None or self.stop.level:
             return
@@ -159,7 +168,9 @@ class ChangeExecution:
             folder = Path(name)
             selected = await asyncio.to_thread(self._with_bundles, selected, folder)
             async with self._output.writing(), self._open_context(selected) as context:
-                if self.change.operation is Operation.PLAN:
+                if self._drift is DriftTask.LOOK:
+                    await self._look(selected, context)
+                elif self.change.operation is Operation.PLAN:
                     await self._plan(selected, context, folder / "bundle")
                 elif self.change.operation is Operation.RECONCILE:
                     await self._reconcile(selected, context)
@@ -257,6 +268,15 @@ class ChangeExecution:
         await self._report(selected, context, results)
         await self._record([(selected.runs[result.stack.name], result) for result in results], plans=out)
 
+    async def _look(self, selected: SelectedStacks, context: ChangeContext) -> None:
+        """For drift. Its runs plan nothing that could be applied."""
+        for name, run in selected.runs.items():
+            if run.phase is RunPhase.DONE or not await self._set_phase(run, RunPhase.PLANNING):
+                continue
+            result = await look(context, selected.stacks((name,))[0])
+            self._tell(StackFinished(result=result))
+            await self._record([(run, result)])
+
     async def _reconcile(self, selected: SelectedStacks, context: ChangeContext) -> None:
         for name, run in selected.runs.items():
             for phase in (RunPhase.PLANNING, RunPhase.APPLYING):
@@ -287,6 +307,9 @@ class ChangeExecution:
             saved=ON_SERVER,
             on_checks=self._reporter.take_checks,
         )
+        if self._healing is not None:
+            for result in results:
+                await asyncio.to_thread(self._healing.record, context.store, result)
         results = with_readers(results, selected.repository.code, selected.repository.stacks)
         await self._report(selected, context, (*results, *blocked.values()))
         held = {result.stack.name for result in results if self._is_held(result)}
@@ -326,7 +349,7 @@ class ChangeExecution:
             run.refuse(Refused("HF-RUN-33", message, hint=hint))
             result = run.result
         else:
-            result = await run.plan(options, self._device.review if self._device is not None else None)
+            result = await self._plan_new(context, run, options)
             if result.status in _UNDECIDED and run.plan_file is not None:
                 await self._save(context, run, folder / "new" / row.id)
                 result = run.result
@@ -336,6 +359,16 @@ class ChangeExecution:
                 return self._refuse_lost(run)
             self.applying.add(name)
         return result
+
+    async def _plan_new(self, context: ChangeContext, run: RunExecutor, options: PlanOptions) -> StackResult:
+        if self._healing is None:
+            return await run.plan(options, self._device.review if self._device is not None else None)
+        try:
+            await asyncio.to_thread(self._healing.require, context, run.stack)
+        except Refused as error:
+            run.refuse(error)
+            return run.result
+        return await run.plan(options, self._healing.review)
 
     async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
         """The plan waits for a decision, which may arrive at another worker."""

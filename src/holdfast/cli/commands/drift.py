@@ -12,7 +12,7 @@ from holdfast.kernel.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.context import CommandContext
-    from holdfast.drift.check import DriftResult
+    from holdfast.drift.result import DriftResult
     from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
 

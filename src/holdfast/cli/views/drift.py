@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from holdfast.cli.console import Console
 from holdfast.drift.alerts import finding_text
-from holdfast.drift.check import DriftResult
 from holdfast.drift.report import SIGNS, headline, hints, summary_text
+from holdfast.drift.result import DriftResult
 from holdfast.kernel.text import plural
 from holdfast.store.drift import Finding, FindingState, StackDrift, StackStatus
 from holdfast.system import clock

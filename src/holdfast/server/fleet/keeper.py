@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from holdfast.database.database import Database
 from holdfast.kernel.errors import HoldfastError
+from holdfast.server.drift.keeper import DriftKeeper
 from holdfast.server.edge import Log
 from holdfast.server.fleet.drift import FleetDrift
 from holdfast.store.alert_signals import signal
@@ -39,6 +40,8 @@ class FleetKeeper(Struct, frozen=True, kw_only=True):
     """The run store of a tenant."""
     log: Log
     drift: FleetDrift | None = None
+    stacks: DriftKeeper | None = None
+    """Drift of stacks of registered repositories."""
 
     def run(self) -> int:
         """How many events ended or began."""
@@ -109,6 +112,8 @@ def hold_keeper(keeper: FleetKeeper, *, poll: float = _POLL) -> Iterator[None]:
                     keeper.run()
                     if keeper.drift is not None:
                         keeper.drift.run()
+                    if keeper.stacks is not None:
+                        keeper.stacks.run()
                 except Exception as error:  # noqa: BLE001 - the next wake-up tries again
                     known = isinstance(error, HoldfastError)
                     message = error.problem.message if known else type(error).__name__  # type: ignore[attr-defined]

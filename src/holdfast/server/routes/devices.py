@@ -99,13 +99,13 @@ def _device(principal: Principal, fleet: EventRequests, blueprint: str, resource
 def look_at_device(
     principal: Who,
     fleet: Fleet,
-    drift: NamedDependency[FleetDrift],
+    fleet_drift: NamedDependency[FleetDrift],
     blueprint: FromPath[str],
     resource_id: FromPath[str],
 ) -> DeviceDocument:
     """Compare it with its state now; `drift` of the device has the result then."""
     device = _device(principal, fleet, blueprint, resource_id)
-    if not drift.look(principal.home_tenant, blueprint, resource_id):
+    if not fleet_drift.look(principal.home_tenant, blueprint, resource_id):
         raise Refused(
             "HF-EVENT-14",
             f"the device {resource_id} is {device.status}, or is being compared already",

@@ -12,7 +12,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from holdfast.identity.principal import ALL_TENANTS, Principal
 from holdfast.identity.roles import Permission
 from holdfast.store.alert_signals import AlertSignals
+from holdfast.store.drift import StackStatus
 from holdfast.store.outgoing_webhooks import OutgoingWebhookRows
+from holdfast.store.server_drift.rows import DriftRows
 from holdfast.store.server_states.rows import StateRows
 from holdfast.store.server_states.versions import StateVersions
 
@@ -25,6 +27,7 @@ def metrics(
     rows: NamedDependency[StateRows],
     outgoing: NamedDependency[OutgoingWebhookRows],
     signals: NamedDependency[AlertSignals],
+    drift: NamedDependency[DriftRows],
 ) -> Response[bytes]:
     tenant = None if principal.tenant == ALL_TENANTS else principal.tenant
     counts, registry = StateVersions(rows).count_secrets(tenant), CollectorRegistry()
@@ -50,6 +53,18 @@ def metrics(
     )
     for state, count in signals.count(tenant)._asdict().items():
         notifications.labels(state).set(count)
+    stacks = Gauge(
+        "holdfast_drift_stacks", "Stacks by what the last look for drift said.", ["status"], registry=registry
+    )
+    findings = Gauge("holdfast_drift_findings", "Findings of drift that are open.", registry=registry)
+    overdue = Gauge(
+        "holdfast_drift_overdue", "Stacks that should have been looked at an hour ago.", registry=registry
+    )
+    counted = {each.status: each for each in drift.counts(tenant)}
+    for status in StackStatus:
+        stacks.labels(status.value).set(counted[status].stacks if status in counted else 0)
+    findings.set(sum(each.findings for each in counted.values()))
+    overdue.set(sum(each.overdue for each in counted.values()))
     text = generate_latest(REGISTRY) + generate_latest(registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 

@@ -6,6 +6,7 @@ They begin with `server/`; the server and its workers use them, and clients only
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,6 +25,15 @@ _LOG: Final = f"{FOLDER}/log"
 _STRINGS: Final = msgspec.json.Decoder(list[str])
 
 
+class DriftTask(StrEnum):
+    LIST = "list"
+    """Read the schedule and the stacks of a repository."""
+    LOOK = "look"
+    """Compare a stack with reality."""
+    HEAL = "heal"
+    """Undo the drift of a stack, if its rules still allow it and the plan does nothing else."""
+
+
 class ChangeOptions(MaskedStruct, frozen=True, kw_only=True):
     """What a change was asked for beside its stacks."""
 
@@ -40,6 +50,8 @@ class ChangeOptions(MaskedStruct, frozen=True, kw_only=True):
     """Of a reconcile: addresses of resources that do not exist."""
     declared: str | None = None
     """Of a reconcile: why the processes of the run count as dead."""
+    drift: DriftTask | None = None
+    """Instead of planning or applying as people ask for it."""
 
 
 def upload_name(source: str) -> str:
@@ -58,6 +70,11 @@ def plan_name(run: str) -> str:
 def result_name(run: str) -> str:
     """The document of the run, as `holdfast plan --json` prints it for its stack."""
     return f"{FOLDER}/results/{run}"
+
+
+def drift_list_name(change: str) -> str:
+    """The schedule and the stacks of a repository, as a worker read them."""
+    return f"{FOLDER}/drift/{change}"
 
 
 def checks_name(change: str) -> str:
