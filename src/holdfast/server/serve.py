@@ -40,7 +40,7 @@ from holdfast.secrets.server_key import load_older_keys, load_server_key, write_
 from holdfast.server.alert_sources import AlertSources
 from holdfast.server.app import ServerParts, create_app
 from holdfast.server.audit_log import TenantStores
-from holdfast.server.drift.keeper import DriftKeeper
+from holdfast.server.drift.keeper import DriftKeeper, raise_alerts
 from holdfast.server.edge import Application, TimedConnection
 from holdfast.server.fleet.documents import event_documents
 from holdfast.server.fleet.drift import FleetDrift
@@ -172,7 +172,13 @@ def serve(
             store=stores.of,
             log=log,
             drift=FleetDrift(database=database, stores=stores, settings=settings.fleet),
-            stacks=DriftKeeper(database=database, stores=stores, settings=settings.drift, log=log),
+            stacks=DriftKeeper(
+                database=database,
+                stores=stores,
+                settings=settings.drift,
+                log=log,
+                sink=functools.partial(raise_alerts, database, stores),
+            ),
         )
         fleet = FleetRows(database)
 

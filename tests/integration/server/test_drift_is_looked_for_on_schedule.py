@@ -88,7 +88,10 @@ def test_changed_clocks_neither_skip_nor_double_a_look(database: Database) -> No
         played.pass_until(start + 4 * DAY, step=timedelta(hours=1))
         assert len(played.looked) == 4
         hours = [(moment - start) for moment, _ in played.looked]
-        assert all(timedelta(hours=22) < after - before < timedelta(hours=26) for before, after in zip(hours, hours[1:], strict=False))
+        assert all(
+            timedelta(hours=22) < after - before < timedelta(hours=26)
+            for before, after in zip(hours, hours[1:], strict=False)
+        )
 
 
 def test_a_schedule_follows_its_repository(database: Database) -> None:

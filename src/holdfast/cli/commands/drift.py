@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Invocation, Option
 from holdfast.cli.parameters import Stacks, Wait, wait_from
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.context import CommandContext
     from holdfast.drift.result import DriftResult
+    from holdfast.drift.telling import AlertSink
     from holdfast.plans.context import ChangeContext
     from holdfast.stacks.stack import Stack
 
@@ -22,6 +23,9 @@ _FORMATS = ("text", "markdown", "metrics")
 def drift(
     invocation: Invocation,
     stacks: Stacks = None,
+    notify: Annotated[
+        bool, Option("--notify", help="Raise and close alerts, by the routes of the configuration.")
+    ] = False,
     heal: Annotated[
         bool, Option("--heal", help="Undo drift that a rule in `drift.heal` covers, by an apply.")
     ] = False,
@@ -44,7 +48,7 @@ def drift(
     wait: Wait = None,
 ) -> Exit:
     """Compare real resources with states and code. Exit 2: something drifted; 1: not all was looked at."""
-    _require_one_task(heal=heal, history=history, acknowledge=acknowledge)
+    _require_one_task(notify=notify, heal=heal, history=history, acknowledge=acknowledge)
     if acknowledge:
         return _acknowledge(invocation, stacks, acknowledge, until, reason)
     if until is not None or reason is not None:
@@ -63,11 +67,11 @@ def drift(
         )
     if history:
         return _history(invocation, stacks)
-    return _check(invocation, stacks, heal=heal, format_=format_ or "text", wait=wait)
+    return _check(invocation, stacks, notify=notify, heal=heal, format_=format_ or "text", wait=wait)
 
 
 def _require_one_task(**options: object) -> None:
-    check = [f"--{name}" for name in ("heal",) if options[name]]
+    check = [f"--{name}" for name in ("notify", "heal") if options[name]]
     others = [f"--{name}" for name in ("history", "acknowledge") if options[name]]
     if len(others) + bool(check) > 1:
         given = [*check, *others]
@@ -94,6 +98,7 @@ def _check(
     invocation: Invocation,
     names: list[str] | None,
     *,
+    notify: bool,
     heal: bool,
     format_: str,
     wait: str | None,
@@ -110,6 +115,7 @@ def _check(
     if format_ != "text":
         invocation.console.reserve_output()
     context, stacks = _open(invocation, names, wait_from(wait, ci=invocation.environment.ci))
+    sink = _alert_sink(context) if notify else None
     preconditions.require_disk_space(context.repository)
     preconditions.require_store(context.repository)
     preconditions.require_names(context.repository.store, stacks)
@@ -128,6 +134,8 @@ def _check(
 
     with Progress(invocation.console) as progress:
         results = context.run(work, tell=progress.handle)
+    if sink is not None:
+        _notify(context, results, sink)
     exit_ = exit_of(results)
     if invocation.as_json:
         invocation.document(drift_document(results))
@@ -139,6 +147,28 @@ def _check(
         )
         sys.stdout.write(escape_commands(text) if invocation.environment.ci else text)
     return exit_
+
+
+def _alert_sink(context: CommandContext) -> AlertSink:
+    """Without routes, nothing is looked at in vain."""
+    from holdfast.cli.notifications import alert_sink, is_configured
+
+    sink = alert_sink(context.invocation, context.repository)
+    if not is_configured(context.repository):
+        sink(())
+    return sink
+
+
+def _notify(context: CommandContext, results: tuple[DriftResult, ...], sink: AlertSink) -> None:
+    """A failure to tell people fails nothing: the next check tells them."""
+    from holdfast.drift.telling import tell_drift
+
+    try:
+        tell_drift(context.repository.store, results, sink)
+    except HoldfastError as error:
+        context.invocation.console.warn(
+            f"Nobody was told of the drift: {error.problem.code}: {error.problem.message}"
+        )
 
 
 def _history(invocation: Invocation, names: list[str] | None) -> Exit:

@@ -19,10 +19,11 @@ from holdfast.database.database import Database
 from holdfast.drift.alerts import due_alert
 from holdfast.drift.schedule import due_after_failure, next_due
 from holdfast.drift.telling import AlertSink, remember
-from holdfast.identity.principal import Principal
+from holdfast.identity.principal import DEFAULT_TENANT, Principal
 from holdfast.identity.roles import Role
 from holdfast.kernel.errors import HoldfastError
 from holdfast.notify.alerts.alert import Alert, AlertKind, Severity
+from holdfast.notify.alerts.server_sink import raise_alert
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.edge import Log
 from holdfast.store.drift import StackDrift, StackStatus
@@ -247,6 +248,14 @@ class DriftKeeper(Struct, frozen=True, kw_only=True):
                 priority=PRIORITY,
             )
         )
+
+
+def raise_alerts(database: Database, stores: TenantStores, alerts: Sequence[Alert]) -> None:
+    """Into the outbox of their tenant, from which the server's notifier sends them."""
+    for alert in alerts:
+        tenant = alert.tenant or DEFAULT_TENANT
+        with database.transaction() as connection:
+            raise_alert(connection, stores.within(tenant, connection).encrypted, tenant, alert)
 
 
 # Pure
