@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from drift_made import CANARY, change_object, drift_repository, object_file
 from program import Program, eventually
 from registered_repository import RegisteredRepository, registered_repository
+
+from holdfast.store.server_drift.rows import DriftRows, DriftStack
 
 HEAL = {"environments": ["dev"], "types": ["lab_object"], "attributes": ["body"], "budget": 5}
 
@@ -19,13 +22,21 @@ def shown(repository: RegisteredRepository, stack: str = "a") -> dict[str, Any]:
     return dict(stacks[0]) if stacks else {}
 
 
+def row(repository: RegisteredRepository, stack: str) -> DriftStack | None:
+    """Asked for in the database: every request is a line in the log of the server."""
+    return DriftRows(repository.runs.database).of("default", stack)
+
+
 def look(repository: RegisteredRepository, stack: str = "a") -> dict[str, Any]:
-    """Ask for a look, and wait for one that began later and all that follows from it."""
-    before = repository.send("POST", "drift/look", {"stack": stack})["tried"]
+    """Ask for a look, and wait for it and all that follows from it."""
+    before = row(repository, stack)
+    repository.send("POST", "drift/look", {"stack": stack})
 
     def over() -> bool:
-        now = shown(repository, stack)
-        return now["tried"] != before and not now["looking"] and (now["due"] or "9") > now["tried"]
+        now = row(repository, stack)
+        if before is None or now is None or now.tried is None or now.change is not None:
+            return False
+        return now.tried != before.tried and (now.due is None or now.due > now.tried + timedelta(days=1))
 
     eventually(over, what=f"a look at {stack}", seconds=60)
     return shown(repository, stack)
@@ -38,7 +49,7 @@ def test_drift_is_found_acknowledged_and_healed_on_a_server(with_lab: Program, t
     """
     drift_repository(with_lab, ("a", "b"), schedule="0 3 1 1 *", heal=[HEAL])
     with registered_repository(with_lab, tmp_path) as repository:
-        eventually(lambda: bool(shown(repository)), what="the stacks are known", seconds=60)
+        eventually(lambda: row(repository, "b") is not None, what="the stacks are known", seconds=60)
         for name in ("a", "b"):
             assert repository.end(repository.run("apply", name))["status"] == "applied"
         assert "-01-01T03:" in shown(repository)["due"]
@@ -58,9 +69,8 @@ def test_drift_is_found_acknowledged_and_healed_on_a_server(with_lab: Program, t
         assert repository.send("GET", "drift?limit=1")["next"] == "a"
 
         change_object(with_lab, "b-one", body="bye")
-        look(repository, "b")
-        eventually(lambda: shown(repository, "b")["status"] == "in_sync", what="b is healed", seconds=60)
-        healed = shown(repository, "b")
+        healed = look(repository, "b")
+        assert healed["status"] == "in_sync"
         assert [one["state"] for one in healed["findings"]] == ["healed"]
         assert json.loads(object_file(with_lab, "b-one").read_text())["body"] == "hello"
         runs = repository.send("GET", "runs?stack=b")["runs"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from drift_made import START, FakeTime, observed
 from drift_played import PlayedDrift
@@ -89,13 +90,12 @@ def test_changed_clocks_neither_skip_nor_double_a_look(database: Database) -> No
         assert len(played.looked) == 4
         hours = [(moment - start) for moment, _ in played.looked]
         assert all(
-            timedelta(hours=22) < after - before < timedelta(hours=26)
-            for before, after in zip(hours, hours[1:], strict=False)
+            timedelta(hours=22) < after - before < timedelta(hours=26) for before, after in pairwise(hours)
         )
 
 
 def test_a_schedule_follows_its_repository(database: Database) -> None:
-    """Changed, removed, with other stacks: from the next listing on. The alert of a stack that is gone closes."""
+    """Changed, removed, with other stacks: from the next listing on. The alert of a gone stack closes."""
     now = FakeTime()
     played = PlayedDrift(database, ["a", "b"], now)
     played.settle()

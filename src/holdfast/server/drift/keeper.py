@@ -1,8 +1,8 @@
 """Looks for drift of the stacks of registered repositories, when workers have nothing else to do.
 
-Every step is a transaction of its own, and may be repeated: several servers on one database may do it, and one
-that was killed leaves nothing that the next one does not take up. No stack is ever dropped: what could not be
-looked at is due again.
+Every step is a transaction of its own, and may be repeated: several servers on one database may do it, and
+one that was killed leaves nothing that the next one does not take up. No stack is dropped: what could not
+be looked at is due again.
 """
 
 from __future__ import annotations
