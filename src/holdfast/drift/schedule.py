@@ -21,8 +21,9 @@ def next_moment(schedule: str, zone: str, after: datetime) -> datetime | None:
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - few configurations have a schedule
 
     place = UTC if zone == "UTC" else ZoneInfo(zone)
-    moment = next(CronSim(schedule, after.astimezone(place)), None)
-    return None if moment is None else moment.astimezone(UTC)
+    # In an hour that occurs twice, the library may begin with a moment of the first one.
+    moments = (moment.astimezone(UTC) for moment in CronSim(schedule, after.astimezone(place)))
+    return next((moment for moment in moments if moment > after), None)
 
 
 def offset(key: str, spread: float) -> timedelta:

@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from drift_made import START, FakeTime, observed
 from drift_played import PlayedDrift
 
@@ -16,6 +17,7 @@ DAY = timedelta(days=1)
 NIGHT = datetime(2026, 3, 3, 3, tzinfo=UTC)
 
 
+@pytest.mark.long
 def test_500_stacks_with_a_broken_provider_are_all_looked_at(database: Database) -> None:
     """Spread over half an hour, at most a few at once; those of one provider fail: they are tried again until
     it works, and none is dropped or called fine.
