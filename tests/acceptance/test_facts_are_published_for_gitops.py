@@ -268,3 +268,19 @@ def test_an_address_must_be_the_reserved_one(holdfast: Program, host: GitHost, t
     assert not (host.folder / "facts.git/refs/heads/main").exists()
     file.write_text(text.replace("      map:\n", rules.format("aws_instance.x")))
     assert "HF-CONF" in holdfast.json("facts", "build", code=64)["errors"][0]["code"]
+
+
+def test_a_value_copied_from_a_fact_is_found(holdfast: Program, host: GitHost) -> None:
+    """In the files that GitOps reads, with its line; facts that were published there are no copies."""
+    platform(holdfast, host.url)
+    file = holdfast.folder / "holdfast.yaml"
+    file.write_text(file.read_text().replace("      map:\n", '      gitops: ["gitops"]\n      map:\n'))
+    holdfast.write("gitops/web.yaml", "replicas: 2\nhost: gateway.acme.example\n")
+    holdfast.write("elsewhere.yaml", "host: gateway.acme.example\n")
+    findings = holdfast.json("check", code=3)["findings"]
+    copies = [finding for finding in findings if finding["rule"] == "HF404"]
+    assert [(finding["file"], finding["line"]) for finding in copies] == [("gitops/web.yaml", 2)]
+    assert "`gateway.address` of prod" in copies[0]["message"]
+    holdfast.ok("facts", "publish", env=ENVIRONMENT)
+    holdfast.write("gitops/web.yaml", content(host.folder / "facts.git", "aws/prod.yaml"))
+    assert "HF404" not in holdfast.run("check").out

@@ -74,6 +74,26 @@ def applied(value: object) -> MakeInputs:
 
 OTHERS = with_state(outputs={"other": {"value": "a", "type": "string"}})
 
+COPY = {"main.tf": "locals {}\n", "gitops/a.yaml": "gateway:\n  address: 192.0.2.1\n"}
+FACTS = """version: 1
+targets:
+  aws:
+    facts:
+      repository: https://git.example/acme/facts.git
+      map: { gateway.address: address }
+      gitops: ["gitops/**"]
+stacks:
+  - name: root
+    module: .
+    environment: prod
+    target: aws
+"""
+
+
+def published(address: str = "192.0.2.1") -> dict[str, object]:
+    return {"address": {"value": address, "type": "string"}}
+
+
 CASES_BY_RULE: Mapping[str, Cases] = {
     "HF301": Cases(
         passes=(passing("locals {}\n", make_inputs=from_elsewhere({"address": "null_resource.a"})),),
@@ -190,5 +210,32 @@ CASES_BY_RULE: Mapping[str, Cases] = {
         fails=(reported(outputs("locals {}\n", "version: 1\noutputs:\n  a: adress\n"), CONTRACT),),
         missing=(reported({"main.tf": "locals {}\n"}, CONTRACT), passing("locals {}\n")),
         unknown=(reported(outputs("locals {}\n", "{"), CONTRACT), passing(LATER, CONTRACT)),
+    ),
+    "HF404": Cases(
+        passes=(
+            passing(COPY, FACTS, with_state(outputs=published("192.0.2.9"))),
+            passing(
+                {**COPY, "gitops/a.yaml": "a: 192.0.2.10\n# 192.0.2.1\n"},
+                FACTS,
+                with_state(outputs=published()),
+            ),
+            passing({**COPY, "gitops/a.yaml": "a: prod\n"}, FACTS, with_state(outputs=published("prod"))),
+        ),
+        fails=(
+            reported(COPY, FACTS, with_state(outputs=published())),
+            reported(
+                {**COPY, "gitops/a.yaml": "a: {{ x }}\n  b: '192.0.2.1' # c\n"},
+                FACTS,
+                with_state(outputs=published()),
+            ),
+        ),
+        missing=(
+            passing(COPY, FACTS, with_state()),
+            passing(
+                COPY, FACTS.replace('      gitops: ["gitops/**"]\n', ""), with_state(outputs=published())
+            ),
+            passing({"main.tf": "locals {}\n"}, FACTS, with_state(outputs=published())),
+        ),
+        unknown=(skipped(COPY, FACTS, with_state_file(b"{")),),
     ),
 }

@@ -11,7 +11,7 @@ from holdfast.config.output_refs import OUTPUT_NAME
 from holdfast.config.placeholders import MalformedError
 from holdfast.config.problems import Problems, did_you_mean, listed
 from holdfast.config.secret_refs import SCHEMES, SecretRef, locator_mistake
-from holdfast.config.shapes import INSIDE, NAME, MistakeError, SecretOnly, Text, shortest_path
+from holdfast.config.shapes import INSIDE, NAME, MistakeError, SecretOnly, Text, path_text, shortest_path
 from holdfast.kernel.errors import HoldfastError, Place
 from holdfast.kernel.values import PlacedStruct
 
@@ -82,6 +82,15 @@ _YAML_PATH: Final = Text(
     code="HF-CONF-16",
     numbers=False,
     convert=_path,
+)
+
+
+_GITOPS_FILES: Final = ListOf(
+    path_text(
+        "a path or glob inside the repository, relative to holdfast.yaml, without `..`, brackets and braces, "
+        "and with `**` only between slashes",
+        rf"(?!.*[\[\]{{}}])(?!.*[^/]\*\*)(?!.*\*\*[^/]){INSIDE}",
+    )
 )
 
 
@@ -187,6 +196,11 @@ class Facts(PlacedStruct, Section, frozen=True, kw_only=True):
         ListOf(NAME, single=True),
         "The environments that get a file. One without a stack of its own gets the outputs of all stacks.",
         default_doc="those of the stacks",
+    )
+    gitops: tuple[str, ...] = key(
+        _GITOPS_FILES,
+        "Files of this repository that GitOps reads: none may contain the value of a fact "
+        "([HF404](checks/HF404.md)).",
     )
     credentials: SecretRef | None = key(SecretOnly(), _CREDENTIALS)
 

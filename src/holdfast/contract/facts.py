@@ -172,7 +172,7 @@ class _Builder:
         )
 
     def _secret_in(self, fact: str, value: object) -> str | None:
-        return next((name for name, text in _texts(fact, value) if self._is_secret(text)), None)
+        return next((name for name, text in texts_of(fact, value) if self._is_secret(text)), None)
 
     def _mistakes(self, values: Sequence[_Value]) -> list[str]:
         return [
@@ -218,7 +218,7 @@ def _may_be_missing(source: OutputsOfStack, path: Sequence[str]) -> bool:
     return False
 
 
-def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
+def texts_of(name: str, value: object) -> Iterator[tuple[str, str]]:
     """Every text in a value, with where it is."""
     match value:
         case str():
@@ -226,9 +226,9 @@ def _texts(name: str, value: object) -> Iterator[tuple[str, str]]:
         case Mapping():
             for key, inner in value.items():
                 yield f"{name}.{key}", str(key)
-                yield from _texts(f"{name}.{key}", inner)
+                yield from texts_of(f"{name}.{key}", inner)
         case list() | tuple():
             for index, inner in enumerate(value):
-                yield from _texts(f"{name}[{index}]", inner)
+                yield from texts_of(f"{name}[{index}]", inner)
         case _:
             return

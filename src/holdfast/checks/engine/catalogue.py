@@ -63,6 +63,7 @@ RULES: Final[Mapping[str, str]] = {
     "HF401": "code.hf401_contract",
     "HF402": "code.hf401_contract",
     "HF403": "code.hf401_contract",
+    "HF404": "code.hf404_copied_fact",
     "HF501": "policies.hf501_policy_form",
     "HF502": "policies.hf501_policy_form",
     "HF503": "policies.hf501_policy_form",
