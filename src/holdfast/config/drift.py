@@ -162,6 +162,10 @@ class HealRule(Section, frozen=True, kw_only=True):
         return f"{', '.join(self.types)} in {', '.join(self.environments)}{when}"
 
 
+class AuditTrail(StrEnum):
+    CLOUDTRAIL = "cloudtrail"
+
+
 class NotRead(Section, frozen=True, kw_only=True):
     """What a provider keeps from the state and never asks its service for."""
 
@@ -183,6 +187,12 @@ class DriftSettings(Section, frozen=True, kw_only=True):
         Duration(0, 86400),
         "A server spreads the stacks over this time after each moment of the schedule.",
         default="30m",
+    )
+    audit_trail: AuditTrail | None = key(
+        Choice(tuple(AuditTrail)),
+        "`cloudtrail`: ask AWS who changed a resource that drifted, with the credentials of the stack, which "
+        "need `cloudtrail:LookupEvents`.",
+        default=None,
     )
     ignore: tuple[IgnoreRule, ...] = key(
         ListOf(IgnoreRule), "Rules for drift that is expected. Each has an owner and an end."

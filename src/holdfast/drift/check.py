@@ -16,6 +16,8 @@ import msgspec
 from msgspec import structs
 
 from holdfast.config.drift import NotRead
+from holdfast.drift.authors import Authors, find_authors, unexplained
+from holdfast.drift.cloudtrail import CloudTrailUnreadable, open_cloudtrail
 from holdfast.drift.observation import NotUnderstood, observations
 from holdfast.drift.result import Comparison, DriftResult, NotLookedAt, details_of
 from holdfast.drift.rules import judge, rules_for
@@ -75,7 +77,7 @@ async def check_stack(
         stored = await asyncio.to_thread(context.store.drift.read, stack.name)
         before = stored.drift
         salt = before.salt if before is not None else clock.random_token()
-        found = await _compare_safely(context, stack, salt, now)
+        found = await _compare_safely(context, stack, salt, before, now)
         seen = now()
         details = clean_document(context.redactor, details_of(found))
         known = await asyncio.to_thread(
@@ -107,11 +109,16 @@ def _next(old: StackDrift | None, stack: Stack, salt: str, found: Comparison, no
         observed=found.observed,
         unapplied=found.unapplied,
         new_id=clock.new_id,
+        authors=found.authors,
     )
 
 
 async def _compare_safely(
-    context: ChangeContext, stack: Stack, salt: str, now: Callable[[], datetime]
+    context: ChangeContext,
+    stack: Stack,
+    salt: str,
+    before: StackDrift | None,
+    now: Callable[[], datetime],
 ) -> Comparison:
     """Every error is a reason why it could not look."""
     fault: HoldfastError
@@ -124,7 +131,8 @@ async def _compare_safely(
             await context.store.ask_ahead(Step.PLAN, stack.name)
             await require_previous_finished(context.store, context.control, stack)
             async with open_workdir(context, stack, read=inputs) as workdir:
-                return await _compare(context, stack, workdir, salt, now().date())
+                found = await _compare(context, stack, workdir, salt, now().date())
+                return await asyncio.to_thread(_with_authors, context, workdir, found, before, now())
     except HoldfastError as error:
         fault = error
     except OSError as error:
@@ -134,6 +142,25 @@ async def _compare_safely(
     except Exception as error:  # noqa: BLE001 - a mistake in Holdfast must not hide other stacks
         fault = internal_error(error, f"checking {stack.name}")
     return Comparison(error=fault.problem)
+
+
+def _with_authors(
+    context: ChangeContext,
+    workdir: StackWorkdir,
+    found: Comparison,
+    before: StackDrift | None,
+    now: datetime,
+) -> Comparison:
+    """With the credentials of the stack. If the audit trail cannot be read, a note says so."""
+    wanted = unexplained(found.observed or (), before)
+    if context.project.config.drift.audit_trail is None or not wanted:
+        return found
+    try:
+        with open_cloudtrail(workdir.environment) as look_up:
+            authors = find_authors(wanted, before.checked if before is not None else None, now, look_up)
+    except CloudTrailUnreadable as error:
+        authors = Authors(notes=(f"who changed it is not known: {error}",))
+    return structs.replace(found, authors=authors.known, notes=(*found.notes, *authors.notes))
 
 
 async def _compare(

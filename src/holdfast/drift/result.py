@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -12,7 +13,7 @@ from holdfast.kernel.errors import Problem
 from holdfast.kernel.values import MaskedStruct
 from holdfast.plans.result import StackResult
 from holdfast.stacks.stack import Stack
-from holdfast.store.drift import StackDrift, StackStatus
+from holdfast.store.drift import Author, StackDrift, StackStatus
 from holdfast.terraform.plan.model import Counts
 
 
@@ -37,6 +38,8 @@ class Comparison(MaskedStruct, frozen=True, kw_only=True):
     """None: the code was not compared."""
     changes: Counts = field(default_factory=Counts)
     """Those of the code that are not applied."""
+    authors: Mapping[str, Author] = {}
+    """Who changed resources, by address, where this is known."""
     notes: tuple[str, ...] = ()
     error: Problem | None = None
     """Why something was not looked at."""

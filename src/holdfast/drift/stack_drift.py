@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 from msgspec import structs
 
+from holdfast.drift.authors import with_authors
 from holdfast.drift.lifecycle import next_findings
 from holdfast.drift.observation import Observation
-from holdfast.store.drift import Finding, Period, StackDrift, StackStatus
+from holdfast.store.drift import Author, Finding, Period, StackDrift, StackStatus
 
 _MOST_PERIODS: Final = 200
 
@@ -25,12 +26,13 @@ def checked(
     observed: Iterable[Observation],
     unapplied: bool | None,
     new_id: Callable[[], str],
+    authors: Mapping[str, Author] | None = None,
 ) -> StackDrift:
     """`unapplied` is None if the code could not be compared."""
     before = known or StackDrift(stack=stack, salt=salt)
     if before.checked is not None and before.checked > now:
         return before  # Another check, which began later, was faster.
-    findings = next_findings(before.findings, observed, now, new_id=new_id)
+    findings = with_authors(next_findings(before.findings, observed, now, new_id=new_id), authors or {})
     status = status_of(findings, unapplied=unapplied)
     return structs.replace(
         before,
