@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from holdfast.identity.principal import RUN, Principal
 from holdfast.identity.roles import Permission
+from holdfast.notify.alerts.stored_outbox import FOLDER as NOTIFICATIONS
 from holdfast.server.audit_log import TenantStores
 from holdfast.server.blob_names import (
     CLAIMS,
@@ -69,6 +70,8 @@ class _Rule(NamedTuple):
     """None: only the server itself, or a route of its own."""
     of_state: bool = False
     """It belongs to the state of its stack too."""
+    of_all_stacks: bool = False
+    """It is about any stack of the tenant."""
 
 
 _SECRETS: Final = _Rule(read=Permission.READ_STATE, of_state=True)
@@ -95,6 +98,8 @@ _RULES: Final = {
     f"runs/{TAIL}": _OUTPUT,
     "runs/secrets": _OUTPUT,
     "runs/key": _Rule(read=Permission.READ_STATE, write=None),
+    # Alerts of commands, and by which ids their channels find them again.
+    NOTIFICATIONS: _Rule(read=Permission.RUN, of_all_stacks=True),
     # Uploads, variables and plans of runs on the server.
     SERVER_CONTENTS: _Rule(read=None, write=None),
 }
@@ -298,6 +303,8 @@ class StoreAccess:
         rule = _rule(name)
         permission = rule.read if what == "read" else rule.write
         if permission is None or not who.may(permission):
+            return False
+        if rule.of_all_stacks and not who.covers_patterns(("*",)):
             return False
         if _folder(name) == RUNS:
             return self._may_in_run(name.split("/")[1], what)

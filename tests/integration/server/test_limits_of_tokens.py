@@ -222,3 +222,13 @@ def test_a_limited_admin_gives_no_webhook_and_no_code_to_other_stacks(server: Ma
     assert set_webhook(limited, stacks=["dev/*"]) == 403
     assert server.send("DELETE", f"{REPOSITORIES}/infra/webhook", token=limited).status == 403
     assert server.send("GET", f"{REPOSITORIES}/infra/webhook").document["stacks"] == ["*"]
+
+
+def test_alerts_of_commands_are_for_tokens_of_all_stacks(server: MadeServer) -> None:
+    """Their outbox is about any stack, and says where the messages are that a channel changes."""
+    outbox = f"{BLOBS}/notify/example.com"
+    limited, viewer = server.token(Role.OPERATOR, **DEV), server.token(Role.VIEWER)
+    for token in (limited, viewer):
+        assert server.send("GET", outbox, token=token).status == 403
+        assert server.send("PUT", outbox, body=b"{}", token=token).status == 403
+    assert server.send("GET", outbox, token=server.token(Role.OPERATOR)).status == 404
