@@ -1,4 +1,7 @@
-"""Issues on GitHub: opened, changed and commented on, closed. Found again by a marker in the body."""
+"""Issues on GitHub: opened, changed and commented on, closed. Found again by a marker in the body.
+
+A comment is an e-mail to everyone who watches the repository, so updates come at most every ten minutes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from holdfast.notify.channels.interface import (
     ChannelError,
     ChannelKind,
     Sent,
-    always,
     post,
     secret_text,
 )
@@ -59,7 +61,8 @@ class Github:
         self._issues = f"{settings.url.rstrip('/')}/repos/{settings.repository}/issues"
 
     def send(self, notice: Notice, handle: str | None, *, again: bool) -> Sent:
-        number = handle or (self._find(notice) if again else None)
+        known = handle if handle is not None and handle.isdecimal() else None
+        number = known or (self._find(notice) if again else None)
         if number is None:
             number = self._create(notice)
             if not notice.resolved and not notice.test:
@@ -120,4 +123,4 @@ class Github:
         return post(self._access, method, url, body=body, headers=headers)
 
 
-GITHUB: Final = ChannelKind(name="github", title="GitHub issue", in_place=always, open=Github)
+GITHUB: Final = ChannelKind(name="github", title="GitHub issue", open=Github)

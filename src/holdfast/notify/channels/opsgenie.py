@@ -1,6 +1,7 @@
 """Opsgenie, and Jira Service Management, which has its API under another address.
 
-The id of a message is the alias of its alert: there is one open alert per alias.
+The id of a message is the alias of its alert: there is one open alert per alias. Both show HTML of some
+fields and not of others, so look-alikes replace `<` and `>`, which read well in either.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _MESSAGE: Final = 130
 _DESCRIPTION: Final = 15_000
 _DETAIL: Final = 500
 _SOURCE: Final = "Holdfast"
+_NO_TAGS: Final = str.maketrans("<>", "\u2039\u203a")
 _PRIORITIES: Final = {"critical": "P1", "error": "P2", "warning": "P3", "info": "P5"}
 
 
@@ -35,20 +37,24 @@ def description_of(notice: Notice) -> str:
         f"Next: {notice.next_step}" if notice.next_step else "",
         notice.link or "",
     )
-    return cut("\n\n".join(filter(None, parts)), _DESCRIPTION)
+    return _text("\n\n".join(filter(None, parts)), _DESCRIPTION)
+
+
+def _text(text: str, width: int) -> str:
+    return cut(text.translate(_NO_TAGS), width)
 
 
 def alert_of(notice: Notice, tags: tuple[str, ...]) -> dict[str, Any]:
     facts = dict(notice.facts)
     return {
-        "message": cut(notice.headline, _MESSAGE),
+        "message": _text(notice.headline, _MESSAGE),
         "alias": notice.id,
         "description": description_of(notice),
         "priority": _PRIORITIES[notice.severity],
         "source": _SOURCE,
-        "entity": cut(facts.get("Stack", ""), _DETAIL),
+        "entity": _text(facts.get("Stack", ""), _DETAIL),
         "tags": ["holdfast", notice.kind.value, *tags][:20],
-        "details": {name.lower(): cut(value, _DETAIL) for name, value in facts.items()},
+        "details": {name.lower(): _text(value, _DETAIL) for name, value in facts.items()},
     }
 
 
@@ -64,7 +70,9 @@ class Opsgenie:
             answer = self._update(notice)
         if notice.resolved or notice.test:
             answer = self._call(
-                "POST", self._of(notice, "close"), {"source": _SOURCE, "note": cut(notice.headline, _DETAIL)}
+                "POST",
+                self._of(notice, "close"),
+                {"source": _SOURCE, "note": _text(notice.headline, _DETAIL)},
             )
         return Sent(answer=answer, handle=notice.id)
 
