@@ -18,6 +18,7 @@ _OTHERS: Final = (
     ("BUILDKITE_BRANCH", "BUILDKITE_PIPELINE_DEFAULT_BRANCH"),
 )
 """The variables of GitLab and Buildkite: the branch, and the default branch."""
+_NOT_NAMED: Final = "this CI does not name the default branch"
 _REVIEWS: Final = (
     "CI_MERGE_REQUEST_IID",
     "BUILDKITE_PULL_REQUEST",
@@ -45,7 +46,14 @@ def why_not_default_branch(
         branch, default = variables.get(own), variables.get(main)
         if branch and default:
             return None if branch == default else f"this job runs for {branch}, not for {default}"
-    return "this CI does not name the default branch"
+    return _NOT_NAMED
+
+
+def is_under_review(
+    who: Actor, variables: Mapping[str, str], *, default: str | None, commit: str | None
+) -> bool:
+    """Where CI names no default branch, only a pull request that it names counts."""
+    return why_not_default_branch(who, variables, default=default, commit=commit) not in {None, _NOT_NAMED}
 
 
 def _why_not_on_github(claims: Mapping[str, str], *, default: str | None, commit: str | None) -> str | None:

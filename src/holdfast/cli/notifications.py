@@ -11,19 +11,24 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from holdfast.audit.actor import current_actor
 from holdfast.audit.break_glass import marked_stacks, open_break_glass
+from holdfast.audit.default_branch import is_under_review
 from holdfast.changes.alerts import alerts_from_acts, alerts_from_results, resolved
 from holdfast.config.secret_refs import SecretRef
 from holdfast.kernel.errors import HoldfastError, UsageError
 from holdfast.kernel.secret import Secret
 from holdfast.notify.alerts.alert import Alert, AlertKind
 from holdfast.notify.alerts.delivery import Attempt, Delivery
+from holdfast.notify.alerts.outbox import Outbox, with_alerts
+from holdfast.notify.alerts.review import counts, with_merged
 from holdfast.notify.alerts.stored_outbox import StoredOutbox, outbox_name
 from holdfast.notify.channels.interface import Access
 from holdfast.notify.hosts.catalogue import current_host
+from holdfast.notify.hosts.github import default_branch
 from holdfast.secrets.encryption import apply_key_needed
 from holdfast.secrets.reader import SecretReader
-from holdfast.system import clock
+from holdfast.system import clock, git
 from holdfast.system.repository import repository_of
 
 if TYPE_CHECKING:
@@ -81,12 +86,57 @@ def raise_alerts(
         if not sends:
             # Away from CI nothing begins, except acts that people must hear of.
             raised = tuple(one for one in raised if one.resolved or one.kind is AlertKind.BREAK_GLASS)
+        if not may_send(invocation, repository, delivery):
+            _keep(invocation, delivery, raised)
+            return
         if raised:
             delivery.raise_alerts(raised)
         if sends:
             delivery.deliver(clock.monotonic() + SECONDS)
 
     _never_fail(invocation, repository, work)
+
+
+def may_send(invocation: Invocation, repository: Repository, delivery: Delivery) -> bool:
+    """Whether `notify` counts here: a change under review sends nothing to a server of its author's."""
+    if not invocation.environment.ci:
+        return True
+    outbox, settings = delivery.outbox.read(), delivery.settings
+    if runs_under_review(invocation, repository):
+        return counts(settings, outbox)
+    accept_settings(delivery)
+    return True
+
+
+def runs_under_review(invocation: Invocation, repository: Repository) -> bool:
+    environment = invocation.environment
+    tree = git.find(repository.config.root, environment.variables)
+    return is_under_review(
+        current_actor(environment),
+        environment.variables,
+        default=default_branch(environment),
+        commit=tree.head() if tree is not None else None,
+    )
+
+
+def accept_settings(delivery: Delivery) -> None:
+    delivery.outbox.change(lambda outbox: (with_merged(outbox, delivery.settings), None))
+
+
+def _keep(invocation: Invocation, delivery: Delivery, alerts: tuple[Alert, ...]) -> None:
+    """For the next command of the default branch, which sends them its own way."""
+    if not alerts:
+        return
+
+    def step(outbox: Outbox) -> tuple[Outbox, bool]:
+        kept = with_alerts(outbox, alerts, clock.now(), clock.new_id)
+        return kept, kept != outbox
+
+    if delivery.outbox.change(step):
+        invocation.console.warn(
+            "This job may run for a pull request, and its `notify` is not the one of the default branch: "
+            "nothing is sent. The next command in CI for the default branch sends it."
+        )
 
 
 def alert_sink(invocation: Invocation, repository: Repository) -> Callable[[Sequence[Alert]], None]:
@@ -102,6 +152,9 @@ def alert_sink(invocation: Invocation, repository: Repository) -> Callable[[Sequ
         if not repository.store.can_apply:
             raise apply_key_needed("writing the outbox of notifications")
         delivery = open_delivery(invocation, repository)
+        if not may_send(invocation, repository, delivery):
+            _keep(invocation, delivery, tuple(alerts))
+            return
         delivery.raise_alerts(tuple(alerts))
         _never_fail(invocation, repository, partial(_send, delivery))
 
@@ -114,7 +167,11 @@ def notify_results(
     """After a change, in CI."""
     if is_configured(repository):
         alerts = alerts_from_results(results, operation, link=_link(invocation), now=clock.now())
-        raise_alerts(invocation, repository, tuple(alerts))
+        raised = tuple(alerts)
+        if operation == "plan" and invocation.environment.ci and runs_under_review(invocation, repository):
+            # The plan of another pull request may wait for its approval.
+            raised = tuple(alert for alert in raised if not alert.resolved)
+        raise_alerts(invocation, repository, raised)
 
 
 def notify_reconciled(
@@ -153,6 +210,9 @@ def finish_command(invocation: Invocation, repository: Repository) -> None:
             acts = open_break_glass(repository.store)
             by_name = repository.by_name
             alerts = tuple(alerts_from_acts(acts, told, by_name, link=_link(invocation), now=clock.now()))
+        if not may_send(invocation, repository, delivery):
+            _keep(invocation, delivery, alerts)
+            return
         if alerts:
             delivery.raise_alerts(alerts)
         if invocation.environment.ci:

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from holdfast.audit.actor import CI, GITHUB_ACTIONS, PERSON, Actor
-from holdfast.audit.default_branch import why_not_default_branch
+from holdfast.audit.default_branch import is_under_review, why_not_default_branch
 
 WHO = Actor(kind=PERSON, name="ada", host="laptop", verified=False, because="nothing", claims={})
 PUSH = {"event_name": "push", "ref": "refs/heads/main", "sha": "c0ffee"}
@@ -71,3 +71,16 @@ def test_other_ci_names_the_branches_in_variables() -> None:
     assert why_not(CI, **{**gitlab, "CI_COMMIT_BRANCH": "x"}) == "this job runs for x, not for main"
     assert why_not(CI, **gitlab, CI_MERGE_REQUEST_IID="7") is not None
     assert why_not(CI, **{**buildkite, "BUILDKITE_PULL_REQUEST": "7"}) is not None
+
+
+def test_ci_without_a_default_branch_is_under_review_only_where_it_says_so() -> None:
+    """Otherwise nobody there could be notified."""
+    ci = structs.replace(WHO, kind=CI)
+    assert not is_under_review(ci, {}, default=None, commit=None)
+    assert is_under_review(ci, {"CHANGE_ID": "7"}, default=None, commit=None)
+    assert is_under_review(
+        ci, {"CI_COMMIT_BRANCH": "mine", "CI_DEFAULT_BRANCH": "main"}, default=None, commit=None
+    )
+    assert not is_under_review(WHO, {}, default=None, commit=None)
+    on_github = structs.replace(WHO, kind=GITHUB_ACTIONS, claims={**PUSH, "ref": "refs/heads/mine"})
+    assert is_under_review(on_github, {}, default="main", commit="c0ffee")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated
 
 from holdfast.cli.command import Argument, Invocation
-from holdfast.kernel.errors import Exit, UsageError
+from holdfast.kernel.errors import Exit, HoldfastError, UsageError
 from holdfast.kernel.text import plural
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 HELP = "Show alerts and what did not arrive, and test routes."
 COMMANDS = ("status", "test", "retry")
-_MARKS = {"ok": (" ✓ ", "green"), "waiting": (" · ", "dim"), "failing": (" ✗ ", "bold red")}
+_MARKS = {
+    "ok": (" ✓ ", "green"),
+    "unused": (" · ", "dim"),
+    "waiting": (" · ", "dim"),
+    "failing": (" ✗ ", "bold red"),
+}
 RouteName = Annotated[
     str, Argument(metavar="ROUTE", help="The name of a route or of its channel, or its number, from 1.")
 ]
@@ -35,7 +41,7 @@ def status(invocation: Invocation) -> Exit:
 
 def test(invocation: Invocation, route: RouteName) -> Exit:
     """Send a marked test through a route, and print the answer."""
-    from holdfast.cli.notifications import open_delivery
+    from holdfast.cli.notifications import accept_settings, open_delivery, runs_under_review
     from holdfast.notify.alerts.delivery import channels_of, send_test
     from holdfast.notify.alerts.status import notice_of_a_test
     from holdfast.notify.channels.interface import ChannelError
@@ -47,6 +53,9 @@ def test(invocation: Invocation, route: RouteName) -> Exit:
     delivery = open_delivery(invocation, context.repository)
     document: dict[str, object] = {"version": 1, "route": route, "channel": name, "kind": entry.kind}
     notice = notice_of_a_test(delivery.new_id(), delivery.access.now(), name)
+    if context.repository.store.can_apply and not runs_under_review(invocation, context.repository):
+        with contextlib.suppress(HoldfastError):  # A test needs no key.
+            accept_settings(delivery)
     try:
         sent = send_test(entry, notice, delivery.access, delivery.clean)
     except ChannelError as error:
@@ -128,7 +137,8 @@ def _show(invocation: Invocation, known: NotifyStatus) -> None:
         waits = f", {plural(channel.pending, 'message')} to send" if channel.pending else ""
         dead = f", {plural(channel.dead, 'dead message')}" if channel.dead else ""
         error = f": {channel.error}" if channel.error else ""
-        console.line(mark, f"{channel.name}{waits}{dead}{error}")
+        unused = ": nothing was sent yet" if channel.state == "unused" else ""
+        console.line(mark, f"{channel.name}{waits}{dead}{error}{unused}")
     for message in known.messages:
         state = "dead" if message.dead else f"next attempt {message.next_try or 'soon'}"
         console.line(f"   {message.id}  {message.channel}  {message.title}  ({state})")

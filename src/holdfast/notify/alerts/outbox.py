@@ -81,6 +81,8 @@ class Outbox(MaskedStruct, frozen=True, kw_only=True):
     issues: Mapping[str, Issue] = field(default_factory=dict)
     messages: Mapping[str, Message] = field(default_factory=dict)
     channels: Mapping[str, ChannelState] = field(default_factory=dict)
+    merged: str | None = None
+    """The fingerprint of `notify`, as the default branch had it last (`review.py`)."""
 
     @property
     def open(self) -> Iterator[Issue]:

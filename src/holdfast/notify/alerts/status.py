@@ -31,7 +31,7 @@ class AlertStatus(Struct, frozen=True, kw_only=True):
 class ChannelStatus(Struct, frozen=True, kw_only=True):
     name: str
     state: str
-    """`ok`, `waiting` (messages are to be sent) or `failing`."""
+    """`ok` (all arrived), `unused` (none was sent yet), `waiting` (some are to be sent) or `failing`."""
     pending: int
     dead: int
     error: str | None
@@ -82,8 +82,7 @@ def status_of(outbox: Outbox, rules: Rules, now: datetime) -> NotifyStatus:
             for issue in sorted(outbox.open, key=lambda issue: issue.opened)
         ),
         channels=tuple(
-            _channel(name, messages, outbox.channels.get(name, ChannelState()))
-            for name, messages in by_channel.items()
+            _channel(name, messages, outbox.channels.get(name)) for name, messages in by_channel.items()
         ),
         messages=tuple(_message(outbox, message, rules, now) for message in left),
     )
@@ -93,12 +92,13 @@ def _is_left(outbox: Outbox, message: Message) -> bool:
     return not message.closed and fingerprint(outbox.notice(message)) != message.sent
 
 
-def _channel(name: str, messages: list[Message], state: ChannelState) -> ChannelStatus:
+def _channel(name: str, messages: list[Message], known: ChannelState | None) -> ChannelStatus:
+    state = known or ChannelState()
     dead = sum(message.dead is not None for message in messages)
     failing = bool(state.failures) or dead > 0
     return ChannelStatus(
         name=name,
-        state="failing" if failing else "waiting" if messages else "ok",
+        state="failing" if failing else "waiting" if messages else "unused" if known is None else "ok",
         pending=len(messages) - dead,
         dead=dead,
         error=state.error,
