@@ -60,6 +60,7 @@ class MadeOutbox:
         *,
         blobs: BlobStore | None = None,
         variables: Mapping[str, str] | None = None,
+        first_id: int = 1,
     ) -> None:
         self.blobs = blobs or MemoryBlobs()
         self.now = START
@@ -67,7 +68,7 @@ class MadeOutbox:
         self.attempts: list[Attempt] = []
         self.redactor = Redactor()
         self.environment = Environment({**(secrets or {}), **(variables or {})})
-        numbers = count(1)
+        numbers = count(first_id)
         reader = SecretReader(self.environment, Path("/"))
 
         def read(ref: Any) -> Any:

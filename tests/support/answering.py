@@ -73,6 +73,9 @@ class Answering:
     def hold(self) -> None:
         self._free.clear()
 
+    def release(self) -> None:
+        self._free.set()
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self

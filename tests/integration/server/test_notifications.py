@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -12,7 +14,9 @@ import pytest
 from alerts_made import made_alert, settings_of
 from answering import Answer
 from channel_servers import ROUTING_KEY, PagerDuty
+from fleet_played import PlayedFleet
 from msgspec.structs import replace
+from postgres_made import made_postgres
 from program import eventually
 from server_made import KEY, ListLog, MadeServer, made_server
 
@@ -21,6 +25,7 @@ from holdfast.database.database import Database
 from holdfast.identity.principal import DEFAULT_TENANT, Principal
 from holdfast.identity.roles import Role
 from holdfast.kernel.errors import HoldfastError
+from holdfast.notify.alerts.outbox import Outbox
 from holdfast.notify.alerts.server_sink import raise_alert
 from holdfast.server.alert_sources import AlertSources
 from holdfast.server.audit_log import TenantStores
@@ -101,6 +106,12 @@ class Made:
 
 @pytest.fixture
 def made(database: Database, tmp_path: Path) -> Iterator[Made]:
+    with made_on(database, tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def made_on(database: Database, tmp_path: Path) -> Iterator[Made]:
     (tmp_path / "pager").write_text(ROUTING_KEY)
     with (pager := PagerDuty()).http:
         channel = f'pagerduty: {{ routing_key: {{ secret: "file:pager" }}, url: "{pager.url}" }}'
@@ -165,6 +176,63 @@ def test_a_database_that_restarts_loses_nothing(made: Made) -> None:
             eventually(made.ended_connections, what="the end of all connections")
         eventually(lambda: len(made.pager.open) == 4, what="all alerts", seconds=30)
     assert all(item.opened <= 2 for item in made.pager.items.values())
+
+
+@pytest.mark.long
+def test_a_postgresql_that_is_killed_while_a_message_is_sent_loses_nothing(tmp_path: Path) -> None:
+    """Killed before the answer is recorded, and started again: the receiver sees one each."""
+    with ExitStack() as stack:
+        postgres = stack.enter_context(made_postgres(tmp_path / "postgres"))
+        address = stack.enter_context(postgres.new_database())
+        database = stack.enter_context(Database.open(address, size=20))
+        made = stack.enter_context(made_on(database, tmp_path))
+        stack.enter_context(made.notifying())
+        made.pager.http.hold()
+        made.raise_("first")
+        eventually(lambda: bool(made.pager.http.asked), what="the first attempt")
+        made.raise_("second")
+        pid = postgres.cluster.running_pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: postgres.cluster.running_pid() != pid, what="the end of PostgreSQL")
+        made.pager.http.release()
+        postgres.cluster.start()
+        eventually(partial(made.raised, "third"), what="PostgreSQL again")
+        _end_leases(made)
+        eventually(lambda: len(made.pager.open) == 3, what="all alerts")
+        assert len(made.pager.items) == 3
+        assert all(item.opened <= 2 for item in made.pager.items.values())
+
+
+def test_events_of_devices_are_told_until_they_succeed(made: Made) -> None:
+    """Which device, what to do; one alert however often it fails; a success or a reconcile ends it."""
+    fleet = PlayedFleet(made.database)
+    with made.notifying():
+        failed = fleet.submit("create", "r1", 1)
+        fleet.work("failed")
+        eventually(lambda: len(made.pager.open) == 1, what="the failure")
+        text = made.pager.texts[-1]
+        for part in ("site r1: create failed", f"holdfast events show {failed.id}"):
+            assert part in text
+        assert f"https://holdfast.example/api/v1/events/{failed.id}" in made.pager.raw
+        fleet.submit("create", "r1", 2)
+        fleet.work("failed")
+        eventually(lambda: _signals(made) == 0, what="all signals")
+        fleet.submit("create", "r1", 3)
+        fleet.work("applied")
+        eventually(lambda: made.pager.open == [], what="the end of the failure")
+        assert len(made.pager.items) == 1
+
+        fleet.submit("update", "r1", 4)
+        unknown = fleet.work("unknown")
+        assert unknown is not None
+        eventually(lambda: len(made.pager.open) == 1, what="the unknown outcome")
+        assert f"holdfast runs reconcile {unknown.run} --server" in made.pager.texts[-1]
+        fleet.reconcile(unknown)
+        fleet.work("applied")
+        assert len(made.pager.open) == 1, "the event goes on"
+        fleet.work("applied")
+        eventually(lambda: made.pager.open == [], what="its end")
 
 
 def test_runs_are_told_by_whoever_changes_them(made: Made) -> None:
@@ -273,6 +341,19 @@ def test_tenants_see_and_test_only_their_own(made: Made) -> None:
     assert made.server.send("POST", f"{NOTIFICATIONS}/test", named, token=other).status == 200
     narrow = made.server.token(Role.ADMIN, stacks=("dev/*",))
     assert made.server.send("GET", NOTIFICATIONS, token=narrow).status == 403
+
+
+def _end_leases(made: Made) -> None:
+    """As time does: of the outbox, and of the message that was being sent."""
+    with made.database.transaction() as connection:
+        connection.execute("update alert_outboxes set busy_until = now(), due = now()")
+    delivery = made.work().channels.delivery(DEFAULT_TENANT)
+
+    def step(outbox: Outbox) -> tuple[Outbox, None]:
+        messages = {id_: replace(message, taken_until=None) for id_, message in outbox.messages.items()}
+        return replace(outbox, messages=messages), None
+
+    delivery.outbox.change(step)
 
 
 def _document(made: Made) -> Any:
