@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from channel_servers import ROUTING_KEY, PagerDuty
@@ -44,11 +45,12 @@ def pager() -> Iterator[PagerDuty]:
 
 @pytest.mark.long
 def test_an_unknown_outcome_is_told_until_it_is_reconciled(
-    with_lab: Program, service: LabService, pager: PagerDuty
+    with_lab: Program, service: LabService, pager: PagerDuty, tmp_path: Path
 ) -> None:
     """Also if a person reconciles on their own machine; neither output nor message has a secret."""
     one_stack(with_lab, use="embedded", env={"LAB_URL": service.url}, body=BODY)
     document = json.loads((with_lab.folder / "holdfast.yaml").read_text())
+    document["store"] = str(tmp_path / "store")
     channel = {"pagerduty": {"routing_key": {"secret": "env:PAGER"}, "url": pager.url}}
     document["notify"] = {"channels": {"pager": channel}, "routes": [{"channel": "pager"}]}
     with_lab.write("holdfast.yaml", json.dumps(document))
