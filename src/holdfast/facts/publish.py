@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from holdfast.contract.facts import EnvironmentFacts
 from holdfast.contract.facts_file import About, facts_text, read_facts
 from holdfast.facts.argocd import refuse_second_revision
 from holdfast.facts.build import build, facts_of
+from holdfast.facts.outputs import stacks_of
 from holdfast.facts.push import open_branch, push_files
 from holdfast.kernel.errors import Refused
 from holdfast.plans.context import ChangeContext
@@ -52,8 +53,15 @@ class Publication(Struct, frozen=True, kw_only=True):
 async def publish(context: ChangeContext, target: Target) -> Publication:
     settings = facts_of(target)
     await require_publisher(context, target, "its facts")
-    built = await build(context, target)
-    return await asyncio.to_thread(_publish, context, target, settings, built)
+    loop = asyncio.get_running_loop()
+
+    def rebuild() -> Sequence[EnvironmentFacts]:
+        """From states that are at least as new as the branch: a slow publish never brings old facts back."""
+        for stack in stacks_of(context.project, target):
+            context.states.forget(stack.name)
+        return asyncio.run_coroutine_threadsafe(build(context, target), loop).result()
+
+    return await asyncio.to_thread(_publish, context, target, settings, rebuild)
 
 
 async def require_publisher(context: ChangeContext, target: Target, what: str) -> None:
@@ -63,7 +71,7 @@ async def require_publisher(context: ChangeContext, target: Target, what: str) -
 
 
 def _publish(
-    context: ChangeContext, target: Target, settings: Facts, built: Sequence[EnvironmentFacts]
+    context: ChangeContext, target: Target, settings: Facts, rebuild: Callable[[], Sequence[EnvironmentFacts]]
 ) -> Publication:
     branch = open_branch(context, settings.repository, settings.branch, settings.credentials)
     notes = refuse_second_revision(context.project, settings, branch)
@@ -75,6 +83,7 @@ def _publish(
     def change(tip: str | None) -> Mapping[str, bytes | None]:
         result.clear()
         contents: dict[str, bytes | None] = {}
+        built = rebuild()
         for facts in built:
             about = About(
                 target=target.name,
@@ -105,7 +114,7 @@ def _publish(
     pushed = push_files(
         branch,
         change,
-        message=_message(target, built, audit.who.shown, source),
+        message=lambda: _message(target, result, audit.who.shown, source),
         before=functools.partial(audit.record, Entry(what="facts-publish", outcome="begun", details=details)),
     )
     if pushed.commit is not None:
@@ -171,10 +180,7 @@ def published_files(
     return found
 
 
-def _message(target: Target, built: Sequence[EnvironmentFacts], by: str, source: str | None) -> str:
-    environments = ", ".join(facts.environment for facts in built)
-    stacks = ", ".join(sorted({stack for facts in built for stack in facts.stacks}))
+def _message(target: Target, files: Sequence[PublishedFile], by: str, source: str | None) -> str:
+    environments = ", ".join(file.environment for file in files if file.status != "unchanged")
     of = f"\nCommit of the code: {source}" if source is not None else ""
-    return (
-        f"Publish facts of {target.name}: {environments}\n\nFrom outputs of {stacks}\nPublished by {by}{of}\n"
-    )
+    return f"Publish facts of {target.name}: {environments}\n\nPublished by {by}{of}\n"

@@ -45,10 +45,11 @@ def push_files(
     branch: GitBranch,
     change: Callable[[str | None], Mapping[str, bytes | None]],
     *,
-    message: str,
+    message: Callable[[], str],
     before: Callable[[], None],
 ) -> Push:
-    """`change` gives the new contents on top of a commit, and is asked again after a race.
+    """`change` gives the new contents on top of a commit. It reads states itself, after the branch was read,
+    and is asked again after a race: what was published in between is never replaced by something older.
 
     `before` is called once, before something is pushed.
     """
@@ -64,7 +65,7 @@ def push_files(
             before()
         refusals = refusals + 1 if attempt > 1 and tip == last else 0
         last = tip
-        commit = branch.commit(tip, contents, message, AUTHOR)
+        commit = branch.commit(tip, contents, message(), AUTHOR)
         refused = branch.push(commit, expected=tip)
         if refused is None:
             return Push(commit=commit, attempts=attempt)

@@ -22,7 +22,7 @@ from holdfast.contract.comparison import OutputValue
 from holdfast.contract.facts import OutputsOfStack, environments_of, sources_for
 from holdfast.facts import sops_program
 from holdfast.facts.build import FactsRefused
-from holdfast.facts.outputs import read_outputs
+from holdfast.facts.outputs import read_outputs, stacks_of
 from holdfast.facts.publish import require_publisher
 from holdfast.facts.push import open_branch, push_files
 from holdfast.kernel.errors import Problem, Refused, UsageError
@@ -68,17 +68,31 @@ async def seal(context: ChangeContext, target: Target) -> tuple[SealedBridge, ..
             hint=f"Add `bridge` to targets.{target.name} in holdfast.yaml: see docs/facts.md.",
         )
     await require_publisher(context, target, "its outputs")
-    sources = await read_outputs(context, target)
-    problems: list[Problem] = []
-    plaintexts = [tuple(plaintexts_of(bridge, target, sources, problems.append)) for bridge in target.bridge]
-    if problems:
-        raise FactsRefused(tuple(dict.fromkeys(problems)))
+    for bridge in target.bridge:
+        await _read(context, target, bridge)
+    loop = asyncio.get_running_loop()
+
+    def read_again(bridge: Bridge) -> Sequence[Plaintext]:
+        """From states that are at least as new as the branch."""
+        for stack in stacks_of(context.project, target):
+            context.states.forget(stack.name)
+        return asyncio.run_coroutine_threadsafe(_read(context, target, bridge), loop).result()
+
     return tuple(
         [
-            await asyncio.to_thread(_publish, context, target, bridge, files)
-            for bridge, files in zip(target.bridge, plaintexts, strict=True)
+            await asyncio.to_thread(_publish, context, target, bridge, functools.partial(read_again, bridge))
+            for bridge in target.bridge
         ]
     )
+
+
+async def _read(context: ChangeContext, target: Target, bridge: Bridge) -> Sequence[Plaintext]:
+    problems: list[Problem] = []
+    sources = await read_outputs(context, target)
+    plaintexts = plaintexts_of(bridge, target, sources, problems.append)
+    if problems:
+        raise FactsRefused(tuple(dict.fromkeys(problems)))
+    return plaintexts
 
 
 def plaintexts_of(
@@ -132,7 +146,7 @@ def _mistake(
 
 
 def _publish(
-    context: ChangeContext, target: Target, bridge: Bridge, plaintexts: Sequence[Plaintext]
+    context: ChangeContext, target: Target, bridge: Bridge, read: Callable[[], Sequence[Plaintext]]
 ) -> SealedBridge:
     branch = open_branch(context, bridge.repository, bridge.branch, bridge.credentials)
     audit = context.identity.audit
@@ -141,7 +155,7 @@ def _publish(
     def change(tip: str | None) -> Mapping[str, bytes | None]:
         result.clear()
         contents: dict[str, bytes | None] = {}
-        for plaintext in plaintexts:
+        for plaintext in read():
             text, note = _text(context, bridge, branch, tip, plaintext)
             if text is not None:
                 contents[plaintext.path] = text.encode()
@@ -163,12 +177,10 @@ def _publish(
         "branch": bridge.branch,
         "outputs": ", ".join(bridge.outputs),
     }
-    stacks = ", ".join(sorted({stack for plaintext in plaintexts for stack in plaintext.stacks}))
     pushed = push_files(
         branch,
         change,
-        message=f"Update encrypted outputs of {target.name}\n\nFrom outputs of {stacks}\n"
-        f"Published by {audit.who.shown}\n",
+        message=lambda: f"Update encrypted outputs of {target.name}\n\nPublished by {audit.who.shown}\n",
         before=functools.partial(audit.record, Entry(what="facts-seal", outcome="begun", details=details)),
     )
     if pushed.commit is not None:
