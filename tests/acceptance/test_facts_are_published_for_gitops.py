@@ -91,7 +91,7 @@ def test_an_edit_by_hand_is_found_with_its_author(holdfast: Program, host: GitHo
 
 
 def test_a_race_is_won_or_repeated(holdfast: Program, host: GitHost, tmp_path: Path) -> None:
-    """A push between our read and our push is not lost: the facts are regenerated on top of it."""
+    """A push in between is not lost: facts are read again, with what was applied since, on top of it."""
     platform(holdfast, host.url)
     facts = host.folder / "facts.git"
     rival = tmp_path / "rival"
@@ -101,16 +101,23 @@ def test_a_race_is_won_or_repeated(holdfast: Program, host: GitHost, tmp_path: P
     git("commit", "--quiet", "--message=Rival", folder=rival)
     git("push", "--quiet", "origin", "HEAD:refs/heads/rival", folder=rival)
     hook = facts / "hooks/pre-receive"
+    reached, go_on = tmp_path / "reached", tmp_path / "go-on"
     hook.write_text(
         "#!/bin/sh\nunset GIT_QUARANTINE_PATH\n"
-        "git rev-parse --quiet --verify refs/heads/main >/dev/null || "
-        "git update-ref refs/heads/main refs/heads/rival\n"
+        f"if ! test -e {reached}; then touch {reached}; until test -e {go_on}; do sleep 0.02; done; "
+        "git update-ref refs/heads/main refs/heads/rival; fi\n"
     )
     hook.chmod(0o755)
-    holdfast.ok("facts", "publish", env=ENVIRONMENT)
+    process = holdfast.start("facts", "publish", env=ENVIRONMENT)
+    eventually(reached.exists, what="the host is asked")
+    holdfast.write("vars/dev.tfvars", 'address = "192.0.2.9"\n')
+    holdfast.ok("apply", "dev/cluster", "--yes")
+    go_on.touch()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
     assert commits(facts) == 2
     assert content(facts, "other.yaml") == "a: 1\n"
-    assert "192.0.2.1" in content(facts, "aws/dev.yaml")
+    assert "192.0.2.9" in content(facts, "aws/dev.yaml")
 
 
 def test_a_host_that_refuses_is_an_answer(holdfast: Program, host: GitHost) -> None:
