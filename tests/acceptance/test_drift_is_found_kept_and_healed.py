@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,12 @@ from drift_made import (
     object_file,
     states,
 )
-from program import Program
+from lab_stacks import ended, held, warm_processes
+from program import Program, eventually
 
 from holdfast.notify.alerts.alert import Alert
 from holdfast.store.drift import FindingState, StackStatus
+from provider.service import Fault, LabService
 
 
 def checked(program: Program, *arguments: str, code: int = 0) -> dict[str, dict[str, Any]]:
@@ -331,17 +335,37 @@ def test_no_secret_in_drift_leaves(with_lab: Program, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_is_locked_or_unknown_is_not_checked(with_lab: Program) -> None:
-    """A stack whose last apply was interrupted, and one with an input that does not exist, are not looked at;
-    the reason is said.
+    """A stack whose state someone else has locked, one whose last apply was killed, and one with an input
+    that does not exist are not looked at, each with its reason; the others are. Exit 1, although one drifted.
     """
-    drift_repository(with_lab, ("a", "b"))
+    names = ("locked", "killed", "input", "drifted")
+    drift_repository(with_lab, names)
     document = json.loads((with_lab.folder / "holdfast.yaml").read_text())
-    document["stacks"][1]["inputs"] = {"body": {"output": "a.nothing", "mock": "m"}}
+    with_lab.write("locked/backend.tf", 'terraform {\n  backend "local" {}\n}\n')
+    with LabService() as service:
+        document["stacks"][1]["env"] = {"LAB_URL": service.url}
+        with_lab.write("holdfast.yaml", json.dumps(document))
+        service.misbehave(Fault(operation="create", what="hold", name="killed-two"))
+        process = with_lab.start("apply", "--yes", "--json", *(name for name in names if name != "input"))
+        held(service, process, "create", 2)
+        eventually(lambda: service.held("create", "killed-two"), what="it is made, and nobody knows")
+        (victim,) = warm_processes(with_lab, service.url)
+        os.kill(victim, signal.SIGKILL)
+        applied, _ = ended(process, code=6)
+        assert [name for name, result in applied.items() if result["status"] != "applied"] == ["killed"]
+    document["stacks"][2]["inputs"] = {"body": {"output": "drifted.nothing", "mock": "m"}}
     with_lab.write("holdfast.yaml", json.dumps(document))
-    with_lab.ok("apply", "--yes", "a")
-    result = checked(with_lab, code=1)
-    assert result["a"]["status"] == "in_sync"
-    assert (result["b"]["status"], "nothing" in result["b"]["error"]["message"]) == ("not_checked", True)
+    change_object(with_lab, "locked-one", body="bye")
+    change_object(with_lab, "drifted-one", body="bye")
+    with (with_lab.folder / "locked/terraform.tfstate").open("r+b") as state:
+        fcntl.lockf(state, fcntl.LOCK_EX)
+        results = checked(with_lab, code=1)
+    errors = {name: result["error"]["code"] for name, result in results.items() if result["error"]}
+    told = {name: result["status"] for name, result in results.items()}
+    assert told == {**dict.fromkeys(names, "not_checked"), "drifted": "drifted"}
+    assert errors == {"locked": "HF-LOCK-1", "killed": "HF-RUN-8", "input": "HF-INPUT-3"}
+    assert "runs reconcile" in results["killed"]["error"]["hint"]
+    assert "nothing" in results["input"]["error"]["message"]
 
 
 @pytest.mark.long
