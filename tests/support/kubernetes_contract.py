@@ -45,6 +45,10 @@ class ClusterContract:
         client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return name
 
+    def test_the_cluster_has_a_version(self, client: KubernetesClient) -> None:
+        """It needs no more than credentials."""
+        assert client.version().startswith("v1.")
+
     def test_a_resource_is_applied_read_and_deleted(self, client: KubernetesClient, namespace: str) -> None:
         """Applying it again changes nothing; deleting it again says that it was gone."""
         kind = client.kind("v1", "ConfigMap")

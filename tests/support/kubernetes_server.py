@@ -51,6 +51,9 @@ class SmallCluster:
         self.asked: list[tuple[str, str]] = []
         self.fail: int | None = None
         """A status that every request gets."""
+        self.hold_on: str | None = None
+        """Requests whose method and path contain this wait until `free`."""
+        self.held, self.free = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._number = 0
         for name in ("default", "kube-system"):
@@ -95,8 +98,13 @@ class SmallCluster:
         self.asked.append((asked.method, asked.path))
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
             return _status(401, "Unauthorized")
+        if self.hold_on is not None and self.hold_on in f"{asked.method} {asked.path}":
+            self.held.set()
+            self.free.wait()
         if self.fail is not None:
             return _status(self.fail, "the test says so")
+        if urlsplit(asked.path).path == "/version":
+            return told({"gitVersion": "v1.36.0-small"})
         match = _PATH.fullmatch(urlsplit(asked.path).path)
         if match is None:
             return _status(404, "the server could not find the requested resource")
@@ -263,7 +271,10 @@ def small_cluster(folder: Path) -> Iterator[tuple[SmallCluster, Path]]:
     ca_file = folder / "kube-ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))
     with Answering(cluster.answer, tls=context) as server:
-        yield cluster, write_kubeconfig(folder, f"https://127.0.0.1:{server.port}", ca_file, TOKEN)
+        try:
+            yield cluster, write_kubeconfig(folder, f"https://127.0.0.1:{server.port}", ca_file, TOKEN)
+        finally:
+            cluster.free.set()
 
 
 def write_kubeconfig(folder: Path, server: str, ca_file: Path, token: str, **user: Any) -> Path:

@@ -26,6 +26,7 @@ app = Group(
             "import",
             "output",
             "facts",
+            "deploy",
             "verify",
             "config",
         ),

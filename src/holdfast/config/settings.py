@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from holdfast.config.bootstrap import Bootstrap
 from holdfast.config.checks import CheckSettings
 from holdfast.config.declarations import At, ListOf, Names, Section, key, named
 from holdfast.config.defaults import EntryDefaults, Shared
@@ -131,12 +132,22 @@ class Target(Section, frozen=True, kw_only=True):
         "Outputs that are published for GitOps, encrypted with SOPS: [the bridge](facts.md#the-bridge).",
     )
     kubernetes: Cluster | None = key(Cluster, "The cluster of the target, for gates.", default=None)
+    bootstrap: Bootstrap | None = key(
+        Bootstrap, "How GitOps comes into the cluster: [deploy](deploy.md#bootstrap).", default=None
+    )
     gates: tuple[Gate, ...] = key(ListOf(Gate), "A list of checks of the live system: [gates](gates.md).")
 
     @classmethod
     def check(cls, section: At, problems: Problems) -> None:
         check_secret_names(section, problems)
         check_gates(section, problems)
+        if "bootstrap" in section.value and "kubernetes" not in section.value:
+            problems.add(
+                "HF-CONF-5",
+                f"{section.where}.bootstrap needs the key `kubernetes` of the target",
+                place=section.value["bootstrap"].place,
+                hint='Say which cluster: kubernetes: { context: "{outputs.kube_context}" }',
+            )
 
 
 class Work(Section, frozen=True, kw_only=True):

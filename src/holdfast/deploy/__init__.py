@@ -1,1 +1,1 @@
-"""What follows an apply: gates that check the live system."""
+"""What follows an apply: facts, the bootstrap of GitOps, and gates that check the live system."""

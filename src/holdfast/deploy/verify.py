@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -123,7 +123,12 @@ def _names(target: Target, gate: Gate) -> frozenset[str]:
 def _environments(target: Target, gate: Gate, environments: Sequence[str]) -> Sequence[str | None]:
     if gate.environments:
         return [name for name in environments if name in gate.environments]
-    by_environment = any(name.startswith(_EVERYWHERE) for name in _names(target, gate))
+    return in_environments(_names(target, gate), environments)
+
+
+def in_environments(names: Iterable[str], environments: Sequence[str]) -> Sequence[str | None]:
+    """Each environment, if the placeholders can differ between them; otherwise once. Pure."""
+    by_environment = any(name.startswith(_EVERYWHERE) for name in names)
     return (environments or (None,)) if by_environment else (None,)
 
 
@@ -144,9 +149,10 @@ async def verify_target(
     timer: Timer | None = None,
     follow: Follow | None = None,
     decided: Callable[[GateResult], None] = lambda _: None,
+    part_of: str | None = None,
 ) -> Verification:
-    """Check the gates in parallel, and store what was observed as a run."""
-    run = new_run(None, VERIFY, context.identity, target=target.name)
+    """Check the gates in parallel, and store what was observed as a run, unless it is `part_of` another."""
+    run = new_run(None, VERIFY, context.identity, run=part_of, target=target.name)
     timer = timer or RealTimer()
     to_check = await prepare_gates(context, target, chosen)
 
@@ -158,7 +164,8 @@ async def verify_target(
 
     results = tuple(await asyncio.gather(*map(check, to_check)))
     verification = Verification(run=run.id, target=target.name, results=results)
-    write_run(context.store, finished_run(run, verification))
+    if part_of is None:
+        write_run(context.store, finished_run(run, verification))
     return verification
 
 
@@ -198,13 +205,20 @@ async def prepare_gates(
     context: ChangeContext, target: Target, chosen: Sequence[ChosenGate]
 ) -> tuple[GateToCheck, ...]:
     """With their values filled in. One whose values are not known stays, and is reported as unchecked."""
-    needed = {
-        one.environment
-        for one in chosen
-        if any(name.startswith((FACTS, OUTPUTS)) for name in _names(target, one.gate))
-    }
-    outputs = await outputs_by_environment(context, target, needed) if needed else {}
-    values = {
+    names = {name for one in chosen for name in _names(target, one.gate)}
+    values = await values_by_environment(context, target, {one.environment for one in chosen}, names)
+    tools = {environment: _tools(context, target, known) for environment, known in values.items()}
+    return tuple(_prepared(target, one, values[one.environment], tools[one.environment]) for one in chosen)
+
+
+async def values_by_environment(
+    context: ChangeContext, target: Target, environments: Iterable[str | None], names: Iterable[str]
+) -> Mapping[str | None, GateValues]:
+    """Outputs are read only if one of the placeholders needs them."""
+    wanted = tuple(environments)
+    reads = any(name.startswith((FACTS, OUTPUTS)) for name in names)
+    outputs = await outputs_by_environment(context, target, wanted) if reads else {}
+    return {
         environment: GateValues(
             target=target.name,
             environment=environment,
@@ -212,10 +226,8 @@ async def prepare_gates(
             facts=outputs.get(environment, TargetOutputs()).for_fact,
             values=context.project.config.shared.values_of(environment),
         )
-        for environment in {one.environment for one in chosen}
+        for environment in wanted
     }
-    tools = {environment: _tools(context, target, known) for environment, known in values.items()}
-    return tuple(_prepared(target, one, values[one.environment], tools[one.environment]) for one in chosen)
 
 
 def _prepared(target: Target, chosen: ChosenGate, values: GateValues, tools: Tools) -> GateToCheck:

@@ -85,6 +85,10 @@ class KubernetesClient:
         client._seconds = seconds  # noqa: SLF001 - of this class
         return client
 
+    def version(self) -> str:
+        """Of the cluster. Needs credentials that the API accepts."""
+        return str(self._json("GET", "/version").get("gitVersion") or "unknown")
+
     # Resources
 
     def get(self, kind: Kind, name: str, namespace: str | None = None, *, part: str = "") -> dict[str, Any]:

@@ -51,6 +51,7 @@ class RunDetails(MaskedStruct, frozen=True, kw_only=True):
                 {"when": hook.when, "run": list(hook.run), "code": hook.code, "seconds": hook.seconds}
                 for hook in run.hooks or ()
             ],
+            "stages": [stage.document() for stage in run.stages] if run.stages is not None else None,
             "gates": [gate.document() for gate in run.gates] if run.gates is not None else None,
             "intent": _intent_document(self.intent),
             "journal": journal_document(self.journal),

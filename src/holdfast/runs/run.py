@@ -17,6 +17,7 @@ from holdfast.plans.saved_plan import StateIdentity
 from holdfast.plans.status import STATUS_OF_EXIT, Status
 from holdfast.plans.workdir import HookRun
 from holdfast.runs.claims import Claim
+from holdfast.runs.stages import Stage
 from holdfast.secrets.encryption import WrongKey
 from holdfast.store.run_store import RunStore
 from holdfast.system import clock
@@ -55,6 +56,10 @@ class Run(Struct, frozen=True, kw_only=True):
     error: RunError | None = None
     notes: tuple[str, ...] | None = None
     hooks: tuple[HookRun, ...] | None = None
+    stages: tuple[Stage, ...] | None = None
+    """Of a deploy."""
+    source: str | None = None
+    """A digest of the code that a deploy is made from."""
     gates: tuple[GateResult, ...] | None = None
     """What checking the gates of its target observed."""
     author: Mapping[str, object] | None = None
@@ -163,6 +168,7 @@ class UnsettledRun(UnknownOutcome):
     """It is unknown what was written: the claim stays, and `runs reconcile` finds out."""
 
 
+DEPLOY = "deploy"
 VERIFY = "verify"
 """The gates of a target were checked; nothing was changed."""
 _UNSIGNED = ("plan", VERIFY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.console import Console
+from holdfast.cli.views.deploy import show_stage
 from holdfast.cli.views.gates import show_gate
 from holdfast.cli.views.state import moment, show_rows
 from holdfast.kernel.text import plural
@@ -53,6 +54,8 @@ def show_details(console: Console, details: RunDetails) -> None:
         console.line(("   ✗ ", "bold red"), f"{error.get('code')}  {error.get('message')}")
     for note in notes if isinstance(notes := document["notes"], list) else ():
         console.line(("   ! ", "yellow"), str(note))
+    for stage in run.stages or ():
+        show_stage(console, stage)
     for gate in run.gates or ():
         show_gate(console, gate)
     _show_intent(console, document["intent"])
