@@ -14,9 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
-from holdfast.changes.bundles import record_reads, restore_bundle, write_bundles
 from holdfast.changes.change import apply_change, plan_change
 from holdfast.changes.preconditions import require_disk_space, require_no_dependents
 from holdfast.changes.readers import with_readers
@@ -24,11 +21,9 @@ from holdfast.changes.repository import Repository
 from holdfast.guard.decision import Allow
 from holdfast.kernel.errors import Busy, HoldfastError, Refused, internal_error
 from holdfast.kernel.server_hints import problem_on_server
-from holdfast.plans.base_rules import rules_of_bundles
 from holdfast.plans.context import ChangeContext, Control, Identity, Project
 from holdfast.plans.events import Event, StackFinished, Stopping
 from holdfast.plans.result import StackResult
-from holdfast.plans.saved_plan import SavedPlan
 from holdfast.plans.status import Status
 from holdfast.review.decide import ON_SERVER, PLANNED_ON_SERVER
 from holdfast.runs.document import error_document
@@ -41,7 +36,6 @@ from holdfast.store.server_runs.contents import DriftTask, RunEnd, drift_list_na
 from holdfast.store.server_runs.phases import ChangePhase, Operation, RunPhase
 from holdfast.store.server_runs.rows import Change, Run
 from holdfast.store.stack_names import require_no_device
-from holdfast.system import files
 from holdfast.terraform.argv import PlanOptions
 from holdfast.terraform.engine.interface import Stop
 from holdfast.worker.change_report import ChangeReporter
@@ -50,17 +44,14 @@ from holdfast.worker.drift import HealingRun, drift_list, look
 from holdfast.worker.reconciling import reconcile_stack
 from holdfast.worker.run_contents import RunContents, batches, run_end
 from holdfast.worker.run_output import RunOutput, write_error
-from holdfast.worker.selected_stacks import SelectedStacks, lost, new_run, next_plan, outdated, ready_stacks
+from holdfast.worker.saved_plans import SavedPlans, waits_for_decision
+from holdfast.worker.selected_stacks import SelectedStacks, lost, new_run, ready_stacks
 from holdfast.worker.services import WorkerServices
 from holdfast.worker.takeover import leave_claim
 from holdfast.worker.tracing import Trace
 
 _WAIT_SECONDS: Final = 600.0
 """For a lane or a stack that another run holds, such as one of the command line."""
-_STALE: Final = frozenset({"HF-BUND-5", "HF-BUND-6", "HF-BUND-8", "HF-BUND-11", "HF-BUND-23"})
-"""The state, the outputs that it read or its environment changed: it is planned and decided on once more."""
-_UNDECIDED: Final = frozenset({Status.WAITING, Status.REFUSED})
-"""A plan that a person can approve, or whose denial an admin can override."""
 
 
 class ChangeExecution:
@@ -84,10 +75,7 @@ class ChangeExecution:
         self._timings = Timings(change) if change.event is not None else None
         self._drift: DriftTask | None = None
         self._healing: HealingRun | None = None
-        self._saved: set[str] = set()
-        """Stacks whose new plan waits for a decision."""
-        self._stale: set[str] = set()
-        """Stacks whose saved plan no longer counts."""
+        self._plans = SavedPlans(services.runs, self._contents, self._store)
 
     async def run(self) -> None:
         """Until nothing more can be done now. Every error becomes that of the change."""
@@ -107,7 +95,7 @@ class ChangeExecution:
         if self.lost:
             return
         mine = (self.change.id, self.change.fence)
-        if error is None and (self._stale or self.requeued):
+        if error is None and (self._plans.stale or self.requeued):
             await asyncio.to_thread(self._claiming.requeue, *mine)
         else:
             document: Mapping[str, object] | None = None
@@ -166,7 +154,7 @@ class ChangeExecution:
         self._output = self._open_output(selected.ids)
         with tempfile.TemporaryDirectory(dir=services.warm.scratch) as name:
             folder = Path(name)
-            selected = await asyncio.to_thread(self._with_bundles, selected, folder)
+            selected = await asyncio.to_thread(self._plans.read, self.change, selected, folder)
             async with self._output.writing(), self._open_context(selected) as context:
                 if self._drift is DriftTask.LOOK:
                     await self._look(selected, context)
@@ -197,28 +185,6 @@ class ChangeExecution:
             selection=selection,
             base=selection.base if selection is not None else None,
         )
-
-    def _with_bundles(self, selected: SelectedStacks, folder: Path) -> SelectedStacks:
-        """With the saved plans that a person decided on, or that an apply continues."""
-        bundles: dict[str, SavedPlan | None] = {}
-        shown: set[str] = set()
-        if self.change.operation not in {Operation.APPLY, Operation.DESTROY}:
-            return selected
-        for run in selected.runs.values():
-            of = self._services.runs.shown_plan(run)
-            if of is not None:
-                shown.add(run.stack)
-            if run.phase is RunPhase.WAITING:
-                of = (of or run.id) if self._store.approvals.of(str(run.digest)) else None
-            if of is not None and run.phase is not RunPhase.DONE:
-                plan = self._services.runs.of(of)
-                digest = plan.digest if plan is not None else None
-                bundles[run.stack] = self._contents.read_plan(of, digest, folder / of, self._store.key)
-        config, code = selected.repository.config, selected.repository.code
-        bases = [bundle.base for bundle in bundles.values() if bundle is not None]
-        base = selected.base or rules_of_bundles(bases, config, code)
-        later = self._services.runs.later_applies(self.change)
-        return replace(selected, bundles=bundles, base=base, shown=frozenset(shown), later=later)
 
     @contextlib.asynccontextmanager
     async def _open_context(self, selected: SelectedStacks) -> AsyncIterator[ChangeContext]:
@@ -312,7 +278,7 @@ class ChangeExecution:
                 await asyncio.to_thread(self._healing.record, context.store, result)
         results = with_readers(results, selected.repository.code, selected.repository.stacks)
         await self._report(selected, context, (*results, *blocked.values()))
-        held = {result.stack.name for result in results if self._is_held(result)}
+        held = {result.stack.name for result in results if self._plans.is_held(result)}
         ended: list[tuple[Run, StackResult]] = []
         for result in results:  # In dependency order: a stack that waits holds those that need it.
             if result.status is Status.BLOCKED and result.blocked_by in held:
@@ -329,29 +295,14 @@ class ChangeExecution:
         folder: Path,
         run: RunExecutor,
     ) -> StackResult:
-        name = run.stack.name
-        row, bundle = selected.runs[name], selected.bundles.get(name)
+        name, row = run.stack.name, selected.runs[run.stack.name]
         if not await self._set_phase(row, RunPhase.PLANNING):
             return self._refuse_lost(run)
-        shown, hint = name in selected.shown, next_plan(self.change, name)
-        if name in selected.later:
-            run.refuse(outdated(self.change, name, selected.later[name]))
-            result = run.result
-        elif bundle is not None:
-            result = await restore_bundle(context, run, bundle, {}, hint if shown else None)
-            if not shown and result.error is not None and result.error.code in _STALE:
-                self._stale.add(name)
-                await asyncio.to_thread(self._contents.remove_plan, row.id)
-            elif result.status in _UNDECIDED and run.plan_file is not None:
-                self._saved.add(name)
-        elif shown:
-            message = f"{name}: the plan that was shown no longer exists, so nothing was applied"
-            run.refuse(Refused("HF-RUN-33", message, hint=hint))
-            result = run.result
-        else:
+        result = await self._plans.restore(self.change, selected, context, run)
+        if result is None:
             result = await self._plan_new(context, run, options)
-            if result.status in _UNDECIDED and run.plan_file is not None:
-                await self._save(context, run, folder / "new" / row.id)
+            if waits_for_decision(result, run):
+                await self._plans.save(context, run, folder / "new" / row.id, self._has_change)
                 result = run.result
         if result.status is Status.PLANNED and isinstance(result.decision, Allow):
             # The fence: a worker that lost the change applies nothing.
@@ -370,23 +321,9 @@ class ChangeExecution:
             return run.result
         return await run.plan(options, self._healing.review)
 
-    async def _save(self, context: ChangeContext, run: RunExecutor, out: Path) -> None:
-        """The plan waits for a decision, which may arrive at another worker."""
-        name, runs = run.stack.name, {run.stack.name: run}
-        states = await record_reads(context, runs)
-        files.private_folder(out)
-        await write_bundles(context, out, runs, {name: run.result}, states)
-        if (out / name).is_dir() and await self._has_change():
-            await asyncio.to_thread(self._contents.save_plan, run.run.id, out / name)
-            self._saved.add(name)
-
     def _refuse_lost(self, run: RunExecutor) -> StackResult:
         run.refuse(lost(run.stack.name))
         return run.result
-
-    def _is_held(self, result: StackResult) -> bool:
-        name = result.stack.name
-        return name in self._stale or (name in self._saved and result.status in _UNDECIDED)
 
     async def _record(self, results: Sequence[tuple[Run, StackResult]], plans: Path | None = None) -> None:
         """In the rows of the runs and beside them, with their saved plans."""
@@ -406,8 +343,8 @@ class ChangeExecution:
         for run, result in results:
             self.applying.discard(run.stack)
             stopped = result.status is Status.CANCELLED and self.change.cancel is None
-            if not (self.requeued and stopped) and run.stack not in self._stale:
-                waits = self._is_held(result) and self.change.operation is not Operation.PLAN
+            if not (self.requeued and stopped) and run.stack not in self._plans.stale:
+                waits = self._plans.is_held(result) and self.change.operation is not Operation.PLAN
                 plan = plans / run.stack if plans is not None else None
                 timings = self._timings.document() if self._timings is not None else None
                 yield run_end(run.id, result, self._redactor, waits=waits, plan=plan, timings=timings)
@@ -416,7 +353,7 @@ class ChangeExecution:
         self, selected: SelectedStacks, context: ChangeContext, results: tuple[StackResult, ...]
     ) -> None:
         """Before the results: who waits for those reads it then. It never fails the change."""
-        if self._stale or not await self._has_change():
+        if self._plans.stale or not await self._has_change():
             return
         try:
             await self._reporter.save(self.change, selected, context, results)
