@@ -125,6 +125,20 @@ def test_a_failed_stage_stops_the_deploy_and_is_continued(platform: Platform) ->
     assert "HF-DEPLOY-2" in refused.err
 
 
+def test_a_missing_secret_stops_a_deploy_before_it_begins(platform: Platform) -> None:
+    """Nothing is applied, published or recorded; with the secret it goes on."""
+    file = platform.holdfast.folder / "holdfast.yaml"
+    secret = 'aws:\n    secrets: [ { name: coder, secret: "env:CODER_PASSWORD" } ]'
+    file.write_text(file.read_text().replace("aws:", secret, 1))
+    error = platform.holdfast.json("deploy", "aws", "--yes", code=1, env=ENVIRONMENT)["errors"][0]
+    assert "aws/coder" in error["message"]
+    assert platform.holdfast.json("runs", "list")["runs"] == []
+    env = {**ENVIRONMENT, "CODER_PASSWORD": "known-to-nobody-17"}
+    ran = platform.holdfast.ok("deploy", "aws", "--yes", "--json", env=env)
+    assert platform.statuses(json.loads(ran.out)) == ["done"] * 5
+    assert "known-to-nobody-17" not in ran.text
+
+
 def test_only_ci_deploys_what_ci_owns(platform: Platform) -> None:
     """Refused before anything is done, and nothing is sent to the cluster."""
     file = platform.holdfast.folder / "holdfast.yaml"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.changes.repository import Repository
+from holdfast.config.secret_refs import SecretRef
+from holdfast.config.settings import Target
 from holdfast.kernel.errors import Failed, HoldfastError, Problem, Refused, UsageError
 from holdfast.kernel.text import first_names
 from holdfast.plans.context import ChangeContext, Project
@@ -108,7 +110,16 @@ async def require_secrets(context: ChangeContext, stacks: Iterable[Stack]) -> No
 
     Values stay in memory, so the runs do not read them again.
     """
-    used_by = stacks_by_reference(stacks)
+    await _require_readable(context, stacks_by_reference(stacks))
+
+
+async def require_secrets_of_target(context: ChangeContext, target: Target) -> None:
+    """Those that its platform needs, whoever reads them later: before a deploy begins."""
+    used_by = {secret.secret: (f"{target.name}/{secret.name}",) for secret in target.secrets}
+    await _require_readable(context, used_by)
+
+
+async def _require_readable(context: ChangeContext, used_by: Mapping[SecretRef, Sequence[str]]) -> None:
     answers = await asyncio.to_thread(context.secrets.read_all, used_by)
     problems: list[Problem] = []
     for ref, answer in answers.items():

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
+from holdfast.changes.preconditions import require_secrets_of_target
 from holdfast.config.settings import Target
 from holdfast.deploy.bootstrap import apply_manifests, read_manifests
 from holdfast.deploy.cluster import open_cluster
@@ -41,6 +42,7 @@ async def begin(context: ChangeContext, target: Target, *, resume: bool) -> Run:
     await context.identity.prove()
     require_owner_of_target(context.project, target, "it is deployed")
     context.store.require_apply_key("a deploy")
+    await require_secrets_of_target(context, target)
     source = await asyncio.to_thread(source_of, context, target)
     run = new_run(None, DEPLOY, context.identity, target=target.name)
     run = replace(run.to(Status.APPLYING), stages=NEW, source=source)
