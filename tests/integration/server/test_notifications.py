@@ -329,6 +329,14 @@ def test_the_api_shows_tests_and_retries(made: Made) -> None:
     assert [entry["outcome"] for entry in audit if entry["what"] == "notify-test"] == ["failed", "done"]
 
 
+def test_tests_of_a_channel_count_for_its_limit(made: Made) -> None:
+    """An admin of a tenant cannot flood a channel that others read."""
+    answers = (made.server.send("POST", f"{NOTIFICATIONS}/test", {"route": "night"}) for _ in range(200))
+    refused = next(answer.document for answer in answers if not answer.document["delivered"])
+    assert refused["answer"] == "not sent: the channel takes 20 messages in a minute"
+    assert len(made.pager.items) >= 20
+
+
 def test_tenants_see_and_test_only_their_own(made: Made) -> None:
     made.raise_("prod/mine")
     with made.notifying():

@@ -18,6 +18,7 @@ from msgspec import field, structs
 
 from holdfast.kernel.values import MaskedStruct
 from holdfast.notify.alerts.alert import Alert, AlertKind, Severity
+from holdfast.notify.alerts.limits import ChannelState, free_at, with_one_more
 from holdfast.notify.alerts.notice import LINE, LINES, TITLE, Member, Notice, fingerprint, notice_of
 from holdfast.notify.alerts.routing import Rules, broken_key, channels_for, is_wanted, wants
 from holdfast.system.markup import one_line
@@ -65,16 +66,6 @@ class Message(MaskedStruct, frozen=True, kw_only=True):
     taken_until: datetime | None = None
     error: str | None = None
     dead: datetime | None = None
-
-
-class ChannelState(MaskedStruct, frozen=True, kw_only=True):
-    spent: float = 0.0
-    """Messages, falling with time: `per_minute` of them are allowed at once."""
-    counted: datetime | None = None
-    paused_until: datetime | None = None
-    failures: int = 0
-    """In a row."""
-    error: str | None = None
 
 
 class Outbox(MaskedStruct, frozen=True, kw_only=True):
@@ -244,10 +235,17 @@ def due_at(outbox: Outbox, message: Message, rules: Rules) -> datetime | None:
     times = [message.created, message.next_try, message.taken_until, state.paused_until]
     if message.sent_at is not None and not notice.resolved:
         times.append(message.sent_at + timedelta(seconds=channel.between_updates))
-    if state.counted is not None and state.spent > channel.per_minute - 1:
-        too_many = state.spent - (channel.per_minute - 1)
-        times.append(state.counted + timedelta(seconds=too_many * 60 / channel.per_minute))
-    return max(time for time in times if time is not None)
+    return max(time for time in (*times, free_at(state, channel.per_minute)) if time is not None)
+
+
+def spend(outbox: Outbox, channel: str, rules: Rules, now: datetime) -> Outbox | None:
+    """With a message that is not in the outbox, such as a test. None: its limit is reached."""
+    state, per_minute = outbox.channels.get(channel, ChannelState()), rules.channels[channel].per_minute
+    free = free_at(state, per_minute)
+    if free is not None and free > now:
+        return None
+    spent = with_one_more(state, per_minute, now)
+    return structs.replace(outbox, channels={**outbox.channels, channel: spent})
 
 
 def next_due(outbox: Outbox, rules: Rules, now: datetime) -> datetime | None:
@@ -288,14 +286,8 @@ def take(outbox: Outbox, channel: str, rules: Rules, now: datetime) -> tuple[Out
         return outbox, None
     message = outbox.messages[min(due)[2]]
     taken = structs.replace(message, attempts=message.attempts + 1, taken_until=now + TAKEN)
-    return _with(outbox, taken, _spend(outbox, channel, rules, now)), taken
-
-
-def _spend(outbox: Outbox, channel: str, rules: Rules, now: datetime) -> ChannelState:
     state = outbox.channels.get(channel, ChannelState())
-    passed = (now - state.counted).total_seconds() if state.counted is not None else 0.0
-    left = max(0.0, state.spent - max(0.0, passed) * rules.channels[channel].per_minute / 60)
-    return structs.replace(state, spent=left + 1, counted=now)
+    return _with(outbox, taken, with_one_more(state, rules.channels[channel].per_minute, now)), taken
 
 
 def finish(outbox: Outbox, taken: Message, notice: Notice, handle: str | None, now: datetime) -> Outbox:
@@ -316,7 +308,9 @@ def finish(outbox: Outbox, taken: Message, notice: Notice, handle: str | None, n
         dead=None,
     )
     state = outbox.channels.get(message.channel, ChannelState())
-    outbox = _with(outbox, delivered, structs.replace(state, failures=0, error=None, paused_until=None))
+    outbox = _with(
+        outbox, delivered, structs.replace(state, delivered=now, failures=0, error=None, paused_until=None)
+    )
     return _with_channel_issue(outbox, message.channel, None, now, lambda: "")
 
 

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.notify.alerts.alert import AlertKind, Severity
+from holdfast.notify.alerts.limits import ChannelState
 from holdfast.notify.alerts.notice import Notice, fingerprint
-from holdfast.notify.alerts.outbox import ChannelState, Message, Outbox, due_at
+from holdfast.notify.alerts.outbox import Message, Outbox, due_at
 from holdfast.notify.alerts.routing import Rules
 
 
@@ -82,7 +83,8 @@ def status_of(outbox: Outbox, rules: Rules, now: datetime) -> NotifyStatus:
             for issue in sorted(outbox.open, key=lambda issue: issue.opened)
         ),
         channels=tuple(
-            _channel(name, messages, outbox.channels.get(name)) for name, messages in by_channel.items()
+            _channel(name, messages, outbox.channels.get(name, ChannelState()))
+            for name, messages in by_channel.items()
         ),
         messages=tuple(_message(outbox, message, rules, now) for message in left),
     )
@@ -92,13 +94,18 @@ def _is_left(outbox: Outbox, message: Message) -> bool:
     return not message.closed and fingerprint(outbox.notice(message)) != message.sent
 
 
-def _channel(name: str, messages: list[Message], known: ChannelState | None) -> ChannelStatus:
-    state = known or ChannelState()
+def _channel(name: str, messages: list[Message], state: ChannelState) -> ChannelStatus:
     dead = sum(message.dead is not None for message in messages)
     failing = bool(state.failures) or dead > 0
     return ChannelStatus(
         name=name,
-        state="failing" if failing else "waiting" if messages else "unused" if known is None else "ok",
+        state="failing"
+        if failing
+        else "waiting"
+        if messages
+        else "unused"
+        if state.delivered is None
+        else "ok",
         pending=len(messages) - dead,
         dead=dead,
         error=state.error,

@@ -80,9 +80,19 @@ def test_route(
         raise problem(_absent("HF-NOTIFY-3", f"there is no route {data.route}", hint))
     entry = channels_of(channels.settings)[routes[0].channel]
     delivery = channels.delivery(tenant)
-    notice = notice_of_a_test(delivery.new_id(), delivery.access.now(), entry.name)
+    now = delivery.access.now()
+    notice = notice_of_a_test(delivery.new_id(), now, entry.name)
+
+    def spend(outbox: steps.Outbox) -> tuple[steps.Outbox, bool]:
+        spent = steps.spend(outbox, entry.name, delivery.rules, now)
+        return (outbox, False) if spent is None else (spent, True)
+
+    may_send = delivery.outbox.change(spend)
     try:
-        answer, delivered = send_test(entry, notice, delivery.access, delivery.clean).answer, True
+        if may_send:
+            answer, delivered = send_test(entry, notice, delivery.access, delivery.clean).answer, True
+        else:
+            answer, delivered = f"not sent: the channel takes {entry.per_minute} messages in a minute", False
     except ChannelError as error:
         answer, delivered = error.reason, False
     except HoldfastError as error:  # Its text may name what only who runs the server is to know.
