@@ -64,6 +64,7 @@ def test_a_bucket_that_misbehaves_costs_no_alert(
     assert len(pager.items) == 1
 
 
+@pytest.mark.long
 def test_jobs_that_share_a_bucket_tell_everything_once(s3: FlakyS3, pager: PagerDuty, tmp_path: Path) -> None:
     """They write the same blob at the same time, by comparing and swapping."""
     jobs = [made(s3, pager, tmp_path, "shared", 100 * number) for number in range(4)]
