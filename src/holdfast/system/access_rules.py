@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.kernel.patterns import pattern
 from holdfast.kernel.text import json_object
 from holdfast.system import files
 from holdfast.system.confine import ALL_RIGHTS, READ_DIR, READ_ONLY
@@ -40,7 +41,9 @@ _OF_OTHER_RUNS = ("work", *_CODE)
 COMPARTMENT_SCRATCH = "c"
 """In the scratch folder of a worker: the scratch folders of compartments."""
 SCRATCH_PREFIX = "hf-"
-"""Of the names of scratch folders."""
+SCRATCH_NAME = pattern(SCRATCH_PREFIX + r"[a-z0-9_]{8}")
+"""Of scratch folders, which have a file that names their owner."""
+SCRATCH_OWNER = "holdfast-owner"
 _FILE_VARIABLES = ("HOLDFAST_KEY_FILE", "HOLDFAST_TOKEN_FILE")
 _KERNEL = ("/proc", "/sys")
 """Root could make the kernel run a program for it by writing there."""
@@ -207,7 +210,12 @@ def _of_other_runs(environment: Environment, own: Sequence[Path]) -> Iterator[st
         real = os.path.realpath(folder)
         yield f"{real}/{SCRATCH_PREFIX}"
         with contextlib.suppress(OSError), os.scandir(real) as entries:
-            yield from (entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX))
+            yield from (entry.path for entry in entries if _is_scratch(entry))
+
+
+def _is_scratch(entry: os.DirEntry[str]) -> bool:
+    named = SCRATCH_NAME.fullmatch(entry.name) is not None
+    return named and os.path.exists(f"{entry.path}/{SCRATCH_OWNER}")  # noqa: PTH110 - paths are text here
 
 
 def _hidden_store(store: Path | None, secrets: Sequence[str], whole: Sequence[str]) -> Iterator[str]:

@@ -138,7 +138,7 @@ def test_beside_the_key_nothing_that_later_runs_use_can_be_changed(tmp_path: Pat
 
 def test_in_a_compartment_only_its_own_files_can_be_used(tmp_path: Path) -> None:
     """Other runs, their code, their scratch folders and Terraform's output in memory are hidden."""
-    home, scratch = tmp_path / "home", tmp_path / "hf-mine"
+    home, scratch = tmp_path / "home", tmp_path / "hf-mine0000"
     own = (home / "compartments/1-0", scratch / "c/1-0")
     others = (
         home / "compartments/1-1",
@@ -147,15 +147,18 @@ def test_in_a_compartment_only_its_own_files_can_be_used(tmp_path: Path) -> None
         home / "repositories/x",
         scratch / "bundle",
         scratch / "c/1-1",
-        tmp_path / "hf-other/plan",
+        tmp_path / "hf-other000/plan",
     )
-    for folder in (*own, *others, home / "providers"):
+    # Of a user, with a name that looks alike.
+    alike = (tmp_path / "hf-venv/bin", tmp_path / "hf-notes000")
+    for folder in (*own, *others, *alike, home / "providers"):
         folder.mkdir(parents=True)
+    (tmp_path / "hf-other000/holdfast-owner").touch()
     environment = Environment({"HOLDFAST_HOME": str(home), "HOLDFAST_KEY": "k"})
     rules = dict(access_rules(environment, own=own).rules())
     assert {rights(rules, str(folder)) for folder in own} == {ALL_RIGHTS}
     assert {rights(rules, str(folder)) & ~READ_DIR for folder in (*others, Path("/dev/shm"))} == {0}
-    assert rights(rules, str(home / "providers")) == ALL_RIGHTS
+    assert {rights(rules, str(folder)) for folder in (*alike, home / "providers")} == {ALL_RIGHTS}
     # Nothing is created where others could read it, and other programs see no compartment either.
     assert rights(rules, "/var/tmp") & ~READ_DIR == 0
     outside = dict(access_rules(environment).rules())

@@ -15,12 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.kernel.patterns import pattern
 from holdfast.system import files, process_table
-from holdfast.system.access_rules import SCRATCH_PREFIX
+from holdfast.system.access_rules import SCRATCH_NAME, SCRATCH_OWNER, SCRATCH_PREFIX
 
-_NAME = pattern(SCRATCH_PREFIX + r"[a-z0-9_]{8}")
-_OWNER = "holdfast-owner"
 _MAX_LENGTH = 70
 """Characters of a temporary directory: a socket's whole path has 107, and a provider's own part takes 24."""
 _SHORT = Path("/tmp")  # noqa: S108 - a private folder with a random name is made in it
@@ -41,12 +38,12 @@ def temporary_roots() -> tuple[Path, ...]:
 def open_scratch_folder() -> Iterator[Path]:
     """A private folder for the life of this process."""
     folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=temporary_root()))
-    aside = folder / f"{_OWNER}.new"
+    aside = folder / f"{SCRATCH_OWNER}.new"
     try:
         with files.hold_lock(aside):
             aside.write_text(json.dumps({"pid": os.getpid()}) + "\n")
             # The name appears with the lock on it: the folder of a running command always has one.
-            aside.rename(folder / _OWNER)
+            aside.rename(folder / SCRATCH_OWNER)
             try:
                 yield folder
             finally:
@@ -65,9 +62,9 @@ def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tup
         try:
             about = folder.lstat()
             ours = stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
-            if not ours or not _NAME.fullmatch(folder.name):
+            if not ours or not SCRATCH_NAME.fullmatch(folder.name):
                 continue
-            if (folder / _OWNER).is_file():
+            if (folder / SCRATCH_OWNER).is_file():
                 size = _remove_if_dead(folder)
                 if size is not None:
                     yield folder, size
@@ -80,7 +77,7 @@ def remove_abandoned(temporary_root: Path, *, older_than: float) -> Iterator[tup
 
 
 def _remove_if_dead(folder: Path) -> int | None:
-    with files.hold_lock(folder / _OWNER, wait=False) as ended:
+    with files.hold_lock(folder / SCRATCH_OWNER, wait=False) as ended:
         if not ended or process_table.any_process_in(folder) or process_table.any_process_mentions(folder):
             return None
         size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
