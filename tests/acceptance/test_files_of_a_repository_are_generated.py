@@ -66,6 +66,17 @@ def test_with_a_server_no_secret_is_stored(repository: Program) -> None:
         assert "HOLDFAST_URL: https://holdfast.example.com" in text, path
 
 
+def test_drift_is_told_where_there_are_routes(repository: Program) -> None:
+    drift = repository.folder / FOLDER / "holdfast-drift.yml"
+    repository.ok("scaffold", "workflows")
+    assert "holdfast drift --format" in drift.read_text()
+    text = (repository.folder / "holdfast.yaml").read_text()
+    route = "notify: { channels: { ci: { console: true } }, routes: [ { what: drift, channel: ci } ] }"
+    repository.write("holdfast.yaml", f"{text}\n{route}\n")
+    repository.ok("scaffold", "workflows")
+    assert "holdfast drift --notify --format" in drift.read_text()
+
+
 def test_edited_files_are_not_replaced(repository: Program) -> None:
     """All files are written or none; --check says what differs; --force replaces."""
     repository.ok("scaffold", "workflows")

@@ -42,7 +42,6 @@ _LOGIN: Final = """\
 
 class WorkflowOptions(Struct, frozen=True, kw_only=True):
     branch: str = "main"
-    notify: bool = False
     embedded: bool = True
     """Whether to install Terraform as a library (BUSL-1.1)."""
 
@@ -137,7 +136,7 @@ def _values(config: Config, clouds: Sequence[str], options: WorkflowOptions) -> 
         **ACTIONS,
         "branch": options.branch,
         "schedule": config.drift.schedule or _SCHEDULE,
-        "notify": " --notify" if options.notify else "",
+        "notify": " --notify" if config.notify.routes else "",
         "install": _install(extras, tofu=not options.embedded),
         "plan_identity": "\n".join(_identity(cloud, "PLAN") for cloud in clouds),
         "apply_identity": "\n".join(_identity(cloud, "APPLY") for cloud in clouds),
