@@ -31,7 +31,7 @@ def deploy(
     ] = False,
     wait: Wait = None,
 ) -> Exit:
-    """Apply the stacks of a target, publish its facts, bootstrap GitOps, and check its gates."""
+    """Apply a target, publish facts, bootstrap GitOps, check gates."""
     from holdfast.cli.changes.change import require_answer
     from holdfast.cli.context import CommandContext
     from holdfast.facts.outputs import target_named

@@ -9,6 +9,7 @@ import errno
 import json
 import shutil
 import socket
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -73,8 +74,8 @@ class Terraform:
 
 @pytest.fixture(scope="module")
 def terraform(workplace: Path, quiet_path: str) -> Iterator[Terraform]:
-    scratch = workplace / "backend-server"
-    scratch.mkdir(mode=0o700)
+    # More than once in a process: tests of a module may come back to it.
+    scratch = Path(tempfile.mkdtemp(dir=workplace))
     with ExitStack() as stack:
         yield Terraform(stack, scratch, quiet_path)
 
