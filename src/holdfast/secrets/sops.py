@@ -1,4 +1,4 @@
-"""Files of SOPS, as version 3 reads and writes them: every value encrypted with AES-256-GCM, names in clear.
+"""Files of SOPS, as version 3 reads and writes them: values encrypted with AES-256-GCM, names in plaintext.
 
 One data key encrypts the values and a digest over all of them; each age recipient gets a copy of it. Whoever
 has the data key can tell whether a file has certain values without any private key.
@@ -31,7 +31,7 @@ _ENCRYPTED: Final = re.compile(
     r"type:(?P<type>[a-z]+)\]"
 )
 _ALL: Final = ".*"
-"""As `encrypted_regex`: by default SOPS leaves what is named `…_unencrypted` in clear."""
+"""As `encrypted_regex`: by default SOPS leaves what is named `…_unencrypted` in plaintext."""
 _LIMIT: Final = 2**63
 
 
@@ -91,7 +91,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def clear_values(document: Mapping[str, Any]) -> Iterator[str]:
-    """The paths of values that are in clear, though they could be encrypted."""
+    """The paths of values in plaintext, though they could be encrypted."""
     for key, value in document.items():
         if key != METADATA:
             yield from _clear(str(key), value)

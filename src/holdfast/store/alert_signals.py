@@ -174,7 +174,7 @@ class AlertSignals:
             return AlertCounts(**execute(connection, _COUNT, tenant=tenant)[0])
 
     def discard(self) -> int:
-        """If nobody is to hear of anything."""
+        """If there is no route."""
         with self.database.transaction() as connection:
             return len(execute(connection, _DISCARD))
 

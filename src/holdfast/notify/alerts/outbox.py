@@ -201,7 +201,7 @@ def _without_old(outbox: Outbox, rules: Rules, now: datetime) -> Outbox:
         lost = (message.dead is not None or message.channel not in rules.channels) and over and age > _KEPT
         unsaid = over and message.sent is None and message.attempts == 0 and message.dead is None
         if unsaid and message.kind is not AlertKind.BREAK_GLASS:
-            message = structs.replace(message, closed=True)  # noqa: PLW2901 - nobody heard that it began
+            message = structs.replace(message, closed=True)  # noqa: PLW2901 - its beginning was never told
         if not forgotten and not lost:
             messages[message.id] = message
     named = {id_ for message in messages.values() for id_ in message.issues}
