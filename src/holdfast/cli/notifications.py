@@ -224,14 +224,14 @@ def finish_command(invocation: Invocation, repository: Repository) -> None:
 def _never_fail(invocation: Invocation, repository: Repository, work: Callable[[], None]) -> None:
     console = invocation.console
     if not repository.store.can_apply:
-        console.warn("Nobody is notified: the plan key cannot write the outbox of notifications.")
+        console.warn("No notification is sent: the plan key cannot write the outbox of notifications.")
         return
     try:
         work()
     except HoldfastError as error:
-        console.warn(f"Nobody is notified: {error.problem.code}: {error.problem.message}")
+        console.warn(f"No notification is sent: {error.problem.code}: {error.problem.message}")
     except Exception as error:  # noqa: BLE001 - a notification never fails a command
-        console.warn(f"Nobody is notified: unexpected error in Holdfast: {type(error).__name__}")
+        console.warn(f"No notification is sent: unexpected error in Holdfast: {type(error).__name__}")
 
 
 def _send(delivery: Delivery) -> None:

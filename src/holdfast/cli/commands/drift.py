@@ -167,7 +167,7 @@ def _notify(context: CommandContext, results: tuple[DriftResult, ...], sink: Ale
         tell_drift(context.repository.store, results, sink)
     except HoldfastError as error:
         context.invocation.console.warn(
-            f"Nobody was told of the drift: {error.problem.code}: {error.problem.message}"
+            f"The drift could not be notified: {error.problem.code}: {error.problem.message}"
         )
 
 
